@@ -1,0 +1,1 @@
+//! ZooKeeper sessions, typed errors and operations: what every recipe stands on.

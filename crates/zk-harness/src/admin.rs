@@ -1,0 +1,1 @@
+//! Four-letter commands, parsed into types.

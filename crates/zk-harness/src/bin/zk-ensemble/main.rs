@@ -1,0 +1,2 @@
+//! The `zk-ensemble` program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Where ZooKeeper and Java come from.

@@ -1,0 +1,1 @@
+//! The few frames of the client protocol that a readiness check needs.

@@ -1,0 +1,2 @@
+//! The ordinary shell commands on nodes.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The workspace own commands.
+fn main() {}
