@@ -3,14 +3,13 @@
 mod builder;
 mod files;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use crate::admin;
+use crate::admin::{self, AdminError};
 use crate::config::Plan;
 use crate::error::Error;
 use crate::health::{Answer, Health, Role};
@@ -18,7 +17,7 @@ use crate::process::ProcessState;
 use crate::reaper::{self, Reaper};
 use crate::server::Server;
 use crate::spec::Warning;
-use crate::wait::until;
+use crate::wait::Looks;
 use crate::wire;
 
 pub use builder::EnsembleBuilder;
@@ -102,6 +101,7 @@ pub struct ServerStatus {
     /// Why there is no role.
     pub problem: Option<String>,
     epoch: u64,
+    answered: bool,
 }
 
 impl Ensemble {
@@ -213,6 +213,25 @@ impl Ensemble {
         }
     }
 
+    /// Waits for at most `within` until a server leads, as after the last leader was killed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQuorum`] if none does by then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn wait_leader(&self, within: Duration) -> Result<&Server, Error> {
+        let mut looks = Looks::within(within, LOOK_EVERY);
+        loop {
+            let leader = self.leader().await;
+            if leader.is_ok() || !looks.again().await {
+                return leader;
+            }
+        }
+    }
+
     /// Asks every server what it is. A server that does not answer within 1 s counts as not serving.
     ///
     /// # Cancel safety
@@ -226,11 +245,11 @@ impl Ensemble {
             let process = self.servers[index].process_state();
             questions.spawn(async move {
                 let answer = match process {
-                    ProcessState::Stopped => Err("its process does not run".to_owned()),
-                    ProcessState::Paused => Err("its process is paused".to_owned()),
-                    ProcessState::Running => {
-                        admin::srvr(address, STATUS_WITHIN).await.map_err(|error| error.to_string())
-                    }
+                    ProcessState::Stopped => Err((false, "its process does not run".to_owned())),
+                    ProcessState::Paused => Err((false, "its process is paused".to_owned())),
+                    ProcessState::Running => admin::srvr(address, STATUS_WITHIN)
+                        .await
+                        .map_err(|error| (matches!(error, AdminError::NotServing { .. }), error.to_string())),
                 };
                 (index, answer)
             });
@@ -241,8 +260,12 @@ impl Ensemble {
                 Ok(srvr) => {
                     servers[index].role = Some(srvr.mode.into());
                     servers[index].epoch = srvr.epoch();
+                    servers[index].answered = true;
                 }
-                Err(problem) => servers[index].problem = Some(problem),
+                Err((answered, problem)) => {
+                    servers[index].problem = Some(problem);
+                    servers[index].answered = answered;
+                }
             }
         }
         let answers: Vec<Answer> =
@@ -275,16 +298,19 @@ impl Ensemble {
     /// Safe: a canary node that was being written ends with its session.
     pub async fn wait_quorum(&self) -> Result<(), Error> {
         let within = self.plan.spec.start_timeout;
-        until(within, LOOK_EVERY, async || {
-            let status = self.status().await;
-            let Some(leader) = status.health.leader() else { return Err(status) };
-            match wire::canary(self.servers[leader].client_address(), CANARY_WITHIN).await {
-                Ok(()) => Ok(()),
-                Err(error) => Err(status.with_problem(leader, &error.to_string())),
+        let mut looks = Looks::within(within, LOOK_EVERY);
+        loop {
+            let mut status = self.status().await;
+            if let Some(leader) = status.health.leader() {
+                match wire::canary(self.servers[leader].client_address(), CANARY_WITHIN).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) => status.servers[leader].problem = Some(error.to_string()),
+                }
             }
-        })
-        .await
-        .map_err(|status| self.not_serving(within, &status))
+            if !looks.again().await {
+                return Err(self.not_serving(within, &status));
+            }
+        }
     }
 
     /// Kills the servers, removes the files, and waits until both are gone.
@@ -329,28 +355,28 @@ impl Ensemble {
         let within = self.plan.spec.start_timeout;
         let mut answered = None;
         let mut settled = None;
-        until(within.saturating_sub(started.elapsed()), LOOK_EVERY, async || {
+        let mut looks = Looks::within(within.saturating_sub(started.elapsed()), LOOK_EVERY);
+        loop {
             if let Some(dead) = self.servers.iter().find(|server| server.has_exited()) {
-                return Ok(Err(Error::ServerExited {
-                    id: dead.id(),
-                    log: dead.log_file(),
-                    tail: dead.log_tail(TAIL_LINES),
-                }));
+                let (id, log, tail) = (dead.id(), dead.log_file(), dead.log_tail(TAIL_LINES));
+                return Err(Error::ServerExited { id, log, tail });
             }
-            let status = self.status().await;
+            let mut status = self.status().await;
             // An answer that says "not serving" is an answer: the process is up and looks for a leader.
-            if status.servers.iter().all(|server| server.role.is_some()) {
+            if status.servers.iter().all(|server| server.answered) {
                 answered.get_or_insert_with(Instant::now);
             }
-            let Health::Whole { .. } = status.health else { return Err(status) };
-            let settled = *settled.get_or_insert_with(Instant::now);
-            match self.canaries().await {
-                Ok(()) => Ok(Ok([answered.unwrap_or(settled), settled, Instant::now()])),
-                Err((index, problem)) => Err(status.with_problem(index, &problem)),
+            if let Health::Whole { .. } = status.health {
+                let settled = *settled.get_or_insert_with(Instant::now);
+                match self.canaries().await {
+                    Ok(()) => return Ok([answered.unwrap_or(settled), settled, Instant::now()]),
+                    Err((index, problem)) => status.servers[index].problem = Some(problem),
+                }
             }
-        })
-        .await
-        .unwrap_or_else(|status| Err(self.not_serving(within, &status)))
+            if !looks.again().await {
+                return Err(self.not_serving(within, &status));
+            }
+        }
     }
 
     /// Writes, reads and removes a node through every server.
@@ -395,11 +421,6 @@ impl Status {
             .collect();
         lines.join("; ")
     }
-
-    fn with_problem(mut self, index: usize, problem: &str) -> Self {
-        self.servers[index].problem = Some(problem.to_owned());
-        self
-    }
 }
 
 impl ServerStatus {
@@ -414,6 +435,7 @@ impl ServerStatus {
             directory: server.directory(),
             problem: None,
             epoch: 0,
+            answered: false,
         }
     }
 }

@@ -62,17 +62,16 @@ fn reserve_in(registry: &Path, directory: &Path, count: u16, taken: &BTreeSet<u1
 /// Finds `count` adjacent ports that are neither reserved nor in use, starting the search at a place given by `start`.
 fn choose(count: u16, reserved: &BTreeSet<u16>, start: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
     let places = LAST - FIRST + 2 - count;
-    let mut at = start % places;
-    let mut tried = 0;
-    while tried < places {
-        let first = FIRST + at;
-        // Skip past the last port of the run that is in the way.
-        match (first..first + count).rev().find(|port| reserved.contains(port) || !is_free(*port)) {
-            None => return Some(first),
-            Some(blocked) => {
-                let step = blocked - first + 1;
-                tried += step;
-                at = (at + step) % places;
+    let start = start % places;
+    // From there to the end, then from the beginning.
+    for range in [start..places, 0..start] {
+        let mut at = range.start;
+        while at < range.end {
+            let first = FIRST + at;
+            // Skip past the last port of the run that is in the way.
+            match (first..first + count).rev().find(|port| reserved.contains(port) || !is_free(*port)) {
+                None => return Some(first),
+                Some(blocked) => at += blocked - first + 1,
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::admin::{self, AdminError};
 use crate::config::{Member, Plan};
 use crate::error::Error;
 use crate::process::{self, ProcessState};
-use crate::wait::until;
+use crate::wait::Looks;
 
 /// One server of an [`Ensemble`](crate::Ensemble).
 #[derive(Debug)]
@@ -290,9 +290,14 @@ impl Server {
             return Err(self.wrong_state(action, "it does not run; start it first".into()));
         };
         process::signal(pid, signal).map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
-        until(REACT_WITHIN, LOOK_EVERY, async || if self.find().is_none() { Ok(()) } else { Err(()) }).await.map_err(
-            |()| Error::StillRunning { id: self.id(), pid: pid.as_raw_pid(), signal: name, within: REACT_WITHIN },
-        )
+        let mut looks = Looks::within(REACT_WITHIN, LOOK_EVERY);
+        while self.find().is_some() {
+            if !looks.again().await {
+                let pid = pid.as_raw_pid();
+                return Err(Error::StillRunning { id: self.id(), pid, signal: name, within: REACT_WITHIN });
+            }
+        }
+        Ok(())
     }
 
     async fn freeze(
@@ -315,12 +320,16 @@ impl Server {
             }
         };
         process::signal(pid, signal).map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
-        until(REACT_WITHIN, LOOK_EVERY, async || match self.process_state() {
-            state if state == to => Ok(()),
-            state => Err(state),
-        })
-        .await
-        .map_err(|state| self.wrong_state(action, format!("after {REACT_WITHIN:?} {}", refused(state))))
+        let mut looks = Looks::within(REACT_WITHIN, LOOK_EVERY);
+        loop {
+            let state = self.process_state();
+            if state == to {
+                return Ok(());
+            }
+            if !looks.again().await {
+                return Err(self.wrong_state(action, format!("after {REACT_WITHIN:?} {}", refused(state))));
+            }
+        }
     }
 
     fn wrong_state(&self, action: &'static str, reason: String) -> Error {

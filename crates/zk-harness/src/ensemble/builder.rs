@@ -195,7 +195,7 @@ impl EnsembleBuilder {
             tracing::warn!("{warning}");
         }
         check_ports(&self.spec)?;
-        let search = self.search()?;
+        let search = self.complete_search()?;
         let distribution = tokio::task::spawn_blocking(move || search.find())
             .await
             .map_err(|error| Error::io("look for", Path::new("ZooKeeper"), error.into()))?
@@ -215,10 +215,10 @@ impl EnsembleBuilder {
         }
     }
 
-    fn search(&mut self) -> Result<Search, Error> {
+    fn complete_search(&mut self) -> Result<Search, Error> {
         let mut search = match self.search.take() {
             Some(search) => search,
-            None => Search::from_env().map_err(Box::new)?,
+            None => Search::from_env().map_err(|error| Error::Find(Box::new(error.into())))?,
         };
         if let Some(zookeeper) = &self.spec.zookeeper {
             search = match zookeeper.parse::<Wanted>() {
@@ -241,7 +241,7 @@ impl EnsembleBuilder {
         find: Duration,
     ) -> Result<Ensemble, Error> {
         let preparing = Instant::now();
-        let directory = self.directory()?;
+        let directory = self.fresh_directory()?;
         let hold = self.hold.as_ref().map(File::try_clone).transpose();
         let hold = hold.map_err(|source| Error::io("keep the lock on", &directory, source))?;
         let mut guard = Reaper::spawn(&directory, hold)?;
@@ -285,7 +285,7 @@ impl EnsembleBuilder {
     }
 
     /// The directory to use, which does not exist or is empty.
-    fn directory(&self) -> Result<PathBuf, Error> {
+    fn fresh_directory(&self) -> Result<PathBuf, Error> {
         let Some(directory) = &self.spec.directory else {
             return Ok(std::env::temp_dir().join(format!("zk-ensemble-{:016x}", fastrand::u64(..))));
         };
@@ -294,8 +294,8 @@ impl EnsembleBuilder {
             return Err(refused("the path is Unicode, without quotes and line breaks".into()).into());
         }
         let absolute = std::path::absolute(directory).map_err(|error| refused(error.to_string()))?;
-        match fs::read_dir(&absolute) {
-            Ok(mut entries) if entries.next().is_some() => {
+        match fs::read_dir(&absolute).map(|mut entries| entries.next().is_none()) {
+            Ok(false) => {
                 Err(refused("the directory is new or empty; it is removed with the ensemble".into()).into())
             }
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

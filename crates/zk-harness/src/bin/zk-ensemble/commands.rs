@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use zk_harness::dist::{Progress, Search};
-use zk_harness::{DataStore, Ensemble, Keep, ProcessState, Role, Server, Spec};
+use zk_harness::{DataStore, Ensemble, Error, Keep, ProcessState, Role, Server, Spec};
 
 use crate::args::{Args, Command, Data, EnvFormat, Selection, Selector, UpArgs};
 use crate::render;
@@ -199,7 +199,7 @@ async fn status(store: &Store, name: &str, json: bool) -> anyhow::Result<ExitCod
     let ensemble = store.open(name)?;
     let status = ensemble.status().await;
     if json {
-        print(&render::json(name, &ensemble, &status))?;
+        print(&render::json(name, &ensemble, &status)?)?;
     } else {
         let mut text = format!(
             "{}\n{}connect: {}\n",
@@ -231,6 +231,7 @@ async fn act(store: &Store, name: &str, which: Selection, action: Action) -> any
     store.open(name)?;
     let _lock = store.lock(name, false)?;
     let ensemble = store.open(name)?;
+    let mut changed = 0;
     for server in select(&ensemble, which.server).await? {
         let done = match action {
             Action::Kill => server.kill().await.map(|()| "killed"),
@@ -239,13 +240,23 @@ async fn act(store: &Store, name: &str, which: Selection, action: Action) -> any
             Action::Restart => server.restart().await.map(|()| "restarted"),
             Action::Pause => server.pause().await.map(|()| "paused"),
             Action::Resume => server.resume().await.map(|()| "resumed"),
-        }?;
+        };
+        let done = match done {
+            Ok(done) => done,
+            // `all` means all that it can be done to.
+            Err(error @ Error::WrongState { .. }) if which.server == Selector::All => {
+                note(&format!("note: {error}"))?;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        changed += 1;
         if matches!(action, Action::Start | Action::Restart) {
             wait_answer(&ensemble, server).await?;
         }
         print(&format!("server {} {done}\n", server.id()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if changed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Waits until a started server serves; without a quorum it cannot, and then its process is enough.
@@ -278,7 +289,7 @@ async fn wait_answer(ensemble: &Ensemble, server: &Server) -> anyhow::Result<()>
 async fn select(ensemble: &Ensemble, which: Selector) -> anyhow::Result<Vec<&Server>> {
     Ok(match which {
         Selector::Id(id) => vec![ensemble.server(id)?],
-        Selector::Leader => vec![ensemble.leader().await?],
+        Selector::Leader => vec![ensemble.wait_leader(ELECTION_WITHIN).await?],
         Selector::Follower => {
             let status = ensemble.status().await;
             let follower = status.servers.iter().position(|server| server.role == Some(Role::Follower));
@@ -424,5 +435,8 @@ impl Display {
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
+
+/// How long `leader` waits for an election that is going on.
+const ELECTION_WITHIN: Duration = Duration::from_secs(5);
 
 const KEEP_FILE: &str = "keep";

@@ -1,13 +1,33 @@
 //! What a person, or a script, sees.
 
+use std::path::Path;
+
 use comfy_table::{CellAlignment, Table, presets};
-use serde_json::json;
-use zk_harness::{Ensemble, Health, ProcessState, ServerStatus, StartReport, Status};
+use serde::Serialize;
+use zk_harness::{Ensemble, Health, ProcessState, Role, ServerStatus, StartReport, Status};
+
+/// What `status --json` prints; the names and their order are fixed.
+#[derive(Serialize)]
+struct StatusJson<'a> {
+    name: &'a str,
+    connect: &'a str,
+    servers: Vec<ServerJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ServerJson<'a> {
+    id: u32,
+    role: Option<Role>,
+    state: &'static str,
+    client_port: u16,
+    pid: Option<i32>,
+    dir: &'a Path,
+}
 
 /// A table of the servers.
 pub(crate) fn servers(status: &Status) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     table.set_header(["id", "role", "state", "client port", "pid", "directory"]);
     for server in &status.servers {
         table.add_row([
@@ -30,7 +50,7 @@ pub(crate) fn servers(status: &Status) -> String {
 /// A table of ensembles: name, how many servers run, health, connection string.
 pub(crate) fn ensembles(rows: &[(String, Ensemble, Status)]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     table.set_header(["name", "version", "running", "quorum", "connect"]);
     for (name, ensemble, status) in rows {
         let running = status.servers.iter().filter(|server| server.process == ProcessState::Running).count();
@@ -49,31 +69,31 @@ pub(crate) fn ensembles(rows: &[(String, Ensemble, Status)]) -> String {
 pub(crate) fn summary(name: &str, ensemble: &Ensemble, status: &Status) -> String {
     let total = status.servers.len();
     let serving = status.servers.iter().filter(|server| server.role.is_some()).count();
-    let quorum = match status.health {
-        Health::Down => "no quorum serves",
-        _ if serving == total => "all serve",
-        _ => "a quorum serves",
+    let health = match status.health {
+        Health::Down => "no quorum serves".to_owned(),
+        _ if serving == total && total == 1 => "its server serves".to_owned(),
+        _ if serving == total => format!("all {total} servers serve"),
+        _ => format!("a quorum serves, {serving} of {total} servers"),
     };
-    format!("ensemble {name}: ZooKeeper {}, {serving} of {total} servers serve, {quorum}", ensemble.version())
+    format!("ensemble {name}: ZooKeeper {}, {health}", ensemble.version())
 }
 
 /// The status as one line of JSON.
-pub(crate) fn json(name: &str, ensemble: &Ensemble, status: &Status) -> String {
-    let servers: Vec<_> = status
+pub(crate) fn json(name: &str, ensemble: &Ensemble, status: &Status) -> anyhow::Result<String> {
+    let servers = status
         .servers
         .iter()
-        .map(|server| {
-            json!({
-                "id": server.id,
-                "role": server.role,
-                "state": state(server),
-                "client_port": server.client_port,
-                "pid": server.pid,
-                "dir": server.directory,
-            })
+        .map(|server| ServerJson {
+            id: server.id,
+            role: server.role,
+            state: state(server),
+            client_port: server.client_port,
+            pid: server.pid,
+            dir: &server.directory,
         })
         .collect();
-    format!("{}\n", json!({ "name": name, "connect": ensemble.connect_string(), "servers": servers }))
+    let text = serde_json::to_string(&StatusJson { name, connect: &ensemble.connect_string(), servers })?;
+    Ok(text + "\n")
 }
 
 /// What the start was spent on.
