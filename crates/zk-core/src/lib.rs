@@ -1,1 +1,88 @@
 //! ZooKeeper sessions, typed errors and operations: what every recipe stands on.
+//!
+//! A [`Session`] is one ZooKeeper session: built from a [`SessionBuilder`], returned connected, cheap to clone and
+//! never silently replaced by another one.
+//! Its operations are builders that end in `.await`, each under one deadline.
+//! Use a recipe crate instead when one does the job; use this crate for the plain operations under them.
+//!
+//! ```no_run
+//! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+//! use zk_core::Session;
+//!
+//! let session = Session::builder("127.0.0.1:2181").connect().await?;
+//! let (path, _) = session.create("/app/config", "first").parents().await?;
+//! session.set(&path, "second").version(0).await?;
+//! let (data, stat) = session.get(&path).await?;
+//! assert_eq!((data.as_slice(), stat.version), (b"second".as_slice(), 1));
+//! session.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! 1. A write is sent at most once.
+//!    When its answer is lost, the error says so ([`ErrorKind::OutcomeUnknown`]); it is never repeated blindly.
+//! 2. A read is repeated after a connection loss, until the deadline of the call.
+//! 3. Every call has one deadline, retries and parents included.
+//!    A call that could not be sent by then says that the session was not connected, and is not sent later.
+//! 4. A lost session stays lost: every later operation answers a fatal error.
+//!
+//! # Failure behaviour
+//!
+//! | event | what the caller sees |
+//! |---|---|
+//! | the connection breaks during a read | nothing; the read is repeated |
+//! | the connection breaks during a write | [`ErrorKind::OutcomeUnknown`] |
+//! | no server can be reached | [`ErrorKind::NotConnected`] at the deadline |
+//! | the server is reached but does not answer | [`ErrorKind::TimedOut`], for a write [`ErrorKind::OutcomeUnknown`] |
+//! | the session expires | [`ErrorKind::SessionExpired`], for ever; [`Session::lost`] resolves |
+//!
+//! # What this first cut does not do
+//!
+//! A write in flight cannot be called back: dropping its future leaves the outcome unknown, see [`Create`].
+//! Watches, transactions and namespaces are not here yet.
+//! Everything needs a Tokio runtime with its time and I/O drivers enabled, and a session stays on the runtime that
+//! connected it.
+
+mod acl;
+mod call;
+mod connect_string;
+mod deadline;
+mod error;
+mod operation;
+mod path;
+mod probe;
+mod session;
+mod stat;
+mod transport;
+
+pub use acl::Acl;
+pub use acl::AclEntry;
+pub use acl::Permissions;
+pub use connect_string::ConnectString;
+pub use connect_string::ParseConnectStringError;
+pub use connect_string::ServerAddress;
+pub use error::Error;
+pub use error::ErrorClass;
+pub use error::ErrorKind;
+pub use error::Operation;
+pub use operation::Create;
+pub use operation::Delete;
+pub use operation::Exists;
+pub use operation::Get;
+pub use operation::GetAcl;
+pub use operation::GetStat;
+pub use operation::List;
+pub use operation::OperationFuture;
+pub use operation::Set;
+pub use operation::SetAcl;
+pub use operation::Sync;
+pub use path::NodePath;
+pub use path::ParsePathError;
+pub use probe::Unanswered;
+pub use session::ConnectError;
+pub use session::Session;
+pub use session::SessionBuilder;
+pub use stat::SessionId;
+pub use stat::Stat;

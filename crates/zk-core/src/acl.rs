@@ -1,0 +1,135 @@
+//! Who may do what with a node.
+
+use std::fmt;
+use std::ops::BitOr;
+
+/// The access rules of a node, at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acl(Vec<AclEntry>);
+
+impl Acl {
+    /// Collects entries; an empty list is refused by the operation that uses it.
+    pub fn new(entries: impl IntoIterator<Item = AclEntry>) -> Self {
+        Self(entries.into_iter().collect())
+    }
+
+    /// Everyone may do everything. The default of [`Session::create`](crate::Session::create).
+    pub fn open() -> Self {
+        Self::new([AclEntry::new(Permissions::ALL, "world", "anyone")])
+    }
+
+    /// Everyone may read; nobody may change anything.
+    pub fn read_only() -> Self {
+        Self::new([AclEntry::new(Permissions::READ, "world", "anyone")])
+    }
+
+    /// Only the identities the creating session has authenticated as may do anything.
+    pub fn creator_only() -> Self {
+        Self::new([AclEntry::new(Permissions::ALL, "auth", "")])
+    }
+
+    /// Returns the entries.
+    pub fn entries(&self) -> &[AclEntry] {
+        &self.0
+    }
+}
+
+impl Default for Acl {
+    fn default() -> Self {
+        Self::open()
+    }
+}
+
+/// One rule: these permissions for that identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AclEntry {
+    permissions: Permissions,
+    scheme: String,
+    id: String,
+}
+
+impl AclEntry {
+    /// Grants `permissions` to the identity `id` of an authentication scheme (`world`, `auth`, `digest`, `ip`, …).
+    pub fn new(permissions: Permissions, scheme: impl Into<String>, id: impl Into<String>) -> Self {
+        Self {
+            permissions,
+            scheme: scheme.into(),
+            id: id.into(),
+        }
+    }
+
+    /// Returns what is granted.
+    pub fn permissions(&self) -> Permissions {
+        self.permissions
+    }
+
+    /// Returns the authentication scheme.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// Returns the identity within the scheme.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+/// A set of permissions, combined with `|`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Permissions(u8);
+
+impl Permissions {
+    /// Read the data, list the children.
+    pub const READ: Self = Self(1);
+    /// Change the data.
+    pub const WRITE: Self = Self(2);
+    /// Create children.
+    pub const CREATE: Self = Self(4);
+    /// Delete children.
+    pub const DELETE: Self = Self(8);
+    /// Change the access rules.
+    pub const ADMIN: Self = Self(16);
+    /// All of these.
+    pub const ALL: Self = Self(31);
+    /// None of these.
+    pub const NONE: Self = Self(0);
+
+    /// Tells whether every permission of `other` is in this set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Permissions {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl fmt::Display for Permissions {
+    /// Writes the letters ZooKeeper's own shell uses, `cdrwa`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters = [
+            ('c', Self::CREATE),
+            ('d', Self::DELETE),
+            ('r', Self::READ),
+            ('w', Self::WRITE),
+            ('a', Self::ADMIN),
+        ];
+        letters
+            .iter()
+            .filter(|(_, one)| self.contains(*one))
+            .try_for_each(|(letter, _)| write!(f, "{letter}"))
+    }
+}
+
+impl fmt::Debug for Permissions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Permissions({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests;

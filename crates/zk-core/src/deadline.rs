@@ -1,0 +1,49 @@
+//! One deadline for a whole call.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The instant by which a call ends, and how long that was from its start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    at: Instant,
+    allowed: Duration,
+}
+
+impl Deadline {
+    /// A deadline `allowed` from now; one beyond what the clock can count is as good as never.
+    pub(crate) fn after(allowed: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            at: now.checked_add(allowed).unwrap_or_else(|| now + FAR),
+            allowed,
+        }
+    }
+
+    /// How long the call was given in all.
+    pub(crate) fn allowed(self) -> Duration {
+        self.allowed
+    }
+
+    pub(crate) fn remaining(self) -> Duration {
+        self.at.saturating_duration_since(Instant::now())
+    }
+
+    /// The answer of `future`, or `None` when the deadline comes first.
+    pub(crate) async fn bound<T>(self, future: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout_at(self.at, pin!(future)).await.ok()
+    }
+
+    /// Waits for `pause`; false when the deadline comes first.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where retries pause, and only before a deadline"
+    )]
+    pub(crate) async fn pause(self, pause: Duration) -> bool {
+        self.bound(tokio::time::sleep(pause)).await.is_some()
+    }
+}
+
+const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

@@ -1,0 +1,114 @@
+//! The operations of a session, as builders that end in `.await`.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use crate::call::Call;
+use crate::error::Error;
+use crate::error::ErrorKind;
+use crate::error::Operation;
+use crate::path::NodePath;
+use crate::path::ParsePathError;
+use crate::session::Shared;
+
+mod access;
+mod create;
+mod delete;
+mod read;
+mod write;
+
+pub use access::GetAcl;
+pub use access::SetAcl;
+pub use create::Create;
+pub use delete::Delete;
+pub use read::Exists;
+pub use read::Get;
+pub use read::GetStat;
+pub use read::List;
+pub use read::Sync;
+pub use write::Set;
+
+/// The future of an operation. It may move between threads and owns all it needs.
+pub type OperationFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
+/// What every operation has: a session, a path and a deadline.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    shared: Arc<Shared>,
+    path: Result<NodePath, ParsePathError>,
+    timeout: Option<Duration>,
+}
+
+impl Target {
+    pub(crate) fn new<P>(shared: Arc<Shared>, path: P) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Self {
+            shared,
+            path: path.try_into().map_err(Into::into),
+            timeout: None,
+        }
+    }
+
+    fn timeout(&mut self, timeout: Duration) {
+        self.timeout = Some(timeout);
+    }
+
+    /// Runs an operation: the deadline starts and the span opens when the future is first polled.
+    fn run<T, F>(
+        self,
+        operation: Operation,
+        body: impl FnOnce(Call, NodePath) -> F + Send + 'static,
+    ) -> OperationFuture<T>
+    where
+        T: 'static,
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let Self {
+            shared,
+            path,
+            timeout,
+        } = self;
+        Box::pin(async move {
+            let path = path.map_err(|source| Error::invalid_path(operation, source))?;
+            let span = tracing::debug_span!(
+                "zk.operation",
+                %operation,
+                %path,
+                session = %shared.transport.session_id(),
+                attempts = tracing::field::Empty,
+                outcome = tracing::field::Empty,
+            );
+            let call = Call::new(shared, operation, timeout);
+            let result = body(call, path).instrument(span.clone()).await;
+            match &result {
+                Ok(_) => span.record("outcome", "ok"),
+                Err(error) => span.record("outcome", tracing::field::debug(error.kind())),
+            };
+            result
+        })
+    }
+}
+
+/// Refuses a request that the server would answer by cutting the connection.
+fn check_size(call: &Call, path: &NodePath, data: &[u8], acl_bytes: usize) -> Result<(), Error> {
+    let size = data.len() + path.as_str().len() + call.chroot_len() + acl_bytes + FRAME_OVERHEAD;
+    if size <= MAX_REQUEST {
+        return Ok(());
+    }
+    let most = MAX_REQUEST.saturating_sub(size - data.len());
+    Err(call.error(path, ErrorKind::TooLarge).detail(format!(
+        "{} bytes of data; with this path at most {most} fit, so store it in pieces or elsewhere",
+        data.len()
+    )))
+}
+
+/// The server's default `jute.maxbuffer`.
+const MAX_REQUEST: usize = 0xf_ffff;
+/// Room for the header, lengths, flags and time to live.
+const FRAME_OVERHEAD: usize = 64;

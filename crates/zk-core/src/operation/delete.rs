@@ -1,0 +1,169 @@
+//! Deleting nodes.
+
+use std::time::Duration;
+
+use super::OperationFuture;
+use super::Target;
+use crate::call::Call;
+use crate::call::Repeat;
+use crate::call::join_all;
+use crate::error::Error;
+use crate::error::ErrorKind;
+use crate::error::Operation;
+use crate::path::NodePath;
+
+/// Deletes a node; made by [`Session::delete`](crate::Session::delete).
+///
+/// # Errors
+///
+/// [`NoNode`](ErrorKind::NoNode), [`NotEmpty`](ErrorKind::NotEmpty), [`BadVersion`](ErrorKind::BadVersion),
+/// [`NoAuth`](ErrorKind::NoAuth).
+/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when the request was sent and no answer came.
+/// A recursive delete that fails has deleted a part; [`Error::path`] says where it stopped.
+///
+/// # Cancel safety
+///
+/// Not safe once it was polled, because a request that has left cannot be called back: the node may still be deleted.
+/// Repeat the call; [`NoNode`](ErrorKind::NoNode) then says that it was.
+/// Dropped before its first poll, nothing has happened.
+///
+/// # Session loss
+///
+/// A fatal error; [`Error::is_outcome_unknown`] tells whether the request was in flight.
+///
+/// # Cost
+///
+/// One round trip; a recursive one lists and deletes 64 nodes at a time, and keeps all paths below in memory.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is deleted until it is awaited"]
+pub struct Delete {
+    target: Target,
+    version: Option<i32>,
+    recursive: bool,
+}
+
+impl Delete {
+    pub(crate) fn new(target: Target) -> Self {
+        Self {
+            target,
+            version: None,
+            recursive: false,
+        }
+    }
+
+    /// Deletes the node only if its data has this version; by default any.
+    pub fn version(mut self, version: i32) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// Deletes everything below the node first.
+    ///
+    /// This is not atomic: others see the tree shrink.
+    /// Nodes that vanish meanwhile are no error, and nodes that appear meanwhile are deleted too, for a bounded number
+    /// of rounds; then the answer is [`NotEmpty`](ErrorKind::NotEmpty).
+    pub fn recursive(mut self) -> Self {
+        self.recursive = true;
+        self
+    }
+
+    /// Bounds the whole call; the default is the session's operation timeout.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.target.timeout(timeout);
+        self
+    }
+}
+
+impl IntoFuture for Delete {
+    type Output = Result<(), Error>;
+    type IntoFuture = OperationFuture<()>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            target,
+            version,
+            recursive,
+        } = self;
+        target.run(Operation::Delete, async move |call, path| {
+            let invalid =
+                |rule: &str| Err(call.error(&path, ErrorKind::InvalidArgument).detail(rule));
+            if path.is_root() {
+                return invalid("the root cannot be deleted");
+            }
+            match (recursive, version) {
+                (true, Some(_)) => invalid("a recursive delete takes no version"),
+                (true, None) => delete_tree(&call, &path).await,
+                (false, version) => {
+                    call.request(&path, Repeat::Never, |wire| wire.delete(&path, version))
+                        .await
+                }
+            }
+        })
+    }
+}
+
+async fn delete_tree(call: &Call, root: &NodePath) -> Result<(), Error> {
+    for round in 0..MOST_ROUNDS {
+        let Some(nodes) = collect_tree(call, root).await? else {
+            return if round == 0 {
+                Err(call.error(root, ErrorKind::NoNode).attempts_made(1))
+            } else {
+                Ok(())
+            };
+        };
+        let mut is_gone = true;
+        // Deepest first. Requests of one session are carried out in the order they are sent, so that a parent may
+        // follow its children without waiting for their answers.
+        let deepest_first: Vec<_> = nodes.iter().rev().collect();
+        for batch in deepest_first.chunks(BATCH) {
+            let requests = batch
+                .iter()
+                .map(|path| call.request(path, Repeat::Never, |wire| wire.delete(path, None)));
+            for result in join_all(requests).await {
+                match result.map_err(|error| (error.kind(), error)) {
+                    Ok(()) | Err((ErrorKind::NoNode, _)) => {}
+                    Err((ErrorKind::NotEmpty, _)) => is_gone = false,
+                    Err((_, error)) => return Err(error),
+                }
+            }
+        }
+        if is_gone {
+            return Ok(());
+        }
+    }
+    Err(call
+        .error(root, ErrorKind::NotEmpty)
+        .attempts_made(MOST_ROUNDS)
+        .detail("new nodes keep appearing below it"))
+}
+
+/// The node and all below it, each after its parent; `None` when the node itself does not exist.
+async fn collect_tree(call: &Call, root: &NodePath) -> Result<Option<Vec<NodePath>>, Error> {
+    let mut nodes = vec![root.clone()];
+    let mut listed = 0;
+    while listed < nodes.len() {
+        let batch = listed..nodes.len().min(listed + BATCH);
+        let requests = nodes[batch.clone()]
+            .iter()
+            .map(|path| call.request(path, Repeat::Safe, |wire| wire.list(path)));
+        let answers = join_all(requests).await;
+        for (at, answer) in batch.clone().zip(answers) {
+            match answer {
+                Ok((names, _)) => {
+                    let parent = nodes[at].clone();
+                    nodes.extend(names.iter().map(|name| parent.child(name)));
+                }
+                Err(error) if error.is_no_node() && at == 0 => return Ok(None),
+                Err(error) if error.is_no_node() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        listed = batch.end;
+    }
+    Ok(Some(nodes))
+}
+
+/// How many requests are in flight at once.
+const BATCH: usize = 64;
+/// How often nodes that appear meanwhile are gone after.
+const MOST_ROUNDS: u32 = 16;

@@ -1,0 +1,292 @@
+//! The path of a node, parsed once.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The absolute path of a node.
+///
+/// A value of this type is always a path that ZooKeeper accepts, so nothing behind the edge has to check again.
+/// It is relative to the chroot of the session it is used on.
+/// Cloning is cheap.
+///
+/// ```
+/// use zk_core::NodePath;
+///
+/// let path: NodePath = "/app/locks".parse()?;
+/// assert_eq!(path.join("a")?.as_str(), "/app/locks/a");
+/// assert_eq!(path.name(), Some("locks"));
+/// assert_eq!("app".parse::<NodePath>().unwrap_err().to_string(), r#"path "app" does not start with '/'; write "/app""#);
+/// # Ok::<(), zk_core::ParsePathError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodePath(Arc<str>);
+
+impl NodePath {
+    /// Returns the root, `/`.
+    #[must_use]
+    pub fn root() -> Self {
+        Self(Arc::from("/"))
+    }
+
+    /// Parses an absolute path.
+    ///
+    /// # Errors
+    ///
+    /// When ZooKeeper would refuse the path: see [`ParsePathError`].
+    pub fn parse(path: &str) -> Result<Self, ParsePathError> {
+        match problem_of(path) {
+            None => Ok(Self(Arc::from(path))),
+            Some(problem) => Err(ParsePathError {
+                path: path.to_owned(),
+                problem,
+            }),
+        }
+    }
+
+    /// Returns the path as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Tells whether this is the root.
+    pub fn is_root(&self) -> bool {
+        self.as_str() == "/"
+    }
+
+    /// Returns the last component, or `None` for the root.
+    pub fn name(&self) -> Option<&str> {
+        self.split().map(|(_, name)| name)
+    }
+
+    /// Returns the path without its last component, or `None` for the root.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        self.split().map(|(parent, _)| {
+            if parent.is_empty() {
+                Self::root()
+            } else {
+                Self(Arc::from(parent))
+            }
+        })
+    }
+
+    /// Returns the parent, its parent and so on, the root last.
+    pub fn ancestors(&self) -> impl Iterator<Item = Self> + use<> {
+        std::iter::successors(self.parent(), Self::parent)
+    }
+
+    /// Returns the path of the child called `name`; several components joined by `/` are accepted too.
+    ///
+    /// # Errors
+    ///
+    /// When the name is empty or makes a path that ZooKeeper would refuse.
+    pub fn join(&self, name: &str) -> Result<Self, ParsePathError> {
+        if name.is_empty() {
+            return Err(ParsePathError {
+                path: self.as_str().to_owned(),
+                problem: Problem::EmptyName,
+            });
+        }
+        let base = if self.is_root() { "" } else { self.as_str() };
+        Self::parse(&format!("{base}/{name}"))
+    }
+
+    /// Returns the path of a child whose name the server gave.
+    pub(crate) fn child(&self, name: &str) -> Self {
+        let base = if self.is_root() { "" } else { self.as_str() };
+        Self(Arc::from(format!("{base}/{name}")))
+    }
+
+    /// Returns this path with the sequence number the server added.
+    pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
+        Self(Arc::from(format!("{self}{suffix}")))
+    }
+
+    fn split(&self) -> Option<(&str, &str)> {
+        if self.is_root() {
+            None
+        } else {
+            self.as_str().rsplit_once('/')
+        }
+    }
+}
+
+impl fmt::Display for NodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for NodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl AsRef<str> for NodePath {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl FromStr for NodePath {
+    type Err = ParsePathError;
+
+    fn from_str(path: &str) -> Result<Self, Self::Err> {
+        Self::parse(path)
+    }
+}
+
+impl TryFrom<&str> for NodePath {
+    type Error = ParsePathError;
+
+    fn try_from(path: &str) -> Result<Self, Self::Error> {
+        Self::parse(path)
+    }
+}
+
+impl TryFrom<&String> for NodePath {
+    type Error = ParsePathError;
+
+    fn try_from(path: &String) -> Result<Self, Self::Error> {
+        Self::parse(path)
+    }
+}
+
+impl TryFrom<String> for NodePath {
+    type Error = ParsePathError;
+
+    fn try_from(path: String) -> Result<Self, Self::Error> {
+        Self::parse(&path)
+    }
+}
+
+impl From<&Self> for NodePath {
+    fn from(path: &Self) -> Self {
+        path.clone()
+    }
+}
+
+/// A text is not the path of a node.
+///
+/// The message says what is wrong, where, and what would be right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParsePathError {
+    path: String,
+    problem: Problem,
+}
+
+impl ParsePathError {
+    /// Returns the text that was refused.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl fmt::Display for ParsePathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = &self.path;
+        match &self.problem {
+            Problem::Empty => write!(f, r#"path is empty; the root is "/""#),
+            Problem::EmptyName => write!(
+                f,
+                "the name of a child of {path:?} is empty; give at least one character"
+            ),
+            Problem::Relative => write!(
+                f,
+                "path {path:?} does not start with '/'; write {:?}",
+                format!("/{path}")
+            ),
+            Problem::TrailingSlash => {
+                write!(
+                    f,
+                    "path {path:?} ends with '/'; write {:?}",
+                    path.trim_end_matches('/')
+                )
+            }
+            Problem::EmptyComponent { at } => {
+                write!(
+                    f,
+                    "path {path:?} has an empty component at byte {at}; write one '/' between names"
+                )
+            }
+            Problem::Dots { name } => {
+                write!(
+                    f,
+                    "path {path:?} has the component {name:?}; write the path out, without \".\" and \"..\""
+                )
+            }
+            Problem::Character { character, at } => write!(
+                f,
+                "path {path:?} has the character U+{:04X} at byte {at}, which ZooKeeper does not allow in names; \
+                 leave out control, private-use and supplementary characters",
+                u32::from(*character)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ParsePathError {}
+
+impl From<Infallible> for ParsePathError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Problem {
+    Empty,
+    EmptyName,
+    Relative,
+    TrailingSlash,
+    EmptyComponent { at: usize },
+    Dots { name: String },
+    Character { character: char, at: usize },
+}
+
+/// The rules of the server, which checks the path as UTF-16: a supplementary character is a pair of surrogates there
+/// and therefore refused.
+fn problem_of(path: &str) -> Option<Problem> {
+    if path.is_empty() {
+        return Some(Problem::Empty);
+    }
+    if let Some((at, character)) = path
+        .char_indices()
+        .find(|&(_, character)| is_refused(character))
+    {
+        return Some(Problem::Character { character, at });
+    }
+    let Some(names) = path.strip_prefix('/') else {
+        return Some(Problem::Relative);
+    };
+    if names.is_empty() {
+        return None;
+    }
+    let mut at = 1;
+    for name in names.split('/') {
+        match name {
+            "" if at == path.len() => return Some(Problem::TrailingSlash),
+            "" => return Some(Problem::EmptyComponent { at }),
+            "." | ".." => {
+                return Some(Problem::Dots {
+                    name: name.to_owned(),
+                });
+            }
+            _ => at += name.len() + 1,
+        }
+    }
+    None
+}
+
+fn is_refused(character: char) -> bool {
+    matches!(
+        u32::from(character),
+        0x00..=0x1f | 0x7f..=0x9f | 0xd800..=0xf8ff | 0xfff0..=0xffff | 0x1_0000..
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Finding out why nobody answered.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::call::join_all;
+use crate::connect_string::ConnectString;
+use crate::connect_string::ServerAddress;
+use crate::deadline::Deadline;
+
+/// No server granted a session in time: every server tried, and what was found there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unanswered {
+    waited: Duration,
+    servers: Vec<(ServerAddress, Finding)>,
+}
+
+impl Unanswered {
+    /// Returns every server tried and, in words, what was found there.
+    pub fn servers(&self) -> impl Iterator<Item = (&ServerAddress, String)> {
+        self.servers
+            .iter()
+            .map(|(server, finding)| (server, finding.to_string()))
+    }
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no server granted a session within {:?}: ", self.waited)?;
+        for (at, (server, finding)) in self.servers.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{server} {finding}")?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Finding {
+    NotResolved(String),
+    Refused,
+    TimedOut,
+    Io(String),
+    Silent,
+    NotServing,
+    Foreign,
+    Serving,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotResolved(why) => write!(f, "is not a known host ({why})"),
+            Self::Refused => f.write_str("refused the connection (nothing listens there)"),
+            Self::TimedOut => f.write_str("did not take the connection in time"),
+            Self::Io(why) => write!(f, "failed ({why})"),
+            Self::Silent => f.write_str("took the connection and says nothing (hung or paused?)"),
+            Self::NotServing => f.write_str("runs but does not serve (no quorum?)"),
+            Self::Foreign => {
+                f.write_str("took the connection and does not serve (no quorum, or not ZooKeeper?)")
+            }
+            Self::Serving => f.write_str("serves, but granted no session in time"),
+        }
+    }
+}
+
+/// Looks at every server at the same time, for at most `allowed`.
+pub(crate) async fn probe(
+    connect: &ConnectString,
+    waited: Duration,
+    allowed: Duration,
+) -> Unanswered {
+    let deadline = Deadline::after(allowed);
+    let servers = connect.servers().iter();
+    let findings = join_all(servers.clone().map(|server| look_at(server, deadline))).await;
+    Unanswered {
+        waited,
+        servers: servers.cloned().zip(findings).collect(),
+    }
+}
+
+async fn look_at(server: &ServerAddress, deadline: Deadline) -> Finding {
+    let addresses = match deadline
+        .bound(tokio::net::lookup_host((server.host(), server.port())))
+        .await
+    {
+        Some(Ok(addresses)) => addresses.collect::<Vec<_>>(),
+        Some(Err(error)) => return Finding::NotResolved(error.to_string()),
+        None => return Finding::NotResolved("no answer from the name service".to_owned()),
+    };
+    match deadline.bound(TcpStream::connect(&*addresses)).await {
+        None => Finding::TimedOut,
+        Some(Err(error)) => match error.kind() {
+            io::ErrorKind::ConnectionRefused => Finding::Refused,
+            io::ErrorKind::TimedOut => Finding::TimedOut,
+            _ => Finding::Io(error.to_string()),
+        },
+        Some(Ok(stream)) => match deadline.bound(ask(stream)).await {
+            None => Finding::Silent,
+            Some(Err(_)) => Finding::Foreign,
+            Some(Ok(reply)) => judge(&reply),
+        },
+    }
+}
+
+/// Sends `srvr`, the one four-letter word that servers answer by default.
+async fn ask(mut stream: TcpStream) -> io::Result<Vec<u8>> {
+    stream.write_all(b"srvr").await?;
+    let mut reply = Vec::new();
+    stream.take(MOST_REPLY).read_to_end(&mut reply).await?;
+    Ok(reply)
+}
+
+fn judge(reply: &[u8]) -> Finding {
+    let reply = String::from_utf8_lossy(reply);
+    if reply.contains("not currently serving requests") {
+        Finding::NotServing
+    } else if reply.contains("Zookeeper version:") || reply.contains("not in the whitelist") {
+        Finding::Serving
+    } else {
+        Finding::Foreign
+    }
+}
+
+const MOST_REPLY: u64 = 4096;
+
+#[cfg(test)]
+mod tests;

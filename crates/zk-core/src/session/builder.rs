@@ -1,0 +1,244 @@
+//! Describing a session and connecting it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::connect_string::ConnectString;
+use crate::connect_string::ParseConnectStringError;
+use crate::deadline::Deadline;
+use crate::error::Error;
+use crate::path::NodePath;
+use crate::probe::Unanswered;
+use crate::probe::probe;
+use crate::session::Session;
+use crate::transport::Ending;
+use crate::transport::Fault;
+use crate::transport::client::ClientTransport;
+
+/// A session to be; made by [`Session::builder`].
+///
+/// # Defaults
+///
+/// Session timeout 10 s, connect timeout 10 s, operation timeout 10 s, no credentials.
+#[derive(Debug, Clone)]
+#[must_use = "no session is opened until `connect` is awaited"]
+pub struct SessionBuilder {
+    connect: String,
+    session_timeout: Duration,
+    connect_timeout: Duration,
+    operation_timeout: Duration,
+    digest: Option<Credentials>,
+}
+
+impl SessionBuilder {
+    pub(crate) fn new(connect: String) -> Self {
+        Self {
+            connect,
+            session_timeout: DEFAULT_TIMEOUT,
+            connect_timeout: DEFAULT_TIMEOUT,
+            operation_timeout: DEFAULT_TIMEOUT,
+            digest: None,
+        }
+    }
+
+    /// Asks for a session that outlives a silence of this length; default 10 s.
+    ///
+    /// The server bounds it, by default to 2 to 20 of its ticks; [`Session::session_timeout`] says what it granted.
+    /// From 1 ms to 2^31-1 ms; anything else is a [`ConnectError::InvalidOption`].
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = timeout;
+        self
+    }
+
+    /// Bounds the whole of [`connect`](Self::connect); default 10 s, zero is a [`ConnectError::InvalidOption`].
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Bounds every operation that has no timeout of its own; default 10 s, zero is a [`ConnectError::InvalidOption`].
+    pub fn operation_timeout(mut self, timeout: Duration) -> Self {
+        self.operation_timeout = timeout;
+        self
+    }
+
+    /// Authenticates the session with ZooKeeper's `digest` scheme.
+    ///
+    /// The credentials go to the server in the clear and are in no debug output, error or log of this crate.
+    /// A server does not check them; they decide what the acls of nodes permit.
+    /// An empty user, or one with a `:`, is a [`ConnectError::InvalidOption`].
+    pub fn digest_auth(mut self, user: &str, password: &str) -> Self {
+        self.digest = Some(Credentials {
+            user_has_colon: user.contains(':'),
+            text: format!("{user}:{password}"),
+        });
+        self
+    }
+
+    /// Connects and returns the session, connected.
+    ///
+    /// Servers are tried in random order, again and again until the connect timeout.
+    /// With a chroot, the node it names must exist.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConnectError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: no session remains that the ensemble does not end by itself after its timeout.
+    ///
+    /// # Cost
+    ///
+    /// One connection and one round trip, and one more for a chroot.
+    pub async fn connect(self) -> Result<Session, ConnectError> {
+        let servers: ConnectString = self.connect.parse().map_err(ConnectError::ConnectString)?;
+        self.check()?;
+        let deadline = Deadline::after(self.connect_timeout);
+        // The last part of the time is kept for finding out why nobody answered.
+        let for_probe = (self.connect_timeout / 4).min(LONGEST_PROBE);
+        let for_attempts = Deadline::after(self.connect_timeout.saturating_sub(for_probe));
+        match for_attempts
+            .bound(self.attempt_until_connected(&servers))
+            .await
+        {
+            Some(Ok(transport)) => {
+                let session = Session::over(Box::new(transport), servers, self.operation_timeout);
+                tracing::debug!(session = %session.id(), timeout = ?session.session_timeout(), "connected");
+                check_chroot(&session, deadline).await?;
+                Ok(session)
+            }
+            Some(Err(refused)) => Err(refused),
+            None => Err(ConnectError::Unanswered(
+                probe(&servers, self.connect_timeout, deadline.remaining()).await,
+            )),
+        }
+    }
+
+    async fn attempt_until_connected(
+        &self,
+        servers: &ConnectString,
+    ) -> Result<ClientTransport, ConnectError> {
+        let digest = self
+            .digest
+            .as_ref()
+            .map(|credentials| credentials.text.as_str());
+        let mut pause = FIRST_PAUSE;
+        let bounded_by_caller = Deadline::after(self.connect_timeout);
+        loop {
+            match ClientTransport::connect(servers, self.session_timeout, digest).await {
+                Ok(transport) => return Ok(transport),
+                Err(Fault::Ended(Ending::AuthFailed)) => return Err(ConnectError::AuthFailed),
+                Err(fault) => {
+                    tracing::debug!(%servers, ?fault, "no server granted a session, trying again");
+                }
+            }
+            bounded_by_caller.pause(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn check(&self) -> Result<(), ConnectError> {
+        let invalid = |option, rule| Err(ConnectError::InvalidOption { option, rule });
+        if !(1..=MOST_SESSION_MILLIS).contains(&self.session_timeout.as_millis()) {
+            return invalid(
+                "session timeout",
+                "it must be from 1 to 2147483647 milliseconds",
+            );
+        }
+        for (option, timeout) in [
+            ("connect timeout", self.connect_timeout),
+            ("operation timeout", self.operation_timeout),
+        ] {
+            if timeout.is_zero() {
+                return invalid(option, "it must be longer than zero");
+            }
+        }
+        match &self.digest {
+            Some(digest) if digest.user_has_colon || digest.text.starts_with(':') => {
+                invalid("digest user", "it must not be empty nor have a ':' in it")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn check_chroot(session: &Session, deadline: Deadline) -> Result<(), ConnectError> {
+    let chroot = session.servers().chroot().clone();
+    if chroot.is_root() {
+        return Ok(());
+    }
+    match session
+        .exists(NodePath::root())
+        .timeout(deadline.remaining())
+        .await
+    {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(ConnectError::NoChroot { chroot }),
+        Err(source) => Err(ConnectError::ChrootUnchecked { chroot, source }),
+    }
+}
+
+/// No session could be opened.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The connect string cannot be read.
+    #[error(transparent)]
+    ConnectString(ParseConnectStringError),
+    /// An option of the builder is out of its bounds.
+    #[error("{option} is not valid: {rule}")]
+    #[non_exhaustive]
+    InvalidOption {
+        /// The option.
+        option: &'static str,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// No server granted a session within the connect timeout.
+    #[error(transparent)]
+    Unanswered(Unanswered),
+    /// The server refused the credentials.
+    #[error("the server refused the session's credentials")]
+    AuthFailed,
+    /// The node named by the chroot does not exist.
+    #[error("the chroot {chroot} does not exist; connect without it and create it first")]
+    #[non_exhaustive]
+    NoChroot {
+        /// The chroot of the connect string.
+        chroot: NodePath,
+    },
+    /// Connected, but no answer to the question whether the chroot exists.
+    #[error("cannot tell whether the chroot {chroot} exists")]
+    #[non_exhaustive]
+    ChrootUnchecked {
+        /// The chroot of the connect string.
+        chroot: NodePath,
+        /// Why not.
+        source: Error,
+    },
+}
+
+impl std::error::Error for Unanswered {}
+
+/// What the `digest` scheme sends.
+#[derive(Clone)]
+struct Credentials {
+    user_has_colon: bool,
+    text: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials(..)")
+    }
+}
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+const LONGEST_PROBE: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const MOST_SESSION_MILLIS: u128 = i32::MAX as u128;
+
+#[cfg(test)]
+mod tests;

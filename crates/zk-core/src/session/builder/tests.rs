@@ -1,0 +1,104 @@
+//! What is refused before, and said after, an attempt to connect.
+
+use std::time::Instant;
+
+use super::*;
+
+// covers: C1
+#[tokio::test]
+async fn bad_options_are_refused_at_once() {
+    let builder = || Session::builder("127.0.0.1:1");
+    for (builder, message) in [
+        (
+            builder().session_timeout(Duration::ZERO),
+            "session timeout is not valid: it must be from 1 to 2147483647 milliseconds",
+        ),
+        (
+            builder().session_timeout(Duration::MAX),
+            "session timeout is not valid: it must be from 1 to 2147483647 milliseconds",
+        ),
+        (
+            builder().connect_timeout(Duration::ZERO),
+            "connect timeout is not valid: it must be longer than zero",
+        ),
+        (
+            builder().operation_timeout(Duration::ZERO),
+            "operation timeout is not valid: it must be longer than zero",
+        ),
+        (
+            builder().digest_auth("", "secret"),
+            "digest user is not valid: it must not be empty nor have a ':' in it",
+        ),
+        (
+            builder().digest_auth("a:b", "secret"),
+            "digest user is not valid: it must not be empty nor have a ':' in it",
+        ),
+        (
+            Session::builder("a:b"),
+            r#"connect string "a:b", server 1 ("a:b"): a port is a number from 1 to 65535"#,
+        ),
+    ] {
+        let start = Instant::now();
+        let error = builder.connect().await.expect_err("must be refused");
+        assert_eq!(error.to_string(), message);
+        assert!(
+            start.elapsed() < Duration::from_secs(1),
+            "took {:?}",
+            start.elapsed()
+        );
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_within_the_connect_timeout() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let start = Instant::now();
+    let builder = Session::builder(address.to_string()).connect_timeout(Duration::from_millis(600));
+    let error = builder.connect().await.expect_err("nobody listens there");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "no server granted a session within 600ms: {address} refused the connection (nothing listens there)"
+        )
+    );
+    let took = start.elapsed();
+    assert!(
+        (Duration::from_millis(450)..Duration::from_millis(1500)).contains(&took),
+        "took {took:?}"
+    );
+}
+
+#[tokio::test]
+async fn silent_server_is_given_up_within_the_connect_timeout() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let start = Instant::now();
+    let builder = Session::builder(address.to_string()).connect_timeout(Duration::from_millis(600));
+    let error = builder.connect().await.expect_err("nobody reads from it");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "no server granted a session within 600ms: {address} took the connection and says nothing (hung or paused?)"
+        )
+    );
+    assert!(
+        start.elapsed() < Duration::from_millis(1500),
+        "took {:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn credentials_are_not_in_debug_output() {
+    let text = format!(
+        "{:?}",
+        Session::builder("h").digest_auth("alice", "hunter2")
+    );
+    assert!(text.contains("Credentials(..)"), "{text}");
+    assert!(
+        !text.contains("alice") && !text.contains("hunter2"),
+        "{text}"
+    );
+}

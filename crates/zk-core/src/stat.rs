@@ -1,0 +1,59 @@
+//! What the server knows of a node, besides its data.
+
+use std::fmt;
+use std::time::SystemTime;
+
+/// The metadata of a node at the moment of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stat {
+    /// The transaction that created the node. It grows with every creation in the ensemble.
+    pub czxid: i64,
+    /// The transaction that last changed the data.
+    pub mzxid: i64,
+    /// The transaction that last added or removed a child.
+    pub pzxid: i64,
+    /// When the node was created, by the leader's clock.
+    pub ctime: SystemTime,
+    /// When the data was last changed, by the leader's clock.
+    pub mtime: SystemTime,
+    /// The number of changes to the data. It restarts when the node is made anew and wraps below zero.
+    pub version: i32,
+    /// The number of changes to the children.
+    pub cversion: i32,
+    /// The number of changes to the access rules.
+    pub aversion: i32,
+    /// The session an ephemeral node belongs to; `None` for every other kind, containers included.
+    pub ephemeral_owner: Option<SessionId>,
+    /// The length of the data in bytes.
+    pub data_length: u32,
+    /// The number of children.
+    pub num_children: u32,
+}
+
+/// The number by which the ensemble knows a session.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(i64);
+
+impl SessionId {
+    pub(crate) const fn new(id: i64) -> Self {
+        Self(id)
+    }
+
+    /// Returns the id as the number on the wire.
+    pub const fn as_i64(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,124 @@
+//! How the client crate's values become ours.
+
+use super::*;
+
+// covers: C1
+#[test]
+fn every_error_of_the_client_is_classified() {
+    let refused = |kind| Fault::Refused(kind, None);
+    let bad = |text: &str| Fault::Refused(ErrorKind::InvalidArgument, Some(text.to_owned()));
+    for (error, expected) in [
+        (zk::Error::NoNode, refused(ErrorKind::NoNode)),
+        (zk::Error::NodeExists, refused(ErrorKind::NodeExists)),
+        (zk::Error::BadVersion, refused(ErrorKind::BadVersion)),
+        (zk::Error::NotEmpty, refused(ErrorKind::NotEmpty)),
+        (
+            zk::Error::NoChildrenForEphemerals,
+            refused(ErrorKind::ParentIsEphemeral),
+        ),
+        (zk::Error::NoAuth, refused(ErrorKind::NoAuth)),
+        (zk::Error::InvalidAcl, refused(ErrorKind::InvalidAcl)),
+        (zk::Error::QuotaExceeded, refused(ErrorKind::QuotaExceeded)),
+        (zk::Error::NotReadOnly, refused(ErrorKind::ReadOnlyServer)),
+        (zk::Error::Unimplemented, refused(ErrorKind::Unsupported)),
+        (zk::Error::ReconfigDisabled, refused(ErrorKind::Unsupported)),
+        (zk::Error::BadArguments(&"odd"), bad("bad arguments: odd")),
+        (
+            zk::Error::MarshallingError,
+            bad("server fail to marshal client request"),
+        ),
+        (zk::Error::NoWatcher, bad("no watcher")),
+        (zk::Error::Throttled, Fault::Later(ErrorKind::Throttled)),
+        (
+            zk::Error::SessionMoved,
+            Fault::Later(ErrorKind::SessionMoved),
+        ),
+        (
+            zk::Error::UnexpectedErrorCode(-1),
+            Fault::Server("unexpected error code: -1".to_owned()),
+        ),
+        (zk::Error::SessionExpired, Fault::Ended(Ending::Expired)),
+        (zk::Error::AuthFailed, Fault::Ended(Ending::AuthFailed)),
+        (zk::Error::ClientClosed, Fault::Ended(Ending::Closed)),
+        (
+            zk::Error::ConnectionLoss,
+            Fault::Lost("connection to server has lost".to_owned()),
+        ),
+        (zk::Error::Timeout, Fault::Lost("timeout".to_owned())),
+        (
+            zk::Error::NoHosts,
+            Fault::Lost("no available hosts".to_owned()),
+        ),
+        (
+            zk::Error::UnexpectedError("x".to_owned()),
+            Fault::Lost("unexpected error: x".to_owned()),
+        ),
+        (
+            zk::Error::UnmarshalError {
+                entity: "stat",
+                reason: &"short",
+            },
+            Fault::Lost("unable to unmarshal stat due to short".to_owned()),
+        ),
+        (
+            zk::Error::RuntimeInconsistent,
+            Fault::Lost("runtime condition mismatch".to_owned()),
+        ),
+    ] {
+        assert_eq!(fault(&error), expected, "{error:?}");
+    }
+}
+
+// covers: C14
+#[test]
+fn acls_survive_the_way_to_the_client_and_back() {
+    let all = PERMISSIONS.iter().map(|(ours, _)| *ours);
+    let sets = (0..32_usize).map(|bits| {
+        let members = all
+            .clone()
+            .enumerate()
+            .filter(|(at, _)| bits & (1 << at) != 0);
+        members.fold(Permissions::NONE, |set, (_, one)| set | one)
+    });
+    let acl = Acl::new(sets.map(|set| AclEntry::new(set, "digest", format!("user-{set}"))));
+    assert_eq!(from_acl(&to_acl(&acl)), acl);
+    assert_eq!(
+        to_acl(&Acl::open()),
+        [zk::Acl::new(zk::Permission::ALL, zk::AuthId::anyone())]
+    );
+}
+
+#[test]
+fn three_hung_servers_fit_into_one_session_timeout() {
+    let seconds = Duration::from_secs;
+    for (timeout, servers, expected) in [
+        (seconds(10), 1, seconds(4)),
+        (seconds(10), 2, Duration::from_millis(2500)),
+        (seconds(12), 3, seconds(2)),
+        (seconds(10), 20, seconds(1)),
+        (seconds(2), 3, Duration::from_millis(800)),
+    ] {
+        assert_eq!(
+            link_timeout(timeout, servers),
+            expected,
+            "{timeout:?} {servers}"
+        );
+    }
+}
+
+#[test]
+fn times_before_the_epoch_and_beyond_the_clock_do_not_panic() {
+    assert_eq!(to_time(0), SystemTime::UNIX_EPOCH);
+    assert_eq!(
+        to_time(1500),
+        SystemTime::UNIX_EPOCH + Duration::from_millis(1500)
+    );
+    assert_eq!(
+        to_time(-1),
+        SystemTime::UNIX_EPOCH - Duration::from_millis(1)
+    );
+    for extreme in [i64::MIN, i64::MAX] {
+        // Any answer will do; the server's clock is not ours to trust.
+        let _time: SystemTime = to_time(extreme);
+    }
+}
