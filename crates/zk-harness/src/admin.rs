@@ -1,1 +1,210 @@
 //! Four-letter commands, parsed into types.
+//!
+//! A ZooKeeper server answers a few four-letter words on its client port: `srvr`, `mntr`, `stat`, `cons`, `wchs`
+//! and `ruok` among others.
+//! [`four_letter`] returns the raw text; the functions named after the words return it parsed.
+//! Each parsed type also implements [`FromStr`](std::str::FromStr), so that a captured text can be judged without a
+//! server.
+//!
+//! - Only `srvr` is answered by every server: the others need `4lw.commands.whitelist` in the server's
+//!   configuration, otherwise the answer is [`AdminError::NotWhitelisted`].
+//! - [`Ruok`] says that the *process* is up, not that a quorum serves: a server without a quorum answers `imok` too,
+//!   while it answers the other words with [`AdminError::NotServing`].
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use zk_harness::admin::{self, Mode};
+//!
+//! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+//! let srvr = admin::srvr("127.0.0.1:2181".parse()?, Duration::from_secs(2)).await?;
+//! if srvr.mode == Mode::Leader {
+//!     println!("leads epoch {} at zxid {:#x}", srvr.epoch(), srvr.zxid);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod cons;
+mod error;
+mod mntr;
+mod srvr;
+mod stat;
+mod text;
+mod wchs;
+
+pub use cons::{ConnectionInfo, ConnectionSession, Cons};
+pub use error::AdminError;
+pub use mntr::Mntr;
+pub use srvr::{Latency, Mode, ProposalSizes, Srvr};
+pub use stat::Stat;
+pub use wchs::{Ruok, Wchs};
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Sends a four-letter word to the server at `addr` and returns its answer as it came.
+///
+/// `within` bounds the whole call: connecting, sending and reading up to the end of the answer.
+///
+/// # Errors
+///
+/// [`AdminError::InvalidWord`] without touching the network if `word` is not four ASCII letters, because a server
+/// would take anything else for the length of a request.
+/// [`AdminError::Refused`], [`AdminError::TimedOut`] and [`AdminError::Io`] for a server that cannot be talked to,
+/// [`AdminError::NoAnswer`] for one that hung up without a word.
+/// A refusal in words, such as the one about the whitelist, is an answer here and an error only in the parsed
+/// functions.
+///
+/// # Cancel safety
+///
+/// Safe: the connection is closed and the server keeps no trace of it.
+pub async fn four_letter(
+    addr: SocketAddr,
+    word: &str,
+    within: Duration,
+) -> Result<String, AdminError> {
+    if word.len() != 4 || !word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        return Err(AdminError::InvalidWord {
+            word: word.to_owned(),
+        });
+    }
+    let mut stage = "a connection";
+    match timeout(within, exchange(addr, word, &mut stage)).await {
+        Ok(Ok(answer)) if answer.is_empty() => Err(AdminError::NoAnswer {
+            addr,
+            word: word.to_owned(),
+        }),
+        Ok(Ok(answer)) => Ok(String::from_utf8_lossy(&answer).into_owned()),
+        Ok(Err(source)) if source.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(AdminError::Refused { addr, source })
+        }
+        Ok(Err(source)) => Err(AdminError::Io {
+            addr,
+            word: word.to_owned(),
+            waiting_for: stage,
+            source,
+        }),
+        Err(_) => Err(AdminError::TimedOut {
+            addr,
+            word: word.to_owned(),
+            waiting_for: stage,
+            within,
+        }),
+    }
+}
+
+/// The thin I/O part: `stage` always says what is being waited for.
+async fn exchange(addr: SocketAddr, word: &str, stage: &mut &'static str) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(addr).await?;
+    stream.set_nodelay(true)?;
+    *stage = "the word to be sent";
+    stream.write_all(word.as_bytes()).await?;
+    *stage = "the end of the answer";
+    let mut answer = Vec::new();
+    // No half-close after the word: a server that sees one may drop the connection before it answers.
+    stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
+    if answer.len() as u64 == MAX_ANSWER {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("the answer exceeds {MAX_ANSWER} bytes"),
+        ));
+    }
+    Ok(answer)
+}
+
+/// Asks `srvr`: version, latency, zxid and role of one server.
+///
+/// # Errors
+///
+/// Those of [`four_letter`], [`AdminError::NotServing`] while the server has no quorum, and
+/// [`AdminError::Unexpected`] for a text that is not an answer to `srvr`.
+///
+/// # Cancel safety
+///
+/// Safe, as [`four_letter`].
+pub async fn srvr(addr: SocketAddr, within: Duration) -> Result<Srvr, AdminError> {
+    four_letter(addr, "srvr", within).await?.parse()
+}
+
+/// Asks `mntr`: the server's metrics as a map with typed getters.
+///
+/// # Errors
+///
+/// Those of [`srvr()`], and [`AdminError::NotWhitelisted`].
+///
+/// # Cancel safety
+///
+/// Safe, as [`four_letter`].
+pub async fn mntr(addr: SocketAddr, within: Duration) -> Result<Mntr, AdminError> {
+    four_letter(addr, "mntr", within).await?.parse()
+}
+
+/// Asks `stat`: what `srvr` says, and the connected clients in short.
+///
+/// # Errors
+///
+/// Those of [`srvr()`], and [`AdminError::NotWhitelisted`].
+///
+/// # Cancel safety
+///
+/// Safe, as [`four_letter`].
+pub async fn stat(addr: SocketAddr, within: Duration) -> Result<Stat, AdminError> {
+    four_letter(addr, "stat", within).await?.parse()
+}
+
+/// Asks `cons`: the connected clients with their sessions.
+///
+/// The connection that asks is among them.
+///
+/// # Errors
+///
+/// Those of [`srvr()`], and [`AdminError::NotWhitelisted`].
+///
+/// # Cancel safety
+///
+/// Safe, as [`four_letter`].
+pub async fn cons(addr: SocketAddr, within: Duration) -> Result<Cons, AdminError> {
+    four_letter(addr, "cons", within).await?.parse()
+}
+
+/// Asks `wchs`: how many watches this server holds.
+///
+/// # Errors
+///
+/// Those of [`srvr()`], and [`AdminError::NotWhitelisted`].
+///
+/// # Cancel safety
+///
+/// Safe, as [`four_letter`].
+pub async fn wchs(addr: SocketAddr, within: Duration) -> Result<Wchs, AdminError> {
+    four_letter(addr, "wchs", within).await?.parse()
+}
+
+/// Asks `ruok`: is the process up?
+///
+/// A server without a quorum answers as well; [`srvr()`] tells whether it serves.
+///
+/// # Errors
+///
+/// Those of [`four_letter`], [`AdminError::NotWhitelisted`], and [`AdminError::Unexpected`] for any other answer
+/// than `imok`.
+///
+/// # Cancel safety
+///
+/// Safe, as [`four_letter`].
+pub async fn ruok(addr: SocketAddr, within: Duration) -> Result<Ruok, AdminError> {
+    four_letter(addr, "ruok", within).await?.parse()
+}
+
+/// More than any server has to say (`wchp` of a million watches is about 50 MB); a bound for anything else that
+/// happens to listen there.
+const MAX_ANSWER: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,2 +1,39 @@
-//! The `zk-ensemble` program.
-fn main() {}
+//! `zk-ensemble`: named ensembles that outlive the command that started them.
+
+mod args;
+mod commands;
+mod render;
+mod store;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return report(&anyhow::Error::new(error).context("cannot start the async runtime")),
+    };
+    match runtime.block_on(commands::run(args)) {
+        Ok(code) => code,
+        // A reader such as `head` that has seen enough is no failure.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => report(&error),
+    }
+}
+
+fn report(error: &anyhow::Error) -> ExitCode {
+    let mut text = format!("error: {error}\n");
+    for cause in error.chain().skip(1) {
+        text.push_str(&format!("  because: {cause}\n"));
+    }
+    // Nobody is left to tell if standard error is closed.
+    drop(io::stderr().write_all(text.as_bytes()));
+    ExitCode::FAILURE
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,60 @@
+//! `wchs` and `ruok`: the two short ones.
+
+use std::str::FromStr;
+
+use super::AdminError;
+use super::text::Answer;
+
+/// The answer to `wchs`: the watches of one server, in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wchs {
+    /// Connections that hold a watch.
+    pub connections: u64,
+    /// Paths that are watched.
+    pub paths: u64,
+    /// Watches in all.
+    pub watches: u64,
+}
+
+/// The answer to `ruok`: the process is up, which says nothing about a quorum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ruok;
+
+impl FromStr for Wchs {
+    type Err = AdminError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const FIRST: &str = "`N connections watching N paths`";
+        const SECOND: &str = "`Total watches:N`";
+        let answer = Answer::new("wchs", text)?;
+        let mut lines = answer.lines();
+        let first = lines.next().unwrap_or_default();
+        let (connections, paths) = first
+            .strip_suffix(" paths")
+            .and_then(|rest| rest.split_once(" connections watching "))
+            .ok_or_else(|| answer.unexpected(first, FIRST))?;
+        let second = lines.next().unwrap_or_default();
+        let watches = second
+            .strip_prefix("Total watches:")
+            .ok_or_else(|| answer.unexpected(second, SECOND))?;
+        Ok(Self {
+            connections: answer.value(connections, first, FIRST)?,
+            paths: answer.value(paths, first, FIRST)?,
+            watches: answer.value(watches, second, SECOND)?,
+        })
+    }
+}
+
+impl FromStr for Ruok {
+    type Err = AdminError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let answer = Answer::new("ruok", text)?;
+        match text.trim_end() {
+            "imok" => Ok(Self),
+            other => Err(answer.unexpected(other, "`imok`")),
+        }
+    }
+}

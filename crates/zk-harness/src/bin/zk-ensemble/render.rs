@@ -1,0 +1,128 @@
+//! What a person, or a script, sees.
+
+use std::path::Path;
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use zk_harness::{Ensemble, Health, ProcessState, Role, ServerStatus, StartReport, Status};
+
+/// What `status --json` prints; the names and their order are fixed.
+#[derive(Serialize)]
+struct StatusJson<'a> {
+    name: &'a str,
+    connect: &'a str,
+    servers: Vec<ServerJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ServerJson<'a> {
+    id: u32,
+    role: Option<Role>,
+    state: &'static str,
+    client_port: u16,
+    pid: Option<i32>,
+    dir: &'a Path,
+}
+
+/// A table of the servers.
+pub(crate) fn servers(status: &Status) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["id", "role", "state", "client port", "pid", "directory"]);
+    for server in &status.servers {
+        table.add_row([
+            server.id.to_string(),
+            server.role.map_or_else(|| "-".to_owned(), |role| role.to_string()),
+            state(server).to_owned(),
+            server.client_port.to_string(),
+            server.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+            server.directory.display().to_string(),
+        ]);
+    }
+    for column in [0, 3, 4] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    trimmed(&table)
+}
+
+/// A table of ensembles: name, how many servers run, health, connection string.
+pub(crate) fn ensembles(rows: &[(String, Ensemble, Status)]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["name", "version", "running", "quorum", "connect"]);
+    for (name, ensemble, status) in rows {
+        let running = status.servers.iter().filter(|server| server.process == ProcessState::Running).count();
+        table.add_row([
+            name.clone(),
+            ensemble.version().to_owned(),
+            format!("{running} of {}", status.servers.len()),
+            if status.health.serves() { "serves" } else { "none" }.to_owned(),
+            ensemble.connect_string(),
+        ]);
+    }
+    trimmed(&table)
+}
+
+/// One line on the whole.
+pub(crate) fn summary(name: &str, ensemble: &Ensemble, status: &Status) -> String {
+    let total = status.servers.len();
+    let serving = status.servers.iter().filter(|server| server.role.is_some()).count();
+    let health = match status.health {
+        Health::Down => "no quorum serves".to_owned(),
+        _ if serving == total && total == 1 => "its server serves".to_owned(),
+        _ if serving == total => format!("all {total} servers serve"),
+        _ => format!("a quorum serves, {serving} of {total} servers"),
+    };
+    format!("ensemble {name}: ZooKeeper {}, {health}", ensemble.version())
+}
+
+/// The status as one line of JSON.
+pub(crate) fn json(name: &str, ensemble: &Ensemble, status: &Status) -> anyhow::Result<String> {
+    let servers = status
+        .servers
+        .iter()
+        .map(|server| ServerJson {
+            id: server.id,
+            role: server.role,
+            state: state(server),
+            client_port: server.client_port,
+            pid: server.pid,
+            dir: &server.directory,
+        })
+        .collect();
+    let text = serde_json::to_string(&StatusJson { name, connect: &ensemble.connect_string(), servers })?;
+    Ok(text + "\n")
+}
+
+/// What the start was spent on.
+pub(crate) fn report(report: &StartReport) -> String {
+    format!(
+        "{:.2} s (finding ZooKeeper {:.2}, files {:.2}, processes {:.2}, election {:.2}, canaries {:.2})",
+        report.total.as_secs_f64(),
+        report.find.as_secs_f64(),
+        report.prepare.as_secs_f64(),
+        report.processes.as_secs_f64(),
+        report.election.as_secs_f64(),
+        report.canary.as_secs_f64(),
+    )
+}
+
+fn state(server: &ServerStatus) -> &'static str {
+    match (server.process, server.role) {
+        (ProcessState::Stopped, _) => "stopped",
+        (ProcessState::Paused, _) => "paused",
+        (_, Some(_)) => "serving",
+        (_, None) => "not serving",
+    }
+}
+
+fn trimmed(table: &Table) -> String {
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

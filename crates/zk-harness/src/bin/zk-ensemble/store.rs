@@ -1,0 +1,152 @@
+//! Where named ensembles live, and the lock that keeps two commands from changing one at the same time.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use rustix::fs::FlockOperation;
+use zk_harness::Ensemble;
+
+/// The directory that holds one directory per ensemble.
+#[derive(Debug, Clone)]
+pub(crate) struct Store {
+    root: PathBuf,
+}
+
+impl Store {
+    pub(crate) fn new(root: Option<PathBuf>) -> anyhow::Result<Self> {
+        let root = match root {
+            Some(root) => root,
+            None => default_root().context("there is no home directory to keep ensembles in; give --dir")?,
+        };
+        Ok(Self { root: std::path::absolute(root)? })
+    }
+
+    pub(crate) fn directory(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The names of all ensembles, sorted.
+    pub(crate) fn names(&self) -> anyhow::Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", self.root.display())),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if Ensemble::exists(&entry.path()) {
+                names.extend(entry.file_name().into_string());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Opens an ensemble for looking at it.
+    pub(crate) fn open(&self, name: &str) -> anyhow::Result<Ensemble> {
+        let directory = self.directory(name);
+        if !Ensemble::exists(&directory) {
+            let hint = match self.names()?.as_slice() {
+                [] => "there is none at all; start one with `up`".to_owned(),
+                names => format!("there is {}; start another with `up --name {name}`", names.join(", ")),
+            };
+            bail!("there is no ensemble named {name}: {hint}");
+        }
+        Ok(Ensemble::attach(&directory)?)
+    }
+
+    /// Locks an ensemble's directory for changes, making it if `create`.
+    ///
+    /// The lock is on the directory itself, so no lock file is left when it is removed.
+    pub(crate) fn lock(&self, name: &str, create: bool) -> anyhow::Result<File> {
+        let directory = self.directory(name);
+        let deadline = Instant::now() + LOCK_WITHIN;
+        let mut told = false;
+        loop {
+            if create {
+                fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
+            }
+            let lock = match File::open(&directory) {
+                Ok(lock) => lock,
+                // Removed between the two calls by a `down`.
+                Err(error) if create && error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error).with_context(|| format!("cannot open {}", directory.display())),
+            };
+            match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                // A `down` may have removed what was locked here, and an `up` made it anew.
+                Ok(()) if is_same(&lock, &directory) => return Ok(lock),
+                Ok(()) if !create && !directory.exists() => bail!("the ensemble {name} was taken down meanwhile"),
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    if Instant::now() > deadline {
+                        bail!("another command is still busy with the ensemble {name} after {LOCK_WITHIN:?}");
+                    }
+                    if !told {
+                        told = true;
+                        writeln!(io::stderr(), "waiting for another command that is busy with the ensemble {name}")?;
+                    }
+                    #[expect(clippy::disallowed_methods, reason = "the pause between two looks at the lock")]
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(errno) => return Err(errno).with_context(|| format!("cannot lock {}", directory.display())),
+            }
+        }
+    }
+
+    /// Removes the root if no ensemble is left in it.
+    pub(crate) fn tidy(&self) {
+        // Not empty, or gone already: either is fine.
+        drop(fs::remove_dir(&self.root));
+    }
+}
+
+fn is_same(lock: &File, directory: &Path) -> bool {
+    match (lock.metadata(), fs::metadata(directory)) {
+        (Ok(held), Ok(there)) => (held.dev(), held.ino()) == (there.dev(), there.ino()),
+        _ => false,
+    }
+}
+
+fn default_root() -> Option<PathBuf> {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = state.or_else(|| Some(std::env::home_dir()?.join(".local/state")))?;
+    Some(state.join("zk-ensembles"))
+}
+
+/// Longer than a start may take.
+const LOCK_WITHIN: Duration = Duration::from_secs(120);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_of_a_replaced_directory_is_not_trusted() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("one");
+        fs::create_dir(&directory).unwrap();
+        let lock = File::open(&directory).unwrap();
+        assert!(is_same(&lock, &directory));
+        fs::remove_dir(&directory).unwrap();
+        assert!(!is_same(&lock, &directory));
+        fs::create_dir(&directory).unwrap();
+        assert!(!is_same(&lock, &directory));
+    }
+
+    #[test]
+    fn missing_ensemble_is_reported_with_those_there_are() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::new(Some(root.path().to_owned())).unwrap();
+        let error = store.open("x").unwrap_err().to_string();
+        assert_eq!(error, "there is no ensemble named x: there is none at all; start one with `up`");
+        fs::create_dir(store.directory("other")).unwrap();
+        fs::write(store.directory("other").join("ensemble.json"), "{}").unwrap();
+        let error = store.open("x").unwrap_err().to_string();
+        assert_eq!(error, "there is no ensemble named x: there is other; start another with `up --name x`");
+    }
+}

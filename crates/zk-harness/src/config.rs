@@ -1,0 +1,224 @@
+//! The text of every file that a server needs.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::dist::{Distribution, Logging};
+use crate::spec::Spec;
+
+/// An ensemble with every choice made: what `ensemble.json` holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) spec: Spec,
+    pub(crate) distribution: Distribution,
+    /// Everything but the data lies below it.
+    pub(crate) directory: PathBuf,
+    /// Where data lies when it is not below `directory`.
+    pub(crate) memory_directory: Option<PathBuf>,
+    /// The file that reserves the ports, if any was chosen by the harness.
+    pub(crate) port_file: Option<PathBuf>,
+    pub(crate) members: Vec<Member>,
+}
+
+/// One server of a [`Plan`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Member {
+    pub(crate) id: u32,
+    pub(crate) client_port: u16,
+    pub(crate) quorum_port: u16,
+    pub(crate) election_port: u16,
+}
+
+impl Member {
+    pub(crate) fn client_address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.client_port).into()
+    }
+}
+
+impl Plan {
+    /// `host:port` of every server, separated by commas.
+    pub(crate) fn connect_string(&self) -> String {
+        let addresses: Vec<_> = self.members.iter().map(|member| member.client_address().to_string()).collect();
+        addresses.join(",")
+    }
+
+    pub(crate) fn server_directory(&self, id: u32) -> PathBuf {
+        self.directory.join(format!("server-{id}"))
+    }
+
+    pub(crate) fn data_directory(&self, id: u32) -> PathBuf {
+        self.data_base(id).join("data")
+    }
+
+    pub(crate) fn log_directory(&self, id: u32) -> PathBuf {
+        self.data_base(id).join("txlog")
+    }
+
+    pub(crate) fn config_file(&self, id: u32) -> PathBuf {
+        self.server_directory(id).join(format!("zoo-{id}.cfg"))
+    }
+
+    pub(crate) fn start_script(&self, id: u32) -> PathBuf {
+        self.server_directory(id).join("start.sh")
+    }
+
+    pub(crate) fn server_log(&self, id: u32) -> PathBuf {
+        self.server_directory(id).join("server.log")
+    }
+
+    pub(crate) fn pid_file(&self, id: u32) -> PathBuf {
+        self.server_directory(id).join("server.pid")
+    }
+
+    /// The argument by which the processes of this ensemble are known, and no others.
+    pub(crate) fn marker(&self) -> String {
+        marker(&self.directory)
+    }
+
+    /// The argument by which one server's process is known.
+    pub(crate) fn server_marker(&self, id: u32) -> String {
+        format!("{}server-{id}/", self.marker())
+    }
+
+    fn data_base(&self, id: u32) -> PathBuf {
+        self.memory_directory.as_ref().unwrap_or(&self.directory).join(format!("server-{id}"))
+    }
+
+    /// The text of `zoo-N.cfg`.
+    pub(crate) fn render_config(&self, member: &Member) -> String {
+        let spec = &self.spec;
+        let mut text = String::new();
+        let mut line = |key: &str, value: &dyn std::fmt::Display| {
+            writeln!(text, "{key}={value}").expect("writing to a string does not fail");
+        };
+        line("tickTime", &spec.tick_time.as_millis());
+        line("initLimit", &spec.init_limit);
+        line("syncLimit", &spec.sync_limit);
+        line("dataDir", &property_path(&self.data_directory(member.id)));
+        line("dataLogDir", &property_path(&self.log_directory(member.id)));
+        line("clientPort", &member.client_port);
+        line("clientPortAddress", &Ipv4Addr::LOCALHOST);
+        line("maxClientCnxns", &spec.max_client_connections);
+        line("minSessionTimeout", &spec.min_session_timeout().as_millis());
+        line("maxSessionTimeout", &spec.max_session_timeout.as_millis());
+        line("4lw.commands.whitelist", &spec.four_letter_words.join(","));
+        // Each server would otherwise try to open port 8080, and the second one would exit.
+        line("admin.enableServer", &false);
+        for (key, value) in &spec.properties {
+            line(key, value);
+        }
+        // A single server stands alone: with a line for itself it would still do so, but log an error.
+        if self.members.len() > 1 {
+            for peer in &self.members {
+                line(
+                    &format!("server.{}", peer.id),
+                    &format!("{}:{}:{}", Ipv4Addr::LOCALHOST, peer.quorum_port, peer.election_port),
+                );
+            }
+        }
+        text
+    }
+
+    /// The text of `start.sh`, which starts one server in the foreground.
+    pub(crate) fn render_start_script(&self, member: &Member) -> String {
+        let id = member.id;
+        let directory = self.server_directory(id);
+        let classpath: Vec<_> = self.distribution.classpath.iter().map(|jar| jar.to_string_lossy()).collect();
+        let mut flags: Vec<String> = self.spec.jvm_flags.clone().unwrap_or_else(|| {
+            QUICK_JVM_FLAGS.iter().map(|flag| (*flag).to_owned()).collect()
+        });
+        flags.push(self.server_marker(id));
+        // These two are system properties only; zoo.cfg does not reach them in every version.
+        flags.push(format!("-Dznode.container.checkIntervalMs={}", self.spec.container_check_interval.as_millis()));
+        flags.push(format!("-Dzookeeper.extendedTypesEnabled={}", self.spec.extended_types));
+        match self.distribution.logging {
+            Logging::SlfSimple => flags.extend(
+                ["defaultLogLevel=info", "showDateTime=true", "dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS"]
+                    .map(|setting| format!("-Dorg.slf4j.simpleLogger.{setting}")),
+            ),
+            Logging::Logback => {
+                flags.push(format!("-Dlogback.configurationFile={}", directory.join(LOGBACK_FILE).display()));
+            }
+            Logging::Log4j1 => {
+                flags.push(format!("-Dlog4j.configuration=file:{}", directory.join(LOG4J_FILE).display()));
+            }
+        }
+        let flags: Vec<_> = flags.iter().map(|flag| shell_quote(flag)).collect();
+        format!(
+            "#!/bin/sh\n\
+             # Starts server {id} of this ensemble in the foreground; Ctrl-C stops it. It logs to server.log.\n\
+             set -eu\n\
+             cd {directory}\n\
+             if [ -s server.pid ] && grep -qsF -e {marker} \"/proc/$(cat server.pid)/cmdline\"; then\n\
+             \x20   echo \"server {id} already runs as process $(cat server.pid)\" >&2\n\
+             \x20   exit 1\n\
+             fi\n\
+             echo $$ > server.pid\n\
+             exec {java} \\\n    {flags} \\\n    -cp {classpath} \\\n    {main} {config} >> server.log 2>&1\n",
+            directory = shell_quote(&directory.to_string_lossy()),
+            marker = shell_quote(&self.server_marker(id)),
+            java = shell_quote(&self.distribution.java.to_string_lossy()),
+            flags = flags.join(" \\\n    "),
+            classpath = shell_quote(&classpath.join(":")),
+            main = MAIN_CLASS,
+            config = shell_quote(&self.config_file(id).to_string_lossy()),
+        )
+    }
+
+    /// The logging configuration that this distribution needs, as a file name and its text.
+    pub(crate) fn render_logging(&self) -> Option<(&'static str, &'static str)> {
+        match self.distribution.logging {
+            Logging::SlfSimple => None,
+            Logging::Logback => Some((LOGBACK_FILE, LOGBACK)),
+            Logging::Log4j1 => Some((LOG4J_FILE, LOG4J)),
+        }
+    }
+}
+
+/// The beginning of an argument by which the processes of the ensemble in `directory` are known.
+///
+/// It ends in a slash, so that `/x/one` is not taken for `/x/one-more`.
+pub(crate) fn marker(directory: &Path) -> String {
+    format!("-Dzk.harness.ensemble={}/", directory.display())
+}
+
+/// Quotes a text for the shell.
+fn shell_quote(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+%@".contains(&byte);
+    if !text.is_empty() && text.bytes().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// A path as a value of a Java properties file, where a backslash escapes.
+fn property_path(path: &Path) -> String {
+    path.to_string_lossy().replace('\\', "\\\\")
+}
+
+pub(crate) const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+
+/// Flags that make a small server start quickly: no second compiler tier, a simple collector, shared class data.
+const QUICK_JVM_FLAGS: [&str; 6] =
+    ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xss512k", "-Xmx128m"];
+
+const LOGBACK_FILE: &str = "logback.xml";
+const LOGBACK: &str = r#"<configuration>
+  <appender name="CONSOLE" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{ISO8601} [myid:%X{myid}] - %-5p [%t:%C{1}@%L] - %m%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="CONSOLE"/></root>
+</configuration>
+"#;
+const LOG4J_FILE: &str = "log4j.properties";
+const LOG4J: &str = "log4j.rootLogger=INFO, CONSOLE\n\
+log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender\n\
+log4j.appender.CONSOLE.layout=org.apache.log4j.PatternLayout\n\
+log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} [myid:%X{myid}] - %-5p [%t:%C{1}@%L] - %m%n\n";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+use super::*;
+use crate::spec::ServerSpec;
+
+fn plan(servers: u32, logging: Logging) -> Plan {
+    // A Distribution is what a search yields; here only its text matters.
+    let distribution = serde_json::from_value(serde_json::json!({
+        "version": "3.9.3",
+        "classpath": ["/zk/lib/zookeeper.jar", "/zk/lib/it's.jar"],
+        "java": "/usr/bin/java",
+        "logging": logging,
+        "home": "/zk",
+        "source": "explicit",
+    }))
+    .expect("the fields of a distribution");
+    let base = |id: u32| 20_000 + 3 * u16::try_from(id).expect("a small id");
+    Plan {
+        spec: Spec { server: (1..=servers).map(ServerSpec::new).collect(), ..Spec::default() },
+        distribution,
+        directory: "/tmp/an ensemble".into(),
+        memory_directory: None,
+        port_file: None,
+        members: (1..=servers)
+            .map(|id| Member { id, client_port: base(id), quorum_port: base(id) + 1, election_port: base(id) + 2 })
+            .collect(),
+    }
+}
+
+// covers: H1
+#[test]
+fn configuration_has_every_server_and_every_setting() {
+    let plan = plan(3, Logging::SlfSimple);
+    insta::assert_snapshot!(plan.render_config(&plan.members[1]), @r"
+    tickTime=200
+    initLimit=50
+    syncLimit=10
+    dataDir=/tmp/an ensemble/server-2/data
+    dataLogDir=/tmp/an ensemble/server-2/txlog
+    clientPort=20006
+    clientPortAddress=127.0.0.1
+    maxClientCnxns=0
+    minSessionTimeout=400
+    maxSessionTimeout=60000
+    4lw.commands.whitelist=*
+    admin.enableServer=false
+    server.1=127.0.0.1:20004:20005
+    server.2=127.0.0.1:20007:20008
+    server.3=127.0.0.1:20010:20011
+    ");
+    assert_eq!(plan.connect_string(), "127.0.0.1:20003,127.0.0.1:20006,127.0.0.1:20009");
+}
+
+// covers: H1
+#[test]
+fn settings_reach_the_configuration() {
+    let mut plan = plan(1, Logging::SlfSimple);
+    plan.spec.four_letter_words = vec!["srvr".into(), "ruok".into()];
+    plan.spec.max_client_connections = 7;
+    plan.spec.properties.insert("snapCount".into(), "1000".into());
+    plan.memory_directory = Some("/dev/shm/zk".into());
+    let text = plan.render_config(&plan.members[0]);
+    for line in [
+        "4lw.commands.whitelist=srvr,ruok",
+        "maxClientCnxns=7",
+        "snapCount=1000",
+        "dataDir=/dev/shm/zk/server-1/data",
+        "dataLogDir=/dev/shm/zk/server-1/txlog",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("server."), "a single server stands alone:\n{text}");
+}
+
+// covers: H1
+#[test]
+fn start_script_quotes_what_the_shell_would_take_apart() {
+    let plan = plan(3, Logging::SlfSimple);
+    insta::assert_snapshot!(plan.render_start_script(&plan.members[0]), @r#"
+    #!/bin/sh
+    # Starts server 1 of this ensemble in the foreground; Ctrl-C stops it. It logs to server.log.
+    set -eu
+    cd '/tmp/an ensemble/server-1'
+    if [ -s server.pid ] && grep -qsF -e '-Dzk.harness.ensemble=/tmp/an ensemble/server-1/' "/proc/$(cat server.pid)/cmdline"; then
+        echo "server 1 already runs as process $(cat server.pid)" >&2
+        exit 1
+    fi
+    echo $$ > server.pid
+    exec /usr/bin/java \
+        -Xshare:auto \
+        -XX:TieredStopAtLevel=1 \
+        -XX:+UseSerialGC \
+        -XX:-UsePerfData \
+        -Xss512k \
+        -Xmx128m \
+        '-Dzk.harness.ensemble=/tmp/an ensemble/server-1/' \
+        -Dznode.container.checkIntervalMs=1000 \
+        -Dzookeeper.extendedTypesEnabled=true \
+        -Dorg.slf4j.simpleLogger.defaultLogLevel=info \
+        -Dorg.slf4j.simpleLogger.showDateTime=true \
+        '-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'\''T'\''HH:mm:ss.SSS' \
+        -cp '/zk/lib/zookeeper.jar:/zk/lib/it'\''s.jar' \
+        org.apache.zookeeper.server.quorum.QuorumPeerMain '/tmp/an ensemble/server-1/zoo-1.cfg' >> server.log 2>&1
+    "#);
+}
+
+// covers: H1
+#[test]
+fn release_gets_a_logging_configuration() {
+    for (logging, file, flag) in [
+        (Logging::Logback, "logback.xml", "-Dlogback.configurationFile=/tmp/an ensemble/server-1/logback.xml"),
+        (Logging::Log4j1, "log4j.properties", "-Dlog4j.configuration=file:/tmp/an ensemble/server-1/log4j.properties"),
+    ] {
+        let plan = plan(1, logging);
+        assert_eq!(plan.render_logging().map(|(name, _)| name), Some(file));
+        assert!(plan.render_start_script(&plan.members[0]).contains(flag));
+    }
+    assert_eq!(plan(1, Logging::SlfSimple).render_logging(), None);
+}
+
+#[test]
+fn quoted_text_is_what_the_shell_reads_back() {
+    for text in ["plain", "", "two words", "it's", "$HOME `x` \\ \"", "*;&|<>(){}", "-n", "line\nbreak"] {
+        let output = std::process::Command::new("/bin/sh")
+            .args(["-c", &format!("printf %s {}", shell_quote(text))])
+            .output()
+            .expect("the shell runs");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), text);
+    }
+}
+
+#[test]
+fn plan_survives_being_written_and_read() {
+    let plan = plan(3, Logging::SlfSimple);
+    let text = serde_json::to_string(&plan).expect("a plan can be written");
+    assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan can be read"), plan);
+}

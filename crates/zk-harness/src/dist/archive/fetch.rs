@@ -1,0 +1,162 @@
+//! A download that goes on where an earlier one ended.
+
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::Body;
+use ureq::http::Response;
+use ureq::http::StatusCode;
+use ureq::http::header::CONTENT_RANGE;
+use ureq::http::header::RANGE;
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(15);
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+const STALL_LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Broken connections in a row that are answered by asking for the rest.
+const ATTEMPTS: u32 = 4;
+
+/// What to do with an answer, given how many bytes are there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    /// The body is the whole file.
+    Whole,
+    /// The body is the rest.
+    Rest,
+    /// What is there is all there is.
+    Complete,
+    /// What is there fits nothing: delete it and ask again.
+    StartOver,
+}
+
+/// Makes `part` the whole file behind `url`.
+///
+/// What was received stays in `part` when it fails, for the next attempt or the next process.
+pub(super) fn fetch(
+    url: &str,
+    part: &Path,
+    progress: &dyn Fn(u64, Option<u64>),
+) -> Result<(), String> {
+    let agent: Agent = Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_connect(Some(CONNECT_LIMIT))
+        .timeout_recv_response(Some(ANSWER_LIMIT))
+        .timeout_per_read(Some(STALL_LIMIT))
+        .timeout_global(Some(LIMIT))
+        .user_agent(concat!("zk-harness/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .into();
+    let mut broken = String::new();
+    for _ in 0..ATTEMPTS {
+        let have = fs::metadata(part).map_or(0, |metadata| metadata.len());
+        let mut request = agent.get(url);
+        if have > 0 {
+            request = request.header(RANGE, format!("bytes={have}-"));
+        }
+        let response = request.call().map_err(|error| error.to_string())?;
+        let plan = plan(response.status(), content_range(&response), have)?;
+        match plan {
+            Plan::Complete => return Ok(()),
+            Plan::StartOver => {
+                fs::remove_file(part)
+                    .map_err(|error| format!("cannot remove {}: {error}", part.display()))?;
+            }
+            Plan::Whole | Plan::Rest => match receive(response, plan, have, part, progress) {
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    tracing::info!(%error, url, "the download broke off");
+                    broken = error.to_string();
+                }
+            },
+        }
+    }
+    let have = fs::metadata(part).map_or(0, |metadata| metadata.len());
+    if broken.is_empty() {
+        "the server's answers to requests for the rest of the file".clone_into(&mut broken);
+    }
+    Err(format!(
+        "the download broke off {ATTEMPTS} times ({broken}); {have} bytes are kept, run it again to go on"
+    ))
+}
+
+/// Start and total of `bytes 100-199/200` (or `bytes */200`).
+fn content_range(response: &Response<Body>) -> (Option<u64>, Option<u64>) {
+    response
+        .headers()
+        .get(CONTENT_RANGE)
+        .and_then(|value| value.to_str().ok())
+        .map_or((None, None), parse_range)
+}
+
+fn parse_range(text: &str) -> (Option<u64>, Option<u64>) {
+    let Some((range, total)) = text
+        .strip_prefix("bytes ")
+        .and_then(|text| text.split_once('/'))
+    else {
+        return (None, None);
+    };
+    (
+        range.split('-').next().and_then(|start| start.parse().ok()),
+        total.parse().ok(),
+    )
+}
+
+fn plan(
+    status: StatusCode,
+    (start, total): (Option<u64>, Option<u64>),
+    have: u64,
+) -> Result<Plan, String> {
+    match status {
+        StatusCode::OK => Ok(Plan::Whole),
+        StatusCode::PARTIAL_CONTENT if have > 0 && start == Some(have) => Ok(Plan::Rest),
+        StatusCode::RANGE_NOT_SATISFIABLE if have > 0 && total == Some(have) => Ok(Plan::Complete),
+        StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
+            Ok(Plan::StartOver)
+        }
+        other => Err(format!("the server answered {other}")),
+    }
+}
+
+fn receive(
+    response: Response<Body>,
+    plan: Plan,
+    have: u64,
+    part: &Path,
+    progress: &dyn Fn(u64, Option<u64>),
+) -> io::Result<()> {
+    let (mut file, mut done) = if plan == Plan::Rest {
+        (File::options().append(true).open(part)?, have)
+    } else {
+        (File::create(part)?, 0)
+    };
+    let body = response.into_body();
+    let total = body.content_length().map(|length| done + length);
+    let mut reader = body.into_reader();
+    let mut buffer = vec![0; 1 << 16];
+    progress(done, total);
+    loop {
+        let read = reader.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        file.write_all(&buffer[..read])?;
+        done += read as u64;
+        progress(done, total);
+    }
+    match total {
+        Some(total) if done != total => {
+            Err(io::Error::other(format!("{done} of {total} bytes came")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Why a search failed, and the one command that would change that.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Says why no ZooKeeper could be found or provisioned.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindError {
+    /// A setting of the search has a value that cannot be used.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The home that the caller named does not do; nothing else was tried.
+    #[error("{} is not a usable ZooKeeper home: {reason}", path.display())]
+    Home {
+        /// The directory that was named.
+        path: PathBuf,
+        /// What is wrong with it, and what would be right.
+        reason: String,
+    },
+    /// The Java that the caller named does not do; nothing else was tried.
+    #[error("{} is not a usable Java: {reason}", path.display())]
+    Java {
+        /// The program that was named.
+        path: PathBuf,
+        /// What is wrong with it, and what would be right.
+        reason: String,
+    },
+    /// The cache directory cannot be used.
+    #[error("cannot {action} {} in the cache; set ZK_HARNESS_CACHE to a directory that can be written", path.display())]
+    Cache {
+        /// What was being done, for example `create`.
+        action: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// What the system answered.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process held the cache's lock for longer than this search waits.
+    #[error(
+        "waited {waited:?} for another process that is provisioning and holds {}; \
+         end that process, or wait longer with Search::patience",
+        lock.display()
+    )]
+    Busy {
+        /// The lock file.
+        lock: PathBuf,
+        /// How long this search waited.
+        waited: Duration,
+    },
+    /// Everything was tried.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+}
+
+/// A setting that cannot be used: its name, its value and the rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name} is {value:?}; it must be {rule}")]
+#[non_exhaustive]
+pub struct SettingError {
+    /// Name of the environment variable or setter.
+    pub name: &'static str,
+    /// The value found there.
+    pub value: String,
+    /// What a value must be.
+    pub rule: String,
+}
+
+/// Which part was not found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Missing {
+    /// ZooKeeper's jars.
+    ZooKeeper,
+    /// A Java runtime.
+    Java,
+}
+
+/// Everything that was tried, and the one command that would fix it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NotFound {
+    /// Which part was not found.
+    pub missing: Missing,
+    /// What was wanted, for example `ZooKeeper 3.9`.
+    pub wanted: String,
+    /// What was tried, in order.
+    pub tried: Vec<Tried>,
+    /// A command for a shell.
+    pub fix: String,
+}
+
+/// One thing a search tried and why it did not do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tried {
+    /// The place or the means.
+    pub what: String,
+    /// Why it did not do.
+    pub outcome: String,
+}
+
+impl SettingError {
+    pub(super) fn new(
+        name: &'static str,
+        value: impl Into<String>,
+        rule: impl Into<String>,
+    ) -> Self {
+        Self {
+            name,
+            value: value.into(),
+            rule: rule.into(),
+        }
+    }
+}
+
+impl Tried {
+    pub(super) fn new(what: impl Into<String>, outcome: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            outcome: outcome.into(),
+        }
+    }
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.outcome)
+    }
+}
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} was not found; tried:", self.wanted)?;
+        for tried in &self.tried {
+            writeln!(f, "  - {tried}")?;
+        }
+        write!(f, "to fix it, run: {}", self.fix)
+    }
+}
+
+impl std::error::Error for NotFound {}

@@ -1,0 +1,239 @@
+//! Recognises a ZooKeeper in a directory and makes its class path.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+
+use super::Logging;
+use super::version::Version;
+
+/// A ZooKeeper found in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) version: Version,
+    pub(super) classpath: Vec<PathBuf>,
+    pub(super) logging: Logging,
+    pub(super) home: PathBuf,
+}
+
+/// What the names of a directory's jars amount to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Jars {
+    pub(super) version: Version,
+    pub(super) logging: Logging,
+    /// File names in class path order.
+    pub(super) names: Vec<String>,
+}
+
+/// Where below a home the jars may be: a release, Homebrew, Debian's directory itself, a tree of Debian packages.
+const BELOW: [&str; 5] = ["lib", "libexec/lib", "", "usr/share/java", "share/java"];
+
+/// Jars of a directory shared with other programs that a server needs, in class path order.
+///
+/// A short class path starts faster, and the manifests of Debian's jars name absolute paths that may belong to
+/// another version, so the list is explicit. Netty and Jackson are only needed for TLS and the admin server.
+const SHARED: [&str; 19] = [
+    "zookeeper",
+    "zookeeper-jute",
+    "slf4j-api",
+    "metrics-core",
+    "snappy-java",
+    "commons-cli",
+    "commons-io",
+    "jackson-annotations",
+    "jackson-core",
+    "jackson-databind",
+    "netty-buffer",
+    "netty-codec",
+    "netty-common",
+    "netty-handler",
+    "netty-resolver",
+    "netty-transport",
+    "netty-transport-native-epoll",
+    "netty-transport-native-unix-common",
+    "netty-tcnative-classes",
+];
+
+const REQUIRED: [&str; 4] = ["zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java"];
+
+/// Bindings of slf4j with the jars each needs, best first.
+const BINDINGS: [(&[&str], Logging); 4] = [
+    (&["slf4j-simple"], Logging::SlfSimple),
+    (&["logback-classic", "logback-core"], Logging::Logback),
+    (&["slf4j-log4j12", "log4j-1.2"], Logging::Log4j1),
+    (&["slf4j-reload4j", "reload4j"], Logging::Log4j1),
+];
+
+/// Looks for a ZooKeeper in a home of any of the known shapes.
+pub(super) fn inspect(home: &Path) -> Result<Found, String> {
+    let home = std::path::absolute(home).map_err(|error| error.to_string())?;
+    if !home.is_dir() {
+        return Err(if home.exists() {
+            "not a directory".to_owned()
+        } else {
+            "no such directory".to_owned()
+        });
+    }
+    for below in BELOW {
+        let dir = if below.is_empty() {
+            home.clone()
+        } else {
+            home.join(below)
+        };
+        let names = match names(&dir) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(format!("cannot list {}: {error}", dir.display())),
+        };
+        if !names.iter().any(|name| is_jar_of(name, "zookeeper")) {
+            continue;
+        }
+        let own = below.ends_with("lib");
+        let link = fs::read_link(dir.join("zookeeper.jar")).ok();
+        let target = link
+            .as_deref()
+            .and_then(Path::file_name)
+            .map(|name| name.to_string_lossy().into_owned());
+        let jars = if own {
+            release(&names)
+        } else {
+            shared(&names, target.as_deref())
+        }?;
+        return Ok(Found {
+            version: jars.version,
+            classpath: jars.names.iter().map(|name| dir.join(name)).collect(),
+            logging: jars.logging,
+            home,
+        });
+    }
+    Err("no zookeeper jar there, nor in its lib, libexec/lib or usr/share/java".to_owned())
+}
+
+/// The jars of a directory that holds one release and nothing else: all of them, ZooKeeper's own first.
+pub(super) fn release(names: &BTreeSet<String>) -> Result<Jars, String> {
+    let version = version(names, None)?;
+    let logging = binding(names)?.1;
+    require(names, &["zookeeper-jute", "slf4j-api"])?;
+    let rank = |name: &String| match name {
+        _ if is_jar_of(name, "zookeeper") => 0,
+        _ if is_jar_of(name, "zookeeper-jute") => 1,
+        _ if is_jar_of(name, "slf4j-api") => 2,
+        _ if name.starts_with("logback") => 3,
+        _ if name.starts_with("metrics-core") || name.starts_with("snappy") => 4,
+        _ => 5,
+    };
+    let mut jars: Vec<String> = names.iter().cloned().collect();
+    jars.sort_by_key(rank);
+    Ok(Jars {
+        version,
+        logging,
+        names: jars,
+    })
+}
+
+/// The jars of a directory that many programs share, as Debian's packages do.
+pub(super) fn shared(
+    names: &BTreeSet<String>,
+    zookeeper_link: Option<&str>,
+) -> Result<Jars, String> {
+    let version = version(names, zookeeper_link)?;
+    require(names, &REQUIRED)?;
+    let (binding, logging) = binding(names)?;
+    let jars = SHARED
+        .iter()
+        .chain(binding)
+        .filter_map(|artifact| jar(names, artifact))
+        .cloned()
+        .collect();
+    Ok(Jars {
+        version,
+        logging,
+        names: jars,
+    })
+}
+
+fn names(dir: &Path) -> io::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        // A dangling link is as good as no file.
+        if Path::new(&name)
+            .extension()
+            .is_some_and(|extension| extension == "jar")
+            && dir.join(&name).is_file()
+        {
+            names.insert(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Is it `artifact.jar` or `artifact-1.2.3.jar`? `zookeeper-jute.jar` is no jar of `zookeeper`.
+fn is_jar_of(name: &str, artifact: &str) -> bool {
+    let Some(rest) = name
+        .strip_prefix(artifact)
+        .and_then(|rest| rest.strip_suffix(".jar"))
+    else {
+        return false;
+    };
+    rest.is_empty()
+        || rest
+            .strip_prefix('-')
+            .is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The jar of an artifact, the one without a version in its name first.
+fn jar<'a>(names: &'a BTreeSet<String>, artifact: &str) -> Option<&'a String> {
+    names
+        .get(&format!("{artifact}.jar"))
+        .or_else(|| names.iter().find(|name| is_jar_of(name, artifact)))
+}
+
+fn version(names: &BTreeSet<String>, link: Option<&str>) -> Result<Version, String> {
+    let of = |name: &str| Version::parse(name.strip_prefix("zookeeper-")?.strip_suffix(".jar")?);
+    if let Some(version) = link.and_then(of) {
+        return Ok(version);
+    }
+    let versions: BTreeSet<Version> = names.iter().filter_map(|name| of(name)).collect();
+    match (versions.first(), versions.len()) {
+        (Some(&version), 1) => Ok(version),
+        (None, _) => Err("no jar named zookeeper-X.Y.Z.jar tells the version".to_owned()),
+        (Some(_), _) => {
+            let all: Vec<String> = versions.iter().map(ToString::to_string).collect();
+            Err(format!(
+                "jars of several versions are there ({}); one is needed",
+                all.join(", ")
+            ))
+        }
+    }
+}
+
+fn require(names: &BTreeSet<String>, artifacts: &[&str]) -> Result<(), String> {
+    let absent: Vec<String> = artifacts
+        .iter()
+        .filter(|artifact| jar(names, artifact).is_none())
+        .map(|a| format!("{a}.jar"))
+        .collect();
+    if absent.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("incomplete: {} is missing", absent.join(", ")))
+    }
+}
+
+fn binding(names: &BTreeSet<String>) -> Result<(&'static [&'static str], Logging), String> {
+    BINDINGS
+        .iter()
+        .find(|(jars, _)| jars.iter().all(|artifact| jar(names, artifact).is_some()))
+        .copied()
+        .ok_or_else(|| {
+            "incomplete: no logging binding (slf4j-simple.jar, logback-classic.jar or slf4j-log4j12.jar), \
+             so a server would say nothing"
+                .to_owned()
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,618 @@
+//! The search for ZooKeeper and Java.
+
+mod advice;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::advice::Advice;
+use super::Distribution;
+use super::Progress;
+use super::Source;
+#[cfg(feature = "provision")]
+use super::archive::PINNED;
+#[cfg(feature = "provision")]
+use super::archive::Pin;
+use super::cache::Cache;
+use super::error::FindError;
+use super::error::Missing;
+use super::error::NotFound;
+use super::error::SettingError;
+use super::error::Tried;
+use super::home;
+use super::home::Found;
+use super::java;
+use super::machine::Machine;
+use super::places;
+use super::places::Place;
+#[cfg(feature = "provision")]
+use super::provision::Made;
+#[cfg(feature = "provision")]
+use super::provision::Parts;
+#[cfg(feature = "provision")]
+use super::provision::Provisioner;
+#[cfg(feature = "provision")]
+use super::provision::Tries;
+use super::settings;
+use super::settings::Installed;
+use super::settings::Provisioning;
+use super::version::Request;
+use super::version::Version;
+use super::version::Wanted;
+
+/// Looks for ZooKeeper and Java, and provisions what is missing.
+///
+/// # Defaults
+///
+/// | setting | default |
+/// |---|---|
+/// | [`home`](Self::home) | none: places of packages and releases are searched |
+/// | [`version`](Self::version) | any that is there; 3.9 when it has to be provisioned |
+/// | [`cache_dir`](Self::cache_dir) | `$XDG_CACHE_HOME/zk-harness` or `~/.cache/zk-harness`; macOS: `~/Library/Caches/zk-harness` |
+/// | [`java`](Self::java) | none: `$JAVA_HOME`, `PATH` and the usual directories are searched |
+/// | [`use_installed`](Self::use_installed) | [`Installed::Use`] |
+/// | [`provisioning`](Self::provisioning) | [`Provisioning::WhenMissing`] |
+/// | [`mirror`](Self::mirror) | the Apache archive, which has every release |
+/// | [`patience`](Self::patience) | 10 minutes |
+#[derive(Clone)]
+#[must_use]
+pub struct Search {
+    machine: Machine,
+    home: Option<PathBuf>,
+    request: Request,
+    cache_dir: Option<PathBuf>,
+    java: Option<PathBuf>,
+    installed: Installed,
+    provisioning: Provisioning,
+    mirror: String,
+    #[cfg(feature = "provision")]
+    pins: Vec<Pin>,
+    patience: Duration,
+    progress: Arc<dyn Fn(&Progress) + Send + Sync>,
+    /// The first setter that was given a bad value; reported by `find`.
+    wrong: Option<SettingError>,
+}
+
+impl Search {
+    /// Starts with the defaults; of the environment only what describes the machine is used (`PATH`, `HOME`,
+    /// `JAVA_HOME`, `ZOOKEEPER_HOME`, `HOMEBREW_PREFIX`, `XDG_CACHE_HOME`).
+    pub fn new() -> Self {
+        Self::on(Machine::new(std::env::vars_os()))
+    }
+
+    /// Starts with the defaults and what the environment says otherwise.
+    ///
+    /// | variable | sets |
+    /// |---|---|
+    /// | `ZK_HARNESS_HOME` | [`home`](Self::home); an existing directory |
+    /// | `ZK_HARNESS_VERSION` | [`version`](Self::version) |
+    /// | `ZK_HARNESS_CACHE` | [`cache_dir`](Self::cache_dir) |
+    /// | `ZK_HARNESS_PROVISION` | [`provisioning`](Self::provisioning): `when-missing`, `never` or `always` |
+    /// | `ZK_HARNESS_MIRROR` | [`mirror`](Self::mirror) |
+    ///
+    /// A variable that is set to nothing counts as not set.
+    ///
+    /// # Errors
+    ///
+    /// A variable has a value that cannot be used; the error names it, the value and the rule.
+    pub fn from_env() -> Result<Self, SettingError> {
+        Self::from_vars(std::env::vars_os())
+    }
+
+    /// Does what [`from_env`](Self::from_env) does with variables of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As for [`from_env`](Self::from_env).
+    pub fn from_vars(
+        vars: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, SettingError> {
+        let machine = Machine::new(vars);
+        let mut search = Self::on(machine.clone());
+        if let Some(home) = machine.path_var(settings::HOME) {
+            if !home.is_dir() {
+                let rule = "an existing directory with ZooKeeper in it";
+                return Err(SettingError::new(
+                    settings::HOME,
+                    home.display().to_string(),
+                    rule,
+                ));
+            }
+            search.home = Some(home);
+        }
+        if let Some(value) = machine.var(settings::VERSION) {
+            search.request = settings::version(settings::VERSION, value)?;
+        }
+        if let Some(dir) = machine.path_var(settings::CACHE) {
+            if dir.exists() && !dir.is_dir() {
+                let rule = "a directory, or a path where one can be made";
+                return Err(SettingError::new(
+                    settings::CACHE,
+                    dir.display().to_string(),
+                    rule,
+                ));
+            }
+            search.cache_dir = Some(dir);
+        }
+        if let Some(value) = machine.var(settings::PROVISION) {
+            search.provisioning = settings::provisioning(settings::PROVISION, value)?;
+        }
+        if let Some(value) = machine.var(settings::MIRROR) {
+            search.mirror = settings::mirror(settings::MIRROR, value)?;
+        }
+        Ok(search)
+    }
+
+    /// Names the directory of an installation: an unpacked release, Homebrew's `libexec`, a directory of jars.
+    ///
+    /// Nothing else is then tried, whatever [`provisioning`](Self::provisioning) says. Default: none. A directory
+    /// without a complete ZooKeeper, or with another version than the wanted one, is an error of [`find`](Self::find).
+    pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
+        self.home = Some(home.into());
+        self
+    }
+
+    /// Wants a series (`3.9`) or an exact version (`3.9.3`).
+    ///
+    /// Default: any version that is installed or cached, and 3.9 when it has to be provisioned. Another text is an
+    /// error of [`find`](Self::find).
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        let version = OsString::from(version.into());
+        match settings::version("the wanted version", &version) {
+            Ok(request) => self.request = request,
+            Err(error) => self.note(error),
+        }
+        self
+    }
+
+    /// Wants what `--zookeeper VERSION|HOME` asked for: [`version`](Self::version) or [`home`](Self::home).
+    pub fn wanted(self, wanted: Wanted) -> Self {
+        match wanted {
+            Wanted::Version(version) => self.version(version),
+            Wanted::Home(home) => self.home(home),
+        }
+    }
+
+    /// Uses this directory as the cache; it is made when it is needed.
+    ///
+    /// Default: see the type. Where it cannot be made or written, [`find`](Self::find) says so.
+    pub fn cache_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.cache_dir = Some(dir.into());
+        self
+    }
+
+    /// Uses this `java` program and no other, whatever [`provisioning`](Self::provisioning) says.
+    ///
+    /// Default: none. One that is no Java, or older than Java 8, is an error of [`find`](Self::find).
+    pub fn java(mut self, java: impl Into<PathBuf>) -> Self {
+        self.java = Some(java.into());
+        self
+    }
+
+    /// Says whether installed packages and an installed Java are looked at. Default: [`Installed::Use`].
+    pub fn use_installed(mut self, installed: Installed) -> Self {
+        self.installed = installed;
+        self
+    }
+
+    /// Says when the cache may be filled. Default: [`Provisioning::WhenMissing`].
+    pub fn provisioning(mut self, provisioning: Provisioning) -> Self {
+        self.provisioning = provisioning;
+        self
+    }
+
+    /// Fetches release archives from this base URL (`<mirror>/zookeeper-3.9.3/apache-zookeeper-3.9.3-bin.tar.gz`).
+    ///
+    /// Default: the Apache archive. Anything but an http or https URL is an error of [`find`](Self::find).
+    pub fn mirror(mut self, mirror: impl Into<String>) -> Self {
+        let mirror = OsString::from(mirror.into());
+        match settings::mirror("the mirror", &mirror) {
+            Ok(mirror) => self.mirror = mirror,
+            Err(error) => self.note(error),
+        }
+        self
+    }
+
+    /// Pins the SHA-512 that the archive of an exact version must have, beside those that are built in.
+    ///
+    /// Default: the built-in ones only. A bad version or checksum is an error of [`find`](Self::find).
+    #[cfg(feature = "provision")]
+    pub fn pin(mut self, version: &str, sha512: &str) -> Self {
+        match (Version::parse(version), settings::sha512(sha512)) {
+            (Some(version), Ok(sha512)) => {
+                self.pins.retain(|pin| pin.version != version);
+                self.pins.push(Pin { version, sha512 });
+            }
+            (None, _) => self.note(SettingError::new(
+                "the pinned version",
+                version,
+                "exact, like 3.9.3",
+            )),
+            (_, Err(error)) => self.note(error),
+        }
+        self
+    }
+
+    /// Waits at most this long for another process that provisions into the same cache. Default: 10 minutes.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Looks for what is installed below this directory instead of `/`, for example in a mounted image.
+    ///
+    /// Default: `/`. The variables `ZOOKEEPER_HOME`, `JAVA_HOME` and `PATH` are used as they are.
+    pub fn root(mut self, root: impl Into<PathBuf>) -> Self {
+        self.machine.root = root.into();
+        self
+    }
+
+    /// Tells this function how provisioning goes on; it is called several times a second from the searching thread.
+    ///
+    /// Default: nobody is told.
+    pub fn progress(mut self, progress: Arc<dyn Fn(&Progress) + Send + Sync>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Finds ZooKeeper and Java, or provisions them.
+    ///
+    /// Blocks: for microseconds where everything is there, for as long as downloads take otherwise.
+    ///
+    /// # Errors
+    ///
+    /// [`FindError::Home`] and [`FindError::Java`] for an explicit choice that does not do, [`FindError::Setting`] for
+    /// a setter's bad value, [`FindError::Cache`] and [`FindError::Busy`] for a cache that cannot be used, otherwise
+    /// [`FindError::NotFound`] with all that was tried.
+    pub fn find(&self) -> Result<Distribution, FindError> {
+        if let Some(error) = &self.wrong {
+            return Err(error.clone().into());
+        }
+        let (mut for_zookeeper, mut for_java) = (Vec::new(), Vec::new());
+        let mut zookeeper = self.explicit_home()?;
+        let mut java = self.explicit_java()?;
+        if zookeeper.is_none() {
+            zookeeper = self.installed_zookeeper(&mut for_zookeeper);
+        }
+        if java.is_none() {
+            java = self.installed_java(&mut for_java);
+        }
+        if zookeeper.is_none() || java.is_none() {
+            let cache = self.cache()?;
+            let tag = self.java_tag();
+            if zookeeper.is_none() {
+                zookeeper = cache
+                    .zookeeper(self.request, &mut for_zookeeper)
+                    .map(|found| (found, Source::Cached));
+            }
+            if java.is_none() {
+                java = cache.java(&tag, &mut for_java);
+            }
+            if zookeeper.is_none() || java.is_none() {
+                self.provision(
+                    &cache,
+                    &tag,
+                    &mut zookeeper,
+                    &mut java,
+                    &mut for_zookeeper,
+                    &mut for_java,
+                )?;
+            }
+        }
+        let Some((found, source)) = zookeeper else {
+            return Err(self.not_found(Missing::ZooKeeper, for_zookeeper).into());
+        };
+        let Some(java) = java else {
+            return Err(self.not_found(Missing::Java, for_java).into());
+        };
+        tracing::debug!(version = %found.version, home = %found.home.display(), java = %java.display(), %source, "found");
+        Ok(Distribution {
+            version: found.version.to_string(),
+            classpath: found.classpath,
+            java,
+            logging: found.logging,
+            home: found.home,
+            source,
+        })
+    }
+
+    fn on(machine: Machine) -> Self {
+        Self {
+            machine,
+            home: None,
+            request: Request::Any,
+            cache_dir: None,
+            java: None,
+            installed: Installed::default(),
+            provisioning: Provisioning::default(),
+            mirror: settings::DEFAULT_MIRROR.to_owned(),
+            #[cfg(feature = "provision")]
+            pins: PINNED
+                .iter()
+                .filter_map(|(version, sha512)| {
+                    Some(Pin {
+                        version: Version::parse(version)?,
+                        sha512: (*sha512).to_owned(),
+                    })
+                })
+                .collect(),
+            patience: Duration::from_secs(10 * 60),
+            progress: Arc::new(|_| {}),
+            wrong: None,
+        }
+    }
+
+    fn note(&mut self, error: SettingError) {
+        self.wrong.get_or_insert(error);
+    }
+
+    fn explicit_home(&self) -> Result<Option<(Found, Source)>, FindError> {
+        let Some(home) = &self.home else {
+            return Ok(None);
+        };
+        match self.suitable(home) {
+            Ok(found) => Ok(Some((found, Source::Explicit))),
+            Err(reason) => Err(FindError::Home {
+                path: home.clone(),
+                reason,
+            }),
+        }
+    }
+
+    fn explicit_java(&self) -> Result<Option<PathBuf>, FindError> {
+        let Some(java) = &self.java else {
+            return Ok(None);
+        };
+        let checked = java::check(java)
+            .and_then(|_| std::path::absolute(java).map_err(|error| error.to_string()));
+        checked.map(Some).map_err(|reason| FindError::Java {
+            path: java.clone(),
+            reason,
+        })
+    }
+
+    fn suitable(&self, home: &Path) -> Result<Found, String> {
+        let found = home::inspect(home)?;
+        if self.request.accepts(found.version) {
+            Ok(found)
+        } else {
+            Err(format!(
+                "it is ZooKeeper {}, but {} is wanted",
+                found.version, self.request
+            ))
+        }
+    }
+
+    fn ignores_installed(&self) -> bool {
+        self.installed == Installed::Ignore || self.provisioning == Provisioning::Always
+    }
+
+    fn installed_zookeeper(&self, tried: &mut Vec<Tried>) -> Option<(Found, Source)> {
+        if self.ignores_installed() {
+            tried.push(Tried::new("installed packages", "ignored, as asked for"));
+            return None;
+        }
+        let mut absent = Vec::new();
+        for place in places::all(&self.machine) {
+            let homes = match place {
+                Place::Unset { variable } => {
+                    tried.push(Tried::new(format!("${variable}"), "not set"));
+                    continue;
+                }
+                Place::Home { label, path } if !path.is_dir() => {
+                    absent.push(label);
+                    continue;
+                }
+                Place::Home { label, path } => vec![(label, path)],
+                Place::Children { parent, prefix } => places::children(&parent, prefix)
+                    .into_iter()
+                    .map(|path| (path.display().to_string(), path))
+                    .collect(),
+            };
+            for (label, path) in homes {
+                match self.suitable(&path) {
+                    Ok(found) => return Some((found, Source::Installed)),
+                    Err(reason) => tried.push(Tried::new(label, reason)),
+                }
+            }
+        }
+        if !absent.is_empty() {
+            tried.push(Tried::new(absent.join(", "), "no such directory"));
+        }
+        None
+    }
+
+    fn installed_java(&self, tried: &mut Vec<Tried>) -> Option<PathBuf> {
+        if self.ignores_installed() {
+            tried.push(Tried::new("installed Java", "ignored, as asked for"));
+            return None;
+        }
+        for (label, candidate) in java::candidates(&self.machine) {
+            let outcome = match candidate {
+                None if label.starts_with('$') => "not set".to_owned(),
+                None => "none there".to_owned(),
+                Some(java) => match java::check(&java) {
+                    Ok(_) => return Some(java),
+                    Err(reason) => reason,
+                },
+            };
+            tried.push(Tried::new(label, outcome));
+        }
+        None
+    }
+
+    fn cache(&self) -> Result<Cache, FindError> {
+        let dir = self
+            .cache_dir
+            .clone()
+            .or_else(|| self.default_cache())
+            .ok_or_else(|| {
+                let rule = "set where neither XDG_CACHE_HOME nor HOME names an absolute directory";
+                SettingError::new(settings::CACHE, "", rule)
+            })?;
+        let absolute = std::path::absolute(&dir);
+        Ok(Cache::new(absolute.map_err(|source| FindError::Cache {
+            action: "resolve",
+            path: dir,
+            source,
+        })?))
+    }
+
+    fn default_cache(&self) -> Option<PathBuf> {
+        let absolute = |name: &str| {
+            self.machine
+                .path_var(name)
+                .filter(|path| path.is_absolute())
+        };
+        let base = if cfg!(target_os = "macos") {
+            absolute("HOME").map(|home| home.join("Library/Caches"))
+        } else {
+            absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        };
+        base.map(|base| base.join("zk-harness"))
+    }
+
+    /// Names the systems that a Java runtime in the cache fits.
+    fn java_tag(&self) -> String {
+        let codename = self
+            .machine
+            .system()
+            .codename
+            .unwrap_or_else(|| std::env::consts::OS.to_owned());
+        format!("{codename}-{}", std::env::consts::ARCH)
+    }
+
+    #[cfg(feature = "provision")]
+    fn provision(
+        &self,
+        cache: &Cache,
+        java_tag: &str,
+        zookeeper: &mut Option<(Found, Source)>,
+        java: &mut Option<PathBuf>,
+        for_zookeeper: &mut Vec<Tried>,
+        for_java: &mut Vec<Tried>,
+    ) -> Result<(), FindError> {
+        if self.provisioning == Provisioning::Never {
+            for tried in [for_zookeeper, for_java] {
+                tried.push(Tried::new("provisioning", "switched off"));
+            }
+            return Ok(());
+        }
+        let parts = Parts {
+            zookeeper: zookeeper.is_none().then_some(self.request),
+            java: java.is_none(),
+        };
+        let progress = Arc::clone(&self.progress);
+        let tell = move |step: Progress| progress(&step);
+        let provisioner = Provisioner {
+            machine: &self.machine,
+            cache,
+            mirror: &self.mirror,
+            pins: &self.pins,
+            patience: self.patience,
+            progress: &tell,
+        };
+        let mut tries = Tries::default();
+        let outcome = provisioner.provision(parts, java_tag, &mut tries)?;
+        for_zookeeper.append(&mut tries.zookeeper);
+        for_java.append(&mut tries.java);
+        if zookeeper.is_none() {
+            *zookeeper = outcome.zookeeper.map(|(found, made)| match made {
+                Made::Here => (found, Source::Provisioned),
+                Made::Elsewhere => (found, Source::Cached),
+            });
+        }
+        if java.is_none() {
+            *java = outcome.java;
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "provision"))]
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "the same signature as with the feature"
+    )]
+    fn provision(
+        &self,
+        _cache: &Cache,
+        _java_tag: &str,
+        _zookeeper: &mut Option<(Found, Source)>,
+        _java: &mut Option<PathBuf>,
+        for_zookeeper: &mut Vec<Tried>,
+        for_java: &mut Vec<Tried>,
+    ) -> Result<(), FindError> {
+        let outcome = if self.provisioning == Provisioning::Never {
+            "switched off"
+        } else {
+            "this build of zk-harness is without its `provision` feature"
+        };
+        for tried in [for_zookeeper, for_java] {
+            tried.push(Tried::new("provisioning", outcome));
+        }
+        Ok(())
+    }
+
+    fn not_found(&self, missing: Missing, tried: Vec<Tried>) -> NotFound {
+        let wanted = match missing {
+            Missing::Java => format!("Java {} or newer", java::OLDEST),
+            Missing::ZooKeeper => match self.request {
+                Request::Any => "ZooKeeper".to_owned(),
+                request => format!("ZooKeeper {request}"),
+            },
+        };
+        let advice = Advice {
+            missing,
+            request: self.request,
+            provisioning: self.provisioning,
+            ignores_installed: self.ignores_installed(),
+            mirror: &self.mirror,
+            pinned: self.pinned(),
+        };
+        NotFound {
+            missing,
+            wanted,
+            tried,
+            fix: advice.command(&self.machine.system()),
+        }
+    }
+
+    /// The newest release with a pinned checksum that would do.
+    #[cfg(feature = "provision")]
+    fn pinned(&self) -> Option<Version> {
+        super::archive::choose(self.request, &self.pins)
+            .ok()
+            .map(|pin| pin.version)
+    }
+
+    #[cfg(not(feature = "provision"))]
+    fn pinned(&self) -> Option<Version> {
+        None
+    }
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The machine's variables may hold secrets.
+        f.debug_struct("Search")
+            .field("home", &self.home)
+            .field("request", &self.request)
+            .field("cache_dir", &self.cache_dir)
+            .field("java", &self.java)
+            .field("installed", &self.installed)
+            .field("provisioning", &self.provisioning)
+            .field("mirror", &self.mirror)
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+//! The one command that would fix a search that found nothing. Pure.
+
+use super::super::error::Missing;
+use super::super::machine::System;
+use super::super::settings::Provisioning;
+use super::super::version::Request;
+use super::super::version::Version;
+
+/// What the advice depends on, beside the system.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Advice<'a> {
+    pub(super) missing: Missing,
+    pub(super) request: Request,
+    pub(super) provisioning: Provisioning,
+    pub(super) ignores_installed: bool,
+    pub(super) mirror: &'a str,
+    pub(super) pinned: Option<Version>,
+}
+
+impl Advice<'_> {
+    /// A command for a shell.
+    pub(super) fn command(&self, system: &System) -> String {
+        if self.provisioning == Provisioning::Never {
+            return "export ZK_HARNESS_PROVISION=when-missing".to_owned();
+        }
+        match self.missing {
+            Missing::Java => self.java(system),
+            Missing::ZooKeeper => self.zookeeper(system),
+        }
+    }
+
+    fn java(&self, system: &System) -> String {
+        let install = install_java(system);
+        if self.ignores_installed {
+            format!("{install} && export ZK_HARNESS_PROVISION=when-missing")
+        } else {
+            install
+        }
+    }
+
+    fn zookeeper(&self, system: &System) -> String {
+        if self.request == Request::Any && !self.ignores_installed {
+            if system.is("debian") || system.is("ubuntu") {
+                return "sudo apt-get install --no-install-recommends libzookeeper-java libslf4j-java \
+                        default-jre-headless"
+                    .to_owned();
+            }
+            if system.is("macos") {
+                return "brew install zookeeper".to_owned();
+            }
+        }
+        let version = match (self.request, self.pinned) {
+            (Request::Exact(version), _) | (_, Some(version)) => version,
+            // Nothing of the wanted series can be provisioned anywhere.
+            (_, None) => return format!("export ZK_HARNESS_VERSION={}", Request::PROVISIONED),
+        };
+        let (mirror, stem) = (self.mirror, format!("apache-zookeeper-{version}-bin"));
+        format!(
+            "curl -fL {mirror}/zookeeper-{version}/{stem}.tar.gz | tar -xz && export ZK_HARNESS_HOME=\"$PWD/{stem}\""
+        )
+    }
+}
+
+fn install_java(system: &System) -> String {
+    const COMMANDS: [(&str, &str); 8] = [
+        ("macos", "brew install openjdk"),
+        (
+            "ubuntu",
+            "sudo apt-get install --no-install-recommends default-jre-headless",
+        ),
+        (
+            "debian",
+            "sudo apt-get install --no-install-recommends default-jre-headless",
+        ),
+        ("fedora", "sudo dnf install java-latest-openjdk-headless"),
+        ("rhel", "sudo dnf install java-17-openjdk-headless"),
+        ("alpine", "sudo apk add openjdk17-jre-headless"),
+        ("arch", "sudo pacman -S jre-openjdk-headless"),
+        ("suse", "sudo zypper install java-17-openjdk-headless"),
+    ];
+    COMMANDS
+        .iter()
+        .find(|(id, _)| system.is(id))
+        .map_or(
+            "export JAVA_HOME=/path/to/a/java/runtime",
+            |(_, command)| command,
+        )
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests;

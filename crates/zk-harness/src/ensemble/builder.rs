@@ -1,0 +1,382 @@
+//! The description of an ensemble to be started.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Ensemble, Keep, StartReport, files};
+use crate::config::{Member, Plan};
+use crate::dist::{Distribution, Search, Wanted};
+use crate::error::Error;
+use crate::ports;
+use crate::reaper::Reaper;
+use crate::spec::{DataStore, ServerSpec, Spec, SpecError, Warning};
+
+/// Describes an ensemble; [`start`](Self::start) starts it.
+///
+/// Every setting of a [`Spec`] has a method here; a bad value is reported by `start`.
+///
+/// ```no_run
+/// # async fn demo() -> Result<(), zk_harness::Error> {
+/// use std::time::Duration;
+/// use zk_harness::{DataStore, Ensemble};
+///
+/// let ensemble = Ensemble::builder()
+///     .servers(5)
+///     .data(DataStore::Memory)
+///     .min_session_timeout(Duration::from_millis(400))
+///     .property("snapCount", "1000")
+///     .start()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Default)]
+#[must_use]
+pub struct EnsembleBuilder {
+    spec: Spec,
+    search: Option<Search>,
+    keep: Keep,
+    hold: Option<File>,
+}
+
+impl EnsembleBuilder {
+    /// Replaces all settings made so far by those of a [`Spec`].
+    pub fn spec(mut self, spec: Spec) -> Self {
+        self.spec = spec;
+        self
+    }
+
+    /// Sets how many servers there are: [`Spec::servers`].
+    pub fn servers(mut self, servers: usize) -> Self {
+        self.spec.servers = servers;
+        self
+    }
+
+    /// Adds one server with an id and, if need be, ports of its own: [`Spec::server`].
+    pub fn server(mut self, server: ServerSpec) -> Self {
+        self.spec.server.push(server);
+        self
+    }
+
+    /// Sets [`Spec::tick_time`].
+    pub fn tick_time(mut self, tick_time: Duration) -> Self {
+        self.spec.tick_time = tick_time;
+        self
+    }
+
+    /// Sets [`Spec::init_limit`], in ticks.
+    pub fn init_limit(mut self, ticks: u32) -> Self {
+        self.spec.init_limit = ticks;
+        self
+    }
+
+    /// Sets [`Spec::sync_limit`], in ticks.
+    pub fn sync_limit(mut self, ticks: u32) -> Self {
+        self.spec.sync_limit = ticks;
+        self
+    }
+
+    /// Sets [`Spec::min_session_timeout`].
+    pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
+        self.spec.min_session_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets [`Spec::max_session_timeout`].
+    pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
+        self.spec.max_session_timeout = timeout;
+        self
+    }
+
+    /// Sets [`Spec::max_client_connections`].
+    pub fn max_client_connections(mut self, connections: u32) -> Self {
+        self.spec.max_client_connections = connections;
+        self
+    }
+
+    /// Sets [`Spec::container_check_interval`].
+    pub fn container_check_interval(mut self, interval: Duration) -> Self {
+        self.spec.container_check_interval = interval;
+        self
+    }
+
+    /// Sets [`Spec::extended_types`].
+    pub fn extended_types(mut self, enabled: bool) -> Self {
+        self.spec.extended_types = enabled;
+        self
+    }
+
+    /// Sets [`Spec::four_letter_words`].
+    pub fn four_letter_words(mut self, words: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.spec.four_letter_words = words.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets [`Spec::data`].
+    pub fn data(mut self, data: DataStore) -> Self {
+        self.spec.data = data;
+        self
+    }
+
+    /// Sets [`Spec::directory`].
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.spec.directory = Some(directory.into());
+        self
+    }
+
+    /// Sets [`Spec::zookeeper`].
+    pub fn zookeeper(mut self, version_or_home: impl Into<String>) -> Self {
+        self.spec.zookeeper = Some(version_or_home.into());
+        self
+    }
+
+    /// Sets [`Spec::java`].
+    pub fn java(mut self, java: impl Into<PathBuf>) -> Self {
+        self.spec.java = Some(java.into());
+        self
+    }
+
+    /// Sets [`Spec::jvm_flags`].
+    pub fn jvm_flags(mut self, flags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.spec.jvm_flags = Some(flags.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets [`Spec::start_timeout`].
+    pub fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.spec.start_timeout = timeout;
+        self
+    }
+
+    /// Adds a line to every `zoo-N.cfg`: [`Spec::properties`].
+    pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.spec.properties.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets when the files outlive the servers. Default [`Keep::OnPanic`].
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Sets where ZooKeeper and Java are looked for. Default: [`Search::from_env`].
+    ///
+    /// [`Spec::zookeeper`] and [`Spec::java`] still count.
+    pub fn search(mut self, search: Search) -> Self {
+        self.search = Some(search);
+        self
+    }
+
+    /// Has the guard process keep `file` open until it is done, so that a lock on it is not free before.
+    pub fn hold(mut self, file: File) -> Self {
+        self.hold = Some(file);
+        self
+    }
+
+    /// Starts the servers and returns when all of them serve.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Spec`] if a setting breaks a rule, [`Error::Find`] if there is no ZooKeeper or Java,
+    /// [`Error::ServerExited`] or [`Error::NotServing`] if the servers do not come up, [`Error::Io`] otherwise.
+    /// Nothing is left behind, except the files if [`Keep`] says so.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropping the future kills what was started and removes the files.
+    pub async fn start(mut self) -> Result<Ensemble, Error> {
+        let started = Instant::now();
+        let warnings = self.spec.validate()?;
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
+        check_ports(&self.spec)?;
+        let search = self.complete_search()?;
+        let distribution = tokio::task::spawn_blocking(move || search.find())
+            .await
+            .map_err(|error| Error::io("look for", Path::new("ZooKeeper"), error.into()))?
+            .map_err(Box::new)?;
+        let find = started.elapsed();
+        let chosen_by_us = self.spec.server_specs().iter().any(|server| server.ports().iter().any(|(_, p)| p.is_none()));
+        let mut attempts = if chosen_by_us { PORT_ATTEMPTS } else { 1 };
+        loop {
+            attempts -= 1;
+            match self.start_once(&distribution, &warnings, started, find).await {
+                // Somebody took a port between our look at it and the server's; other ports will do.
+                Err(Error::ServerExited { tail, .. }) if attempts > 0 && is_port_clash(&tail) => {
+                    tracing::info!("a chosen port was taken meanwhile; trying others");
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn complete_search(&mut self) -> Result<Search, Error> {
+        let mut search = match self.search.take() {
+            Some(search) => search,
+            None => Search::from_env().map_err(|error| Error::Find(Box::new(error.into())))?,
+        };
+        if let Some(zookeeper) = &self.spec.zookeeper {
+            search = match zookeeper.parse::<Wanted>() {
+                Ok(Wanted::Version(version)) => search.version(version),
+                Ok(Wanted::Home(home)) => search.home(home),
+                Err(error) => return Err(SpecError::new("zookeeper", format!("{zookeeper:?}"), error.to_string()).into()),
+            };
+        }
+        if let Some(java) = &self.spec.java {
+            search = search.java(java.clone());
+        }
+        Ok(search)
+    }
+
+    async fn start_once(
+        &mut self,
+        distribution: &Distribution,
+        warnings: &[Warning],
+        started: Instant,
+        find: Duration,
+    ) -> Result<Ensemble, Error> {
+        let preparing = Instant::now();
+        let directory = self.fresh_directory()?;
+        let hold = self.hold.as_ref().map(File::try_clone).transpose();
+        let hold = hold.map_err(|source| Error::io("keep the lock on", &directory, source))?;
+        let mut guard = Reaper::spawn(&directory, hold)?;
+        guard.remove_at_end(&directory)?;
+        files::create_directory(&directory).map_err(unwritable)?;
+        let memory_directory = match self.spec.data {
+            DataStore::Memory => Some(memory_directory(&mut guard)?),
+            DataStore::Disk => None,
+        };
+        let (members, port_file) = members(&self.spec, &directory)?;
+        if let Some(file) = &port_file {
+            guard.remove_at_end(file)?;
+        }
+        let plan = Arc::new(Plan {
+            spec: self.spec.clone(),
+            distribution: distribution.clone(),
+            directory,
+            memory_directory,
+            port_file,
+            members,
+        });
+        // From here on the value's drop cleans up, also when this future is dropped.
+        let mut ensemble =
+            Ensemble::new(Arc::clone(&plan), Some(guard), self.keep, StartReport::default(), warnings.to_vec());
+        files::write(&plan).map_err(unwritable)?;
+        let prepare = preparing.elapsed();
+        let spawned = Instant::now();
+        for server in ensemble.servers() {
+            server.start()?;
+        }
+        let [answered, settled, done] = ensemble.wait_whole(spawned).await?;
+        ensemble.report = StartReport {
+            find,
+            prepare,
+            processes: answered - spawned,
+            election: settled - answered,
+            canary: done - settled,
+            total: done - started,
+        };
+        Ok(ensemble)
+    }
+
+    /// The directory to use, which does not exist or is empty.
+    fn fresh_directory(&self) -> Result<PathBuf, Error> {
+        let Some(directory) = &self.spec.directory else {
+            return Ok(std::env::temp_dir().join(format!("zk-ensemble-{:016x}", fastrand::u64(..))));
+        };
+        let refused = |rule: String| SpecError::new("directory", directory.display(), rule);
+        if directory.to_string_lossy().contains(['\n', '"']) || directory.to_str().is_none() {
+            return Err(refused("the path is Unicode, without quotes and line breaks".into()).into());
+        }
+        let absolute = std::path::absolute(directory).map_err(|error| refused(error.to_string()))?;
+        match fs::read_dir(&absolute).map(|mut entries| entries.next().is_none()) {
+            Ok(false) => {
+                Err(refused("the directory is new or empty; it is removed with the ensemble".into()).into())
+            }
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(refused(format!("it is a directory that can be read and written ({error})")).into())
+            }
+            _ => Ok(absolute),
+        }
+    }
+}
+
+/// Makes an error about the ensemble's directory speak of the setting.
+fn unwritable(error: Error) -> Error {
+    match error {
+        Error::Io { path, source, .. } => SpecError::new(
+            "directory",
+            path.display(),
+            format!("it is a directory that can be created and written ({source})"),
+        )
+        .into(),
+        other => other,
+    }
+}
+
+fn memory_directory(guard: &mut Reaper) -> Result<PathBuf, Error> {
+    let directory = Path::new(MEMORY).join(format!("zk-ensemble-{:016x}", fastrand::u64(..)));
+    guard.remove_at_end(&directory)?;
+    fs::create_dir(&directory).map_err(|error| {
+        SpecError::new("data", "memory", format!("it needs a memory file system at {MEMORY} ({error}); use \"disk\""))
+    })?;
+    Ok(directory)
+}
+
+/// The servers with all ports chosen, and the file that reserves the chosen ones.
+fn members(spec: &Spec, directory: &Path) -> Result<(Vec<Member>, Option<PathBuf>), Error> {
+    let servers = spec.server_specs();
+    let taken: BTreeSet<u16> = servers.iter().flat_map(ServerSpec::ports).filter_map(|(_, port)| port).collect();
+    let missing = servers.iter().flat_map(ServerSpec::ports).filter(|(_, port)| port.is_none()).count();
+    let count = u16::try_from(missing).expect("at most 255 servers with three ports each");
+    let reservation = if count == 0 { None } else { Some(ports::reserve(directory, count, &taken)?) };
+    let mut next = reservation.as_ref().map_or(0, |reservation| reservation.first);
+    let mut choose = |port: Option<u16>| {
+        port.unwrap_or_else(|| {
+            next += 1;
+            next - 1
+        })
+    };
+    let members = servers
+        .iter()
+        .map(|server| Member {
+            id: server.id,
+            client_port: choose(server.client_port),
+            quorum_port: choose(server.quorum_port),
+            election_port: choose(server.election_port),
+        })
+        .collect();
+    Ok((members, reservation.map(|reservation| reservation.file)))
+}
+
+/// Refuses ports that were asked for and are in use.
+fn check_ports(spec: &Spec) -> Result<(), SpecError> {
+    for (index, server) in spec.server.iter().enumerate() {
+        for (name, port) in server.ports() {
+            if let Some(port) = port
+                && !ports::is_free(port)
+            {
+                return Err(SpecError::new(
+                    format!("server[{index}].{name}"),
+                    port,
+                    "the port is free on 127.0.0.1; another program listens on it now",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_port_clash(log: &str) -> bool {
+    log.contains("Address already in use") || log.contains("BindException")
+}
+
+/// How often other ports are tried when chosen ones turn out to be taken.
+const PORT_ATTEMPTS: u32 = 3;
+
+const MEMORY: &str = "/dev/shm";

@@ -1,0 +1,117 @@
+//! Whether an ensemble serves, judged from what each server answers.
+
+use std::fmt;
+
+use crate::admin::Mode;
+
+/// What a server says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Role {
+    /// It leads the quorum.
+    Leader,
+    /// It follows the leader.
+    Follower,
+    /// It receives what the quorum decides and has no vote.
+    Observer,
+    /// It is the only server.
+    Standalone,
+    /// It answers reads only, as it has lost the quorum.
+    ReadOnly,
+}
+
+/// One server's answer to `srvr`: its role and the epoch of its last transaction, or nothing while it does not serve.
+pub(crate) type Answer = Option<(Role, u64)>;
+
+/// Whether an ensemble serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Health {
+    /// Every server serves and one leads.
+    Whole {
+        /// Where the leader stands in the list of servers.
+        leader: usize,
+    },
+    /// A quorum serves, some servers do not.
+    Degraded {
+        /// Where the leader stands in the list of servers.
+        leader: usize,
+    },
+    /// No quorum serves.
+    Down,
+}
+
+impl Health {
+    /// Judges the answers of all servers of an ensemble.
+    ///
+    /// A leader that was paused says for a moment after it is resumed that it leads, so of several the one of the
+    /// highest epoch counts, and two of the same epoch count as none.
+    pub(crate) fn judge(answers: &[Answer]) -> Self {
+        if let [only] = answers {
+            return match only {
+                Some((Role::Standalone, _)) => Self::Whole { leader: 0 },
+                _ => Self::Down,
+            };
+        }
+        let newest = |(index, answer): (usize, &Answer)| match answer {
+            Some((Role::Leader, epoch)) => Some((*epoch, index)),
+            _ => None,
+        };
+        let mut leaders: Vec<_> = answers.iter().enumerate().filter_map(newest).collect();
+        leaders.sort_unstable();
+        let leader = match leaders.as_slice() {
+            [.., (epoch, _), (other, _)] if epoch == other => return Self::Down,
+            [.., (_, leader)] => *leader,
+            [] => return Self::Down,
+        };
+        let followers = answers.iter().filter(|answer| matches!(answer, Some((Role::Follower, _)))).count();
+        if 2 * (followers + 1) <= answers.len() {
+            Self::Down
+        } else if followers + 1 == answers.len() {
+            Self::Whole { leader }
+        } else {
+            Self::Degraded { leader }
+        }
+    }
+
+    /// Whether clients are served.
+    pub const fn serves(self) -> bool {
+        !matches!(self, Self::Down)
+    }
+
+    /// Where the leader stands in the list of servers.
+    pub const fn leader(self) -> Option<usize> {
+        match self {
+            Self::Whole { leader } | Self::Degraded { leader } => Some(leader),
+            Self::Down => None,
+        }
+    }
+}
+
+impl From<Mode> for Role {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Leader => Self::Leader,
+            Mode::Follower => Self::Follower,
+            Mode::Observer => Self::Observer,
+            Mode::Standalone => Self::Standalone,
+            Mode::ReadOnly => Self::ReadOnly,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Leader => "leader",
+            Self::Follower => "follower",
+            Self::Observer => "observer",
+            Self::Standalone => "standalone",
+            Self::ReadOnly => "read-only",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

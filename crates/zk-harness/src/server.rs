@@ -1,0 +1,346 @@
+//! One server: its process, its files, its answers.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+use crate::admin::{self, AdminError};
+use crate::config::{Member, Plan};
+use crate::error::Error;
+use crate::process::{self, ProcessState};
+use crate::wait::Looks;
+
+/// One server of an [`Ensemble`](crate::Ensemble).
+#[derive(Debug)]
+pub struct Server {
+    plan: Arc<Plan>,
+    index: usize,
+    /// The process, if this `Server` started it; to be waited for, or it stays as a zombie.
+    child: Mutex<Option<Child>>,
+}
+
+impl Server {
+    pub(crate) fn new(plan: Arc<Plan>, index: usize) -> Self {
+        Self { plan, index, child: Mutex::new(None) }
+    }
+
+    /// The `myid`.
+    pub fn id(&self) -> u32 {
+        self.member().id
+    }
+
+    /// The port for clients, on the loopback address.
+    pub fn client_port(&self) -> u16 {
+        self.member().client_port
+    }
+
+    /// The address for clients.
+    pub fn client_address(&self) -> SocketAddr {
+        self.member().client_address()
+    }
+
+    /// The directory with the server's configuration, start script and log.
+    pub fn directory(&self) -> PathBuf {
+        self.plan.server_directory(self.id())
+    }
+
+    /// The file with all that the server has printed, over all its starts.
+    pub fn log_file(&self) -> PathBuf {
+        self.plan.server_log(self.id())
+    }
+
+    /// The last `lines` lines of the log; empty if there is none yet.
+    pub fn log_tail(&self, lines: usize) -> String {
+        let text = fs::read(self.log_file()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let all: Vec<_> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    /// The process id, if the server runs or is paused.
+    pub fn pid(&self) -> Option<i32> {
+        self.find().map(|(pid, _)| pid.as_raw_pid())
+    }
+
+    /// What the server's process is doing.
+    pub fn process_state(&self) -> ProcessState {
+        self.find().map_or(ProcessState::Stopped, |(_, state)| state)
+    }
+
+    /// Starts the server's process and returns without waiting until it serves; see
+    /// [`Ensemble::wait_serving`](crate::Ensemble::wait_serving).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongState`] if it runs already, [`Error::Io`] if it cannot be started.
+    pub fn start(&self) -> Result<(), Error> {
+        if let Some((pid, state)) = self.find() {
+            let hint = if state == ProcessState::Paused { "it is paused; resume it" } else { "it runs already" };
+            return Err(self.wrong_state("start", format!("{hint} (process {})", pid.as_raw_pid())));
+        }
+        let script = self.plan.start_script(self.id());
+        // An old number must not be taken for the new process before the script has written its own.
+        match fs::remove_file(self.plan.pid_file(self.id())) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io("remove", &self.plan.pid_file(self.id()), error));
+            }
+            _ => {}
+        }
+        let child = Command::new("/bin/sh")
+            .arg(&script)
+            // The script ignores it; the guard process knows by it that this shell is about to become a server.
+            .arg(self.plan.server_marker(self.id()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Ctrl-C in the terminal is for the program that uses the ensemble.
+            .process_group(0)
+            .spawn()
+            .map_err(|source| Error::io("start", &script, source))?;
+        *self.child.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+        Ok(())
+    }
+
+    /// Ends the server as an operator would, with SIGTERM, and waits until its process is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongState`] if it does not run or is paused, [`Error::StillRunning`] if it is not gone after 10 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// The signal is sent on the first poll; dropping the future only stops the waiting.
+    pub async fn stop(&self) -> Result<(), Error> {
+        if self.process_state() == ProcessState::Paused {
+            return Err(self.wrong_state("stop", "it is paused and cannot react; resume it first, or kill it".into()));
+        }
+        self.end("stop", Signal::TERM, "SIGTERM").await
+    }
+
+    /// Ends the server at once, with SIGKILL, and waits until its process is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongState`] if it does not run, [`Error::StillRunning`] if it is not gone after 10 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// The signal is sent on the first poll; dropping the future only stops the waiting.
+    pub async fn kill(&self) -> Result<(), Error> {
+        self.end("kill", Signal::KILL, "SIGKILL").await
+    }
+
+    /// [`stop`](Self::stop) if it runs, then [`start`](Self::start).
+    ///
+    /// # Errors
+    ///
+    /// Those of the two, but a server that does not run is no error.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future may leave the server stopped.
+    pub async fn restart(&self) -> Result<(), Error> {
+        if self.process_state() != ProcessState::Stopped {
+            self.stop().await?;
+        }
+        self.start()
+    }
+
+    /// Freezes the server's process, as a long garbage collection would, with SIGSTOP.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongState`] if it does not run, or is not paused after 10 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// The signal is sent on the first poll; dropping the future only stops the waiting.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.freeze("pause", Signal::STOP, ProcessState::Running, ProcessState::Paused).await
+    }
+
+    /// Lets a paused server go on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongState`] if it is not paused, or still is after 10 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// The signal is sent on the first poll; dropping the future only stops the waiting.
+    pub async fn resume(&self) -> Result<(), Error> {
+        self.freeze("resume", Signal::CONT, ProcessState::Paused, ProcessState::Running).await
+    }
+
+    /// Asks `srvr`: role, last transaction, connections.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Admin`] if there is no proper answer within 2 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn srvr(&self) -> Result<admin::Srvr, Error> {
+        admin::srvr(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+    }
+
+    /// Asks `mntr`: the server's counters.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Admin`] if there is no proper answer within 2 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn mntr(&self) -> Result<admin::Mntr, Error> {
+        admin::mntr(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+    }
+
+    /// Asks `stat`: `srvr` and a line per client.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Admin`] if there is no proper answer within 2 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn stat(&self) -> Result<admin::Stat, Error> {
+        admin::stat(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+    }
+
+    /// Asks `cons`: every client connection in detail.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Admin`] if there is no proper answer within 2 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn cons(&self) -> Result<admin::Cons, Error> {
+        admin::cons(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+    }
+
+    /// Asks `wchs`: how many watches there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Admin`] if there is no proper answer within 2 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn wchs(&self) -> Result<admin::Wchs, Error> {
+        admin::wchs(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+    }
+
+    /// Asks `ruok`: whether the process is up. It may be and still not serve.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Admin`] if there is no proper answer within 2 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn ruok(&self) -> Result<admin::Ruok, Error> {
+        admin::ruok(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+    }
+
+    /// Sends any four-letter word and returns the text of the answer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Admin`] if there is no answer within 2 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe for words that only read.
+    pub async fn four_letter(&self, word: &str) -> Result<String, Error> {
+        admin::four_letter(self.client_address(), word, ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+    }
+
+    /// Whether the process that this value has started last has ended again.
+    pub fn has_exited(&self) -> bool {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
+    }
+
+    pub(crate) fn find(&self) -> Option<(Pid, ProcessState)> {
+        // Collects the exit status if there is one, so that no zombie stays.
+        self.has_exited();
+        process::find(&self.plan.pid_file(self.id()), &self.plan.server_marker(self.id()))
+    }
+
+    fn member(&self) -> &Member {
+        &self.plan.members[self.index]
+    }
+
+    async fn end(&self, action: &'static str, signal: Signal, name: &'static str) -> Result<(), Error> {
+        let Some((pid, _)) = self.find() else {
+            return Err(self.wrong_state(action, "it does not run; start it first".into()));
+        };
+        process::signal(pid, signal).map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
+        let mut looks = Looks::within(REACT_WITHIN, LOOK_EVERY);
+        while self.find().is_some() {
+            if !looks.again().await {
+                let pid = pid.as_raw_pid();
+                return Err(Error::StillRunning { id: self.id(), pid, signal: name, within: REACT_WITHIN });
+            }
+        }
+        Ok(())
+    }
+
+    async fn freeze(
+        &self,
+        action: &'static str,
+        signal: Signal,
+        from: ProcessState,
+        to: ProcessState,
+    ) -> Result<(), Error> {
+        let refused = |state| match state {
+            ProcessState::Running => "it runs",
+            ProcessState::Paused => "it is paused already",
+            ProcessState::Stopped => "it does not run; start it first",
+        };
+        let pid = match self.find() {
+            Some((pid, state)) if state == from => pid,
+            other => {
+                let state = other.map_or(ProcessState::Stopped, |(_, state)| state);
+                return Err(self.wrong_state(action, refused(state).into()));
+            }
+        };
+        process::signal(pid, signal).map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
+        let mut looks = Looks::within(REACT_WITHIN, LOOK_EVERY);
+        loop {
+            let state = self.process_state();
+            if state == to {
+                return Ok(());
+            }
+            if !looks.again().await {
+                return Err(self.wrong_state(action, format!("after {REACT_WITHIN:?} {}", refused(state))));
+            }
+        }
+    }
+
+    fn wrong_state(&self, action: &'static str, reason: String) -> Error {
+        Error::WrongState { action, id: self.id(), reason }
+    }
+
+    fn admin_error(&self, source: AdminError) -> Error {
+        Error::Admin { id: self.id(), source }
+    }
+}
+
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const REACT_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(5);

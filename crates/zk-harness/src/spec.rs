@@ -1,0 +1,396 @@
+//! What an ensemble is made of, checked before anything is touched.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The settings of an ensemble, as the builder collects them or an `ensemble.toml` spells them.
+///
+/// Durations in the file are text with a unit (`"200ms"`, `"2s"`).
+/// An unknown key is an error.
+///
+/// ```
+/// let spec = zk_harness::Spec::from_toml(
+///     r#"
+///     servers = 3
+///     tick_time = "500ms"
+///     data = "disk"
+///
+///     [properties]
+///     "snapCount" = "1000"
+///     "#,
+/// )?;
+/// assert_eq!(spec.tick_time.as_millis(), 500);
+/// # Ok::<(), zk_harness::SpecError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Spec {
+    /// How many servers, 1 to 255. Default 3. Ignored when [`server`](Self::server) lists them.
+    pub servers: usize,
+    /// The servers one by one, where ids or ports matter. Default empty: ids 1 to [`servers`](Self::servers), free
+    /// ports.
+    pub server: Vec<ServerSpec>,
+    /// `tickTime`, whole milliseconds, at least 1 ms. Default 200 ms: a dead leader is noticed quickly.
+    #[serde(with = "humantime_serde")]
+    pub tick_time: Duration,
+    /// `initLimit`: ticks a follower may take to connect and synchronise, at least 1. Default 50.
+    pub init_limit: u32,
+    /// `syncLimit`: ticks a follower may fall behind, at least 1. Default 10.
+    pub sync_limit: u32,
+    /// `minSessionTimeout`. Default: two ticks.
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    pub min_session_timeout: Option<Duration>,
+    /// `maxSessionTimeout`, not below the minimum. Default 60 s.
+    #[serde(with = "humantime_serde")]
+    pub max_session_timeout: Duration,
+    /// `maxClientCnxns`: connections from one address, 0 for no limit. Default 0.
+    ///
+    /// ZooKeeper's own default of 60 closes the 61st connection without a word.
+    pub max_client_connections: u32,
+    /// `znode.container.checkIntervalMs`: how often empty container nodes are reaped, at least 1 ms. Default 1 s
+    /// (ZooKeeper's own is 60 s).
+    #[serde(with = "humantime_serde")]
+    pub container_check_interval: Duration,
+    /// `zookeeper.extendedTypesEnabled`: nodes with a time to live. Default true.
+    pub extended_types: bool,
+    /// `4lw.commands.whitelist`. Default `["*"]`. The harness itself needs `srvr`.
+    pub four_letter_words: Vec<String>,
+    /// Where data and transaction log lie. Default [`DataStore::Disk`].
+    pub data: DataStore,
+    /// The ensemble's directory; it must not exist or be empty. Default: a fresh one in the temporary directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// Which ZooKeeper: a version such as `"3.9"` or `"3.9.3"`, or the directory of an unpacked one. Default: the
+    /// first one found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zookeeper: Option<String>,
+    /// The `java` program to run it with. Default: `JAVA_HOME`, then `PATH`, then the harness's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub java: Option<PathBuf>,
+    /// JVM flags in place of the harness's own, which favour a quick start over peak speed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jvm_flags: Option<Vec<String>>,
+    /// How long the start may take before it is given up, provisioning not counted. Default 60 s.
+    #[serde(with = "humantime_serde")]
+    pub start_timeout: Duration,
+    /// More lines for every `zoo-N.cfg`. A key that the harness writes itself is refused.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// One server of a [`Spec`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ServerSpec {
+    /// The `myid`, 1 to 255, distinct.
+    pub id: u32,
+    /// The port for clients. Default: a free one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_port: Option<u16>,
+    /// The port followers connect to. Default: a free one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quorum_port: Option<u16>,
+    /// The port for leader election. Default: a free one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub election_port: Option<u16>,
+}
+
+impl ServerSpec {
+    /// A server with this id and free ports.
+    pub const fn new(id: u32) -> Self {
+        Self { id, client_port: None, quorum_port: None, election_port: None }
+    }
+
+    /// Sets the port for clients.
+    #[must_use]
+    pub const fn with_client_port(mut self, port: u16) -> Self {
+        self.client_port = Some(port);
+        self
+    }
+
+    /// Sets the port followers connect to.
+    #[must_use]
+    pub const fn with_quorum_port(mut self, port: u16) -> Self {
+        self.quorum_port = Some(port);
+        self
+    }
+
+    /// Sets the port for leader election.
+    #[must_use]
+    pub const fn with_election_port(mut self, port: u16) -> Self {
+        self.election_port = Some(port);
+        self
+    }
+
+    pub(crate) fn ports(&self) -> [(&'static str, Option<u16>); 3] {
+        [
+            ("client_port", self.client_port),
+            ("quorum_port", self.quorum_port),
+            ("election_port", self.election_port),
+        ]
+    }
+}
+
+/// Where the servers keep their data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum DataStore {
+    /// In the memory file system: a write costs no disk flush, and a reboot loses everything.
+    Memory,
+    /// In the ensemble's directory: every write is flushed to disk, as in production.
+    #[default]
+    Disk,
+}
+
+/// A setting that is allowed but seldom meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// One server: its failure is an outage.
+    Single,
+    /// An even number of servers tolerates no more failures than one server fewer.
+    Even {
+        /// How many servers there are.
+        servers: usize,
+    },
+}
+
+/// A setting that breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field} = {value}: {rule}")]
+#[non_exhaustive]
+pub struct SpecError {
+    /// The setting, as `ensemble.toml` spells it.
+    pub field: String,
+    /// The value it had.
+    pub value: String,
+    /// The rule that the value breaks.
+    pub rule: String,
+}
+
+impl SpecError {
+    pub(crate) fn new(field: impl Into<String>, value: impl fmt::Display, rule: impl Into<String>) -> Self {
+        Self { field: field.into(), value: value.to_string(), rule: rule.into() }
+    }
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            servers: 3,
+            server: Vec::new(),
+            tick_time: Duration::from_millis(200),
+            init_limit: 50,
+            sync_limit: 10,
+            min_session_timeout: None,
+            max_session_timeout: Duration::from_secs(60),
+            max_client_connections: 0,
+            container_check_interval: Duration::from_secs(1),
+            extended_types: true,
+            four_letter_words: vec!["*".to_owned()],
+            data: DataStore::default(),
+            directory: None,
+            zookeeper: None,
+            java: None,
+            jvm_flags: None,
+            start_timeout: Duration::from_secs(60),
+            properties: BTreeMap::new(),
+        }
+    }
+}
+
+impl Spec {
+    /// Parses an `ensemble.toml`.
+    ///
+    /// # Errors
+    ///
+    /// A [`SpecError`] when the text is not TOML, has an unknown key, or a value of the wrong type.
+    /// The rules between values are checked by [`validate`](Self::validate).
+    pub fn from_toml(text: &str) -> Result<Self, SpecError> {
+        toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+            let source = text.lines().nth(line - 1).unwrap_or_default().trim();
+            SpecError::new(format!("line {line}"), format!("`{source}`"), error.message())
+        })
+    }
+
+    /// The servers, whether counted or listed.
+    pub fn server_specs(&self) -> Vec<ServerSpec> {
+        if self.server.is_empty() {
+            (1..=u32::try_from(self.servers).unwrap_or(u32::MAX)).map(ServerSpec::new).collect()
+        } else {
+            self.server.clone()
+        }
+    }
+
+    /// Checks every rule, and says what is allowed but seldom meant.
+    ///
+    /// # Errors
+    ///
+    /// The first setting that breaks a rule.
+    pub fn validate(&self) -> Result<Vec<Warning>, SpecError> {
+        if self.server.is_empty() && !(1..=255).contains(&self.servers) {
+            return Err(SpecError::new("servers", self.servers, "an ensemble has 1 to 255 servers"));
+        }
+        self.validate_servers()?;
+        whole_millis("tick_time", self.tick_time)?;
+        whole_millis("container_check_interval", self.container_check_interval)?;
+        whole_millis("max_session_timeout", self.max_session_timeout)?;
+        whole_millis("start_timeout", self.start_timeout)?;
+        for (field, limit) in [("init_limit", self.init_limit), ("sync_limit", self.sync_limit)] {
+            if limit == 0 {
+                return Err(SpecError::new(field, limit, "the limit is a number of ticks, at least 1"));
+            }
+        }
+        if let Some(min) = self.min_session_timeout {
+            whole_millis("min_session_timeout", min)?;
+        }
+        if self.max_session_timeout < self.min_session_timeout() {
+            return Err(SpecError::new(
+                "max_session_timeout",
+                humantime_serde::re::humantime::format_duration(self.max_session_timeout),
+                format!(
+                    "it is at least min_session_timeout, which is {}",
+                    humantime_serde::re::humantime::format_duration(self.min_session_timeout())
+                ),
+            ));
+        }
+        if !self.four_letter_words.iter().any(|word| word == "*" || word == "srvr") {
+            return Err(SpecError::new(
+                "four_letter_words",
+                format!("{:?}", self.four_letter_words),
+                "the harness asks servers with `srvr`, so the list has \"srvr\" or \"*\"",
+            ));
+        }
+        for word in &self.four_letter_words {
+            if word != "*" && !(word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_lowercase())) {
+                return Err(SpecError::new(
+                    "four_letter_words",
+                    format!("{word:?}"),
+                    "a word is four small letters, or \"*\" for all",
+                ));
+            }
+        }
+        for (key, value) in &self.properties {
+            if is_own_key(key) {
+                return Err(SpecError::new(
+                    format!("properties.{key}"),
+                    format!("{value:?}"),
+                    "the harness writes this key itself; use its own setting",
+                ));
+            }
+            if key.is_empty() || key.contains(['=', '\n', '#', ' ']) || value.contains('\n') {
+                return Err(SpecError::new(
+                    format!("properties.{key}"),
+                    format!("{value:?}"),
+                    "a property is one line: a key without `=`, `#` or spaces, and a value without line breaks",
+                ));
+            }
+        }
+        Ok(match self.server_specs().len() {
+            1 => vec![Warning::Single],
+            servers if servers % 2 == 0 => vec![Warning::Even { servers }],
+            _ => Vec::new(),
+        })
+    }
+
+    /// `minSessionTimeout`, two ticks unless set.
+    pub fn min_session_timeout(&self) -> Duration {
+        self.min_session_timeout.unwrap_or(self.tick_time * 2)
+    }
+
+    fn validate_servers(&self) -> Result<(), SpecError> {
+        let mut ids = BTreeSet::new();
+        let mut ports = BTreeMap::new();
+        if self.server.len() > 255 {
+            return Err(SpecError::new("server", self.server.len(), "an ensemble has 1 to 255 servers"));
+        }
+        for (index, server) in self.server.iter().enumerate() {
+            let field = format!("server[{index}].id");
+            if !(1..=255).contains(&server.id) {
+                return Err(SpecError::new(field, server.id, "a server id is between 1 and 255"));
+            }
+            if !ids.insert(server.id) {
+                return Err(SpecError::new(field, server.id, "a server id is used once"));
+            }
+            for (name, port) in server.ports() {
+                let Some(port) = port else { continue };
+                let field = format!("server[{index}].{name}");
+                if port == 0 {
+                    return Err(SpecError::new(
+                        field,
+                        port,
+                        "a port is between 1 and 65535; leave it out for a free one",
+                    ));
+                }
+                if let Some(other) = ports.insert(port, field.clone()) {
+                    return Err(SpecError::new(field, port, format!("a port is used once; {other} has it")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Single => {
+                write!(f, "1 server tolerates no failure: when it stops, the service stops; 3 tolerate the loss of 1")
+            }
+            Self::Even { servers } => {
+                let tolerated = (servers - 1) / 2;
+                write!(
+                    f,
+                    "{servers} servers tolerate the loss of {tolerated}, no more than {} would; use an odd number",
+                    servers - 1
+                )
+            }
+        }
+    }
+}
+
+fn whole_millis(field: &str, value: Duration) -> Result<(), SpecError> {
+    let millis = value.as_millis();
+    if millis == 0 || millis > i32::MAX as u128 || value != Duration::from_millis(u64::try_from(millis).unwrap_or(0)) {
+        return Err(SpecError::new(
+            field,
+            humantime_serde::re::humantime::format_duration(value),
+            "a whole number of milliseconds, at least 1 ms and below 25 days",
+        ));
+    }
+    Ok(())
+}
+
+fn is_own_key(key: &str) -> bool {
+    key.starts_with("server.") || OWN_KEYS.contains(&key)
+}
+
+/// The keys of `zoo.cfg` that have a setting of their own here.
+const OWN_KEYS: [&str; 16] = [
+    "tickTime",
+    "initLimit",
+    "syncLimit",
+    "dataDir",
+    "dataLogDir",
+    "clientPort",
+    "clientPortAddress",
+    "maxClientCnxns",
+    "minSessionTimeout",
+    "maxSessionTimeout",
+    "4lw.commands.whitelist",
+    "admin.enableServer",
+    "extendedTypesEnabled",
+    "zookeeper.extendedTypesEnabled",
+    "znode.container.checkIntervalMs",
+    "standaloneEnabled",
+];
+
+#[cfg(test)]
+mod tests;

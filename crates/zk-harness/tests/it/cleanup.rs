@@ -1,0 +1,156 @@
+//! Nothing is left, however an ensemble or the process that started it ends.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use zk_harness::Keep;
+
+use crate::support::{child_directory, eventually, in_child, in_memory, processes_of};
+
+// covers: H3
+#[tokio::test]
+async fn drop_leaves_no_process_and_no_file() {
+    let ensemble = in_memory(3).start().await.unwrap();
+    let directory = ensemble.directory().to_owned();
+    assert_eq!(processes_of(&directory), 3);
+    drop(ensemble);
+    assert_eq!(processes_of(&directory), 0);
+    assert!(!directory.exists());
+}
+
+// covers: H3
+#[tokio::test]
+async fn paused_servers_are_gone_too() {
+    let ensemble = in_memory(1).start().await.unwrap();
+    let directory = ensemble.directory().to_owned();
+    ensemble.servers()[0].pause().await.unwrap();
+    drop(ensemble);
+    assert_eq!(processes_of(&directory), 0);
+    assert!(!directory.exists());
+}
+
+// covers: H3
+#[tokio::test]
+async fn files_are_kept_when_asked() {
+    let ensemble = in_memory(1).keep(Keep::Always).start().await.unwrap();
+    let directory = ensemble.directory().to_owned();
+    drop(ensemble);
+    assert_eq!(processes_of(&directory), 0);
+    assert!(directory.join("server-1/server.log").exists());
+    zk_harness::Ensemble::attach(&directory).unwrap().down().await.unwrap();
+    assert!(!directory.exists());
+}
+
+/// Not a test by itself: the process that the tests below start and end.
+#[tokio::test]
+async fn child_holds_an_ensemble() {
+    let Some(directory) = child_directory() else { return };
+    let builder = in_memory(3).directory(&directory);
+    let ensemble = builder.start().await.unwrap();
+    println!("serving");
+    if std::env::var_os("PANIC").is_some() {
+        panic!("as a failing test does");
+    }
+    std::future::pending::<()>().await;
+    drop(ensemble);
+}
+
+/// Starts the child and waits until its ensemble serves.
+fn serving_child(directory: &Path, panics: bool) -> std::process::Child {
+    let mut command = in_child("cleanup::child_holds_an_ensemble", directory);
+    if panics {
+        command.env("PANIC", "1");
+    }
+    let mut child =
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().ends_with("serving")), "the child's ensemble does not serve");
+    child
+}
+
+fn pid(child: &std::process::Child) -> Pid {
+    Pid::from_child(child)
+}
+
+// covers: H3
+#[test]
+fn kill_9_of_the_parent_leaves_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("ensemble");
+    let mut child = serving_child(&directory, false);
+    assert_eq!(processes_of(&directory), 3);
+    kill_process(pid(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    eventually("the guard had cleaned up", || processes_of(&directory) == 0 && !directory.exists());
+}
+
+// covers: H3
+#[test]
+fn ctrl_c_in_the_terminal_leaves_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("ensemble");
+    let mut child = serving_child(&directory, false);
+    // A terminal sends the signal to the whole foreground group.
+    kill_process_group(pid(&child), Signal::INT).unwrap();
+    child.wait().unwrap();
+    eventually("the guard had cleaned up", || processes_of(&directory) == 0 && !directory.exists());
+}
+
+// covers: H3
+#[test]
+fn kill_9_during_start_leaves_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    for round in 0..12 {
+        let directory = root.path().join(format!("ensemble-{round}"));
+        let mut child = in_child("cleanup::child_holds_an_ensemble", &directory)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Each round is killed at another moment: from the first sign of the directory to servers half up.
+        eventually("the child began", || directory.exists());
+        let mut looks = 0;
+        eventually("its moment came", || {
+            looks += 1;
+            looks > round * 3
+        });
+        kill_process(pid(&child), Signal::KILL).unwrap();
+        child.wait().unwrap();
+        eventually("the guard had cleaned up", || processes_of(&directory) == 0 && !directory.exists());
+    }
+}
+
+// covers: H3
+#[test]
+fn panic_keeps_the_files_and_says_where() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("ensemble");
+    let child = serving_child(&directory, true);
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = format!("the files of the ensemble are kept: {}", directory.display());
+    assert!(text.contains(&line), "{text}");
+    assert_eq!(processes_of(&directory), 0);
+    assert!(directory.join("server-1/server.log").exists());
+}
+
+// covers: H3
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_ensembles_at_once_do_not_meet() {
+    let mut starts = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        starts.spawn(in_memory(1).start());
+    }
+    let ensembles: Vec<_> = starts.join_all().await.into_iter().map(Result::unwrap).collect();
+    let mut connects: Vec<_> = ensembles.iter().map(zk_harness::Ensemble::connect_string).collect();
+    connects.sort();
+    connects.dedup();
+    assert_eq!(connects.len(), 10);
+    for ensemble in ensembles {
+        ensemble.down().await.unwrap();
+    }
+}

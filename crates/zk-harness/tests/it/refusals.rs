@@ -1,0 +1,95 @@
+//! What cannot work is refused with a reason, and nothing is left behind.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use zk_harness::{Ensemble, Error, ServerSpec};
+
+use crate::support::{eventually, in_memory, processes_of};
+
+async fn refused(builder: zk_harness::EnsembleBuilder) -> Error {
+    match builder.start().await {
+        Ok(ensemble) => panic!("it started: {ensemble:?}"),
+        Err(error) => error,
+    }
+}
+
+// covers: H1
+#[tokio::test]
+async fn port_in_use_is_named_before_anything_starts() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let error = refused(Ensemble::builder().server(ServerSpec::new(1).with_client_port(port))).await;
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "server[0].client_port = {port}: the port is free on 127.0.0.1; another program listens on it now"
+        )
+    );
+}
+
+// covers: H1
+#[tokio::test]
+async fn directory_that_is_not_empty_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("precious"), "").unwrap();
+    let error = refused(in_memory(1).directory(directory.path())).await;
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "directory = {}: the directory is new or empty; it is removed with the ensemble",
+            directory.path().display()
+        )
+    );
+    assert!(directory.path().join("precious").exists());
+}
+
+// covers: H1
+#[tokio::test]
+async fn directory_that_cannot_be_made_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let error = refused(in_memory(1).directory(file.path().join("below"))).await;
+    let start = format!("directory = {}", file.path().join("below").display());
+    let text = error.to_string();
+    assert!(text.starts_with(&start) && text.contains("Not a directory"), "{text}");
+}
+
+// covers: H2
+#[tokio::test]
+async fn server_that_exits_is_reported_with_its_own_log() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("ensemble");
+    let builder = in_memory(3).directory(&directory).property("clientPortAddress.bogus", "x");
+    // A key that the server cannot digest: it exits, and its log says why.
+    let error = refused(builder.property("peerType", "bogus")).await;
+    let Error::ServerExited { tail, .. } = &error else { panic!("{error}") };
+    assert!(tail.contains("Unrecognised peertype: bogus"), "{tail}");
+    assert!(error.to_string().contains(tail));
+    assert!(!directory.exists());
+    assert_eq!(processes_of(&directory), 0);
+}
+
+// covers: H2
+#[tokio::test]
+async fn start_that_takes_too_long_says_what_each_server_answered() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("ensemble");
+    let error = refused(in_memory(3).directory(&directory).start_timeout(Duration::from_millis(150))).await;
+    let text = error.to_string();
+    assert!(matches!(error, Error::NotServing { .. }), "{text}");
+    assert!(text.starts_with("the ensemble did not serve within 150ms: server 1: "), "{text}");
+    assert!(!directory.exists());
+    assert_eq!(processes_of(&directory), 0);
+}
+
+// covers: H3
+#[tokio::test]
+async fn dropped_start_leaves_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    for millis in [1, 20, 100, 300] {
+        let directory = root.path().join(format!("ensemble-{millis}"));
+        let start = in_memory(3).directory(&directory).start();
+        assert!(tokio::time::timeout(Duration::from_millis(millis), start).await.is_err(), "started in {millis} ms");
+        eventually("the dropped start was cleaned up", || !directory.exists() && processes_of(&directory) == 0);
+    }
+}

@@ -1,0 +1,153 @@
+//! An ensemble that was started serves.
+
+use std::time::Duration;
+
+use zk_harness::admin::Mode;
+use zk_harness::{DataStore, Ensemble, Health, ProcessState, Role, ServerSpec};
+
+use crate::support::in_memory;
+
+// covers: H1 H2
+#[tokio::test]
+async fn three_servers_serve_with_one_leader() {
+    let ensemble = Ensemble::builder().servers(3).start().await.unwrap();
+    let status = ensemble.status().await;
+    assert!(matches!(status.health, Health::Whole { .. }), "{}", status.seen());
+    let leaders = status.servers.iter().filter(|server| server.role == Some(Role::Leader)).count();
+    assert_eq!(leaders, 1, "{}", status.seen());
+    assert!(ensemble.warnings().is_empty());
+    for server in ensemble.servers() {
+        let directory = server.directory();
+        let myid = std::fs::read_to_string(directory.join("data/myid")).unwrap();
+        assert_eq!(myid.trim(), server.id().to_string());
+        assert!(directory.join(format!("zoo-{}.cfg", server.id())).exists());
+        assert!(directory.join("start.sh").exists());
+        assert!(server.log_tail(1_000).contains("binding to port"), "{}", server.log_tail(1_000));
+    }
+    assert_eq!(ensemble.connect_string().split(',').count(), 3);
+    ensemble.down().await.unwrap();
+}
+
+// covers: H1 H2
+#[tokio::test]
+async fn sizes_one_two_and_five_serve() {
+    for (servers, warnings) in [(1, 1), (2, 1), (5, 0)] {
+        let ensemble = in_memory(servers).start().await.unwrap();
+        let status = ensemble.status().await;
+        assert!(matches!(status.health, Health::Whole { .. }), "{}", status.seen());
+        assert_eq!(ensemble.servers().len(), servers);
+        assert_eq!(ensemble.warnings().len(), warnings);
+        ensemble.down().await.unwrap();
+    }
+}
+
+// covers: H1
+#[tokio::test]
+async fn both_supported_versions_serve_in_memory_and_on_disk() {
+    for version in ["3.8", "3.9"] {
+        for data in [DataStore::Memory, DataStore::Disk] {
+            let ensemble = Ensemble::builder().servers(3).zookeeper(version).data(data).start().await.unwrap();
+            assert!(ensemble.version().starts_with(&format!("{version}.")), "{}", ensemble.version());
+            let srvr = ensemble.servers()[0].srvr().await.unwrap();
+            assert!(srvr.version.starts_with(ensemble.version()), "{}", srvr.version);
+            let on_disk = ensemble.servers()[0].directory().join("data/myid").exists();
+            assert_eq!(on_disk, data == DataStore::Disk);
+            ensemble.down().await.unwrap();
+        }
+    }
+}
+
+// covers: H2
+#[tokio::test]
+async fn every_four_letter_command_is_answered() {
+    let ensemble = in_memory(3).start().await.unwrap();
+    let leader = ensemble.leader().await.unwrap();
+    assert_eq!(leader.srvr().await.unwrap().mode, Mode::Leader);
+    assert!(leader.srvr().await.unwrap().epoch() >= 1);
+    leader.ruok().await.unwrap();
+    assert_eq!(leader.mntr().await.unwrap().synced_followers(), Some(2));
+    leader.stat().await.unwrap();
+    leader.cons().await.unwrap();
+    assert_eq!(leader.wchs().await.unwrap().watches, 0);
+    // The canaries that were written on start-up are gone with their sessions.
+    for server in ensemble.servers() {
+        let dump = server.four_letter("dump").await.unwrap();
+        assert!(!dump.contains("canary"), "{dump}");
+        assert_eq!(server.mntr().await.unwrap().ephemerals(), Some(0));
+    }
+    ensemble.down().await.unwrap();
+}
+
+// covers: H1
+#[tokio::test]
+async fn settings_reach_the_servers() {
+    let ensemble = Ensemble::builder()
+        .server(ServerSpec::new(17))
+        .server(ServerSpec::new(255))
+        .server(ServerSpec::new(3))
+        .data(DataStore::Memory)
+        .tick_time(Duration::from_millis(300))
+        .min_session_timeout(Duration::from_millis(700))
+        .max_session_timeout(Duration::from_secs(9))
+        .init_limit(40)
+        .sync_limit(11)
+        .max_client_connections(33)
+        .property("snapCount", "5000")
+        .start()
+        .await
+        .unwrap();
+    for id in [17, 255, 3] {
+        let conf = ensemble.server(id).unwrap().four_letter("conf").await.unwrap();
+        for line in [
+            format!("serverId={id}"),
+            "tickTime=300".to_owned(),
+            "minSessionTimeout=700".to_owned(),
+            "maxSessionTimeout=9000".to_owned(),
+            "initLimit=40".to_owned(),
+            "syncLimit=11".to_owned(),
+            "maxClientCnxns=33".to_owned(),
+        ] {
+            assert!(conf.lines().any(|found| found == line), "{line} is not in\n{conf}");
+        }
+    }
+    assert!(ensemble.server(1).is_err());
+    ensemble.down().await.unwrap();
+}
+
+// covers: H1
+#[tokio::test]
+async fn server_can_be_started_by_hand() {
+    let ensemble = in_memory(3).start().await.unwrap();
+    let follower = ensemble.servers().iter().find(|server| server.id() == 1).unwrap();
+    let script = follower.directory().join("start.sh");
+    let refused = std::process::Command::new(&script).output().unwrap();
+    assert!(!refused.status.success());
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(message.starts_with("server 1 already runs as process "), "{message}");
+
+    follower.kill().await.unwrap();
+    let mut by_hand = std::process::Command::new(&script).spawn().unwrap();
+    ensemble.wait_serving().await.unwrap();
+    assert_eq!(follower.pid(), i32::try_from(by_hand.id()).ok());
+    assert_eq!(follower.process_state(), ProcessState::Running);
+    ensemble.down().await.unwrap();
+    // It belongs to the ensemble, so it is gone with it.
+    by_hand.wait().unwrap();
+}
+
+// covers: H3
+#[tokio::test]
+async fn detached_ensemble_can_be_attached_to_and_taken_down() {
+    let started = in_memory(1).start().await.unwrap();
+    let connect = started.connect_string();
+    let directory = started.detach().unwrap();
+    let attached = Ensemble::attach(&directory).unwrap();
+    assert_eq!(attached.connect_string(), connect);
+    attached.leader().await.unwrap();
+    drop(attached);
+    let again = Ensemble::attach(&directory).unwrap();
+    again.leader().await.unwrap();
+    again.down().await.unwrap();
+    assert!(!directory.exists());
+    assert_eq!(crate::support::processes_of(&directory), 0);
+}

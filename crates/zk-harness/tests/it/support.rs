@@ -1,0 +1,48 @@
+//! What several tests need.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use zk_harness::{DataStore, Ensemble, EnsembleBuilder};
+
+/// An ensemble whose writes cost no disk flush.
+pub(crate) fn in_memory(servers: usize) -> EnsembleBuilder {
+    Ensemble::builder().servers(servers).data(DataStore::Memory)
+}
+
+/// Waits until `condition` holds; panics with `what` if it does not within 20 s.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited 20 s in vain until {what}");
+        #[expect(clippy::disallowed_methods, reason = "the pause between two looks at the condition")]
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// How many processes carry the directory of an ensemble on their command line.
+pub(crate) fn processes_of(directory: &Path) -> usize {
+    let needle = format!("-Dzk.harness.ensemble={}/", directory.display());
+    let mut found = 0;
+    for entry in std::fs::read_dir("/proc").unwrap() {
+        let Ok(arguments) = std::fs::read(entry.unwrap().path().join("cmdline")) else { continue };
+        found += usize::from(String::from_utf8_lossy(&arguments).contains(&needle));
+    }
+    found
+}
+
+/// Runs one test function of this binary in a process of its own, with `directory` in its environment.
+pub(crate) fn in_child(test: &str, directory: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--nocapture"]).env(CHILD_DIRECTORY, directory);
+    command
+}
+
+/// The directory that [`in_child`] passed, if this is such a process.
+pub(crate) fn child_directory() -> Option<PathBuf> {
+    std::env::var_os(CHILD_DIRECTORY).map(PathBuf::from)
+}
+
+const CHILD_DIRECTORY: &str = "ZK_HARNESS_TEST_CHILD_DIRECTORY";
