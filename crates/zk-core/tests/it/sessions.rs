@@ -1,0 +1,225 @@
+//! Opening, losing and ending sessions.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use zk_core::Acl;
+use zk_core::ConnectError;
+use zk_core::ErrorClass;
+use zk_core::ErrorKind;
+use zk_core::Session;
+
+use crate::connect;
+use crate::eventually;
+use crate::with_ensemble;
+
+// covers: C1
+#[tokio::test(flavor = "multi_thread")]
+async fn session_is_connected_when_it_is_returned() {
+    with_ensemble(async |ensemble| {
+        // One of the servers named does not exist.
+        let servers = format!("127.0.0.1:1,{}", ensemble.connect_string());
+        let builder = Session::builder(servers).session_timeout(Duration::from_secs(5));
+        let session = builder.connect().await.unwrap();
+        assert_ne!(session.id().as_i64(), 0);
+        assert_eq!(session.session_timeout(), Duration::from_secs(5));
+        session
+            .stat("/")
+            .timeout(Duration::from_secs(5))
+            .await
+            .unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chroot_is_the_root_of_all_paths_and_must_exist() {
+    with_ensemble(async |ensemble| {
+        let inside = format!("{}/app/one", ensemble.connect_string());
+        let missing = Session::builder(&inside).connect().await.unwrap_err();
+        assert!(
+            matches!(missing, ConnectError::NoChroot { .. }),
+            "{missing:?}"
+        );
+        assert_eq!(
+            missing.to_string(),
+            "the chroot /app/one does not exist; connect without it and create it first"
+        );
+
+        let outer = connect(ensemble).await;
+        outer.create("/app/one", "").parents().await.unwrap();
+        let inner = Session::builder(&inside).connect().await.unwrap();
+        let (path, _) = inner.create("/x-", "here").sequential().await.unwrap();
+        assert_eq!(path.as_str(), "/x-0000000000");
+        assert_eq!(outer.get("/app/one/x-0000000000").await.unwrap().0, b"here");
+        assert_eq!(inner.list("/").await.unwrap().0, ["x-0000000000"]);
+
+        // The chroot goes while the session lives: an ordinary answer, not a hang.
+        outer.delete("/app").recursive().await.unwrap();
+        assert!(
+            inner
+                .create("/y/z", "")
+                .parents()
+                .await
+                .unwrap_err()
+                .is_no_node()
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn close_returns_when_the_server_has_ended_the_session() {
+    with_ensemble(async |ensemble| {
+        let (observer, session) = (connect(ensemble).await, connect(ensemble).await);
+        let (_, stat) = session.create("/mine", "").ephemeral().await.unwrap();
+        assert_eq!(stat.ephemeral_owner, Some(session.id()));
+        let clone = session.clone();
+        session.close().await.unwrap();
+        assert_eq!(observer.exists("/mine").await.unwrap(), None);
+
+        clone.lost().await;
+        let error = clone.get("/").await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.class()),
+            (ErrorKind::SessionClosed, ErrorClass::Fatal)
+        );
+        clone.close().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_last_clone_ends_the_session() {
+    with_ensemble(async |ensemble| {
+        let (observer, session) = (connect(ensemble).await, connect(ensemble).await);
+        session.create("/mine", "").ephemeral().await.unwrap();
+        drop(session.clone());
+        assert!(observer.exists("/mine").await.unwrap().is_some());
+        drop(session);
+        eventually("the ephemeral node is gone", async || {
+            observer.exists("/mine").await.unwrap().is_none()
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn digest_credentials_open_what_they_protect() {
+    with_ensemble(async |ensemble| {
+        let builder = Session::builder(ensemble.connect_string()).digest_auth("alice", "hunter2");
+        let alice = builder.connect().await.unwrap();
+        alice
+            .create("/private", "data")
+            .acl(Acl::creator_only())
+            .await
+            .unwrap();
+        let (acl, _) = alice.acl("/private").await.unwrap();
+        let [entry] = acl.entries() else {
+            panic!("one entry expected: {acl:?}")
+        };
+        assert_eq!(entry.scheme(), "digest");
+        assert!(entry.id().starts_with("alice:"), "{entry:?}");
+
+        let stranger = connect(ensemble).await;
+        for (error, message) in [
+            (
+                stranger.get("/private").await.unwrap_err(),
+                "get /private: not permitted; it needs READ on the node",
+            ),
+            (
+                stranger.set("/private", "").await.unwrap_err(),
+                "set /private: not permitted; it needs WRITE on the node",
+            ),
+            (
+                stranger.create("/private/x", "").await.unwrap_err(),
+                "create /private/x: not permitted; it needs CREATE on the parent",
+            ),
+        ] {
+            assert_eq!(
+                (error.kind(), error.to_string().as_str()),
+                (ErrorKind::NoAuth, message)
+            );
+        }
+
+        alice
+            .set_acl("/private", Acl::read_only())
+            .version(0)
+            .await
+            .unwrap();
+        assert_eq!(stranger.get("/private").await.unwrap().0, b"data");
+        for text in [format!("{alice:?}"), format!("{:?}", alice.get("/private"))] {
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_say_so_when_no_server_is_left() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        let server = ensemble.server(1).unwrap();
+        server.kill().await.unwrap();
+        let start = Instant::now();
+        let read = session.get("/").timeout(Duration::from_secs(1)).await.unwrap_err();
+        let write = session.create("/late", "").timeout(Duration::from_secs(1)).await.unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(4), "took {:?}", start.elapsed());
+        assert_eq!((read.class(), write.kind()), (ErrorClass::Recoverable, ErrorKind::NotConnected));
+        assert_eq!(
+            write.to_string(),
+            format!(
+                "create /late: not sent, the session was not connected (waited 1s for a connection to {})",
+                ensemble.connect_string()
+            )
+        );
+
+        // What was reported as not sent is not sent when the server is back, and the session goes on.
+        server.start().unwrap();
+        assert_eq!(session.exists("/late").timeout(Duration::from_secs(20)).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hung_server_makes_a_write_unknown_and_a_connect_fail_in_time() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        let server = ensemble.server(1).unwrap();
+        server.pause().await.unwrap();
+        let error = session
+            .create("/a", "")
+            .timeout(Duration::from_secs(1))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.attempts()),
+            (ErrorKind::OutcomeUnknown, 1)
+        );
+
+        let start = Instant::now();
+        let builder =
+            Session::builder(ensemble.connect_string()).connect_timeout(Duration::from_secs(1));
+        let error = builder.connect().await.unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("took the connection and says nothing (hung or paused?)"),
+            "{error}"
+        );
+        assert!(
+            start.elapsed() < Duration::from_secs(3),
+            "took {:?}",
+            start.elapsed()
+        );
+
+        // The write had left: it happens when the server goes on.
+        server.resume().await.unwrap();
+        eventually("the node is there", async || {
+            session.exists("/a").await.is_ok_and(|stat| stat.is_some())
+        })
+        .await;
+    })
+    .await;
+}

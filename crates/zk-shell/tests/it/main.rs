@@ -1,0 +1,289 @@
+//! The shell against a real server.
+
+#![cfg(test)]
+
+use std::process::Output;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncBufReadExt;
+use tokio::io::AsyncWriteExt;
+use tokio::io::BufReader;
+use tokio::process::Child;
+use tokio::process::Command;
+use zk_harness::Ensemble;
+
+/// Starts one server, runs the test with its connect string and takes it down.
+async fn with_ensemble(test: impl AsyncFnOnce(&str)) {
+    let ensemble = Ensemble::builder()
+        .servers(1)
+        .start()
+        .await
+        .expect("a server starts");
+    test(&ensemble.connect_string()).await;
+    ensemble.down().await.expect("the server goes down");
+}
+
+fn command(connect: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zk"));
+    command
+        .args(arguments)
+        .env("ZK_CONNECT", connect)
+        .env_remove("ZK_AUTH")
+        .kill_on_drop(true);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Feeds `input` to the command and waits for its end.
+async fn finish(mut command: Command, input: &[u8]) -> Output {
+    let ended = tokio::time::timeout(Duration::from_secs(30), async {
+        let mut child = command.spawn().expect("zk starts");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        // A command that does not read its input has gone before it is written.
+        drop(stdin.write_all(input).await);
+        drop(stdin);
+        child.wait_with_output().await.expect("zk ends")
+    });
+    ended.await.expect("zk ends within 30 s")
+}
+
+/// What a command said, standard output first, and its exit status.
+async fn zk(connect: &str, arguments: &[&str]) -> String {
+    let output = finish(command(connect, arguments), b"").await;
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    format!(
+        "{out}{err}exit {}",
+        output.status.code().expect("it ended by itself")
+    )
+}
+
+// covers: H5
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_print_what_the_original_shell_prints() {
+    with_ensemble(async |connect| {
+        for (arguments, expected) in [
+            (&["create", "/m", "hello"][..], "Created /m\nexit 0"),
+            (&["get", "/m"], "hello\nexit 0"),
+            (&["get", "--raw", "/m"], "helloexit 0"),
+            (
+                &["create", "-s", "/m/s-", "1"],
+                "Created /m/s-0000000000\nexit 0",
+            ),
+            (&["create", "-p", "/m/b/c", "-5"], "Created /m/b/c\nexit 0"),
+            (&["get", "/m/b/c"], "-5\nexit 0"),
+            (&["create", "-c", "/m/a"], "Created /m/a\nexit 0"),
+            (&["create", "-t", "3600000", "/m/t"], "Created /m/t\nexit 0"),
+            (&["ls", "/m"], "[a, b, s-0000000000, t]\nexit 0"),
+            (
+                &["ls", "-R", "/m"],
+                "/m\n/m/a\n/m/b\n/m/b/c\n/m/s-0000000000\n/m/t\nexit 0",
+            ),
+            (&["ls", "/m/a"], "[]\nexit 0"),
+            (&["set", "/m", "bye"], "exit 0"),
+            (&["set", "-v", "1", "/m", "again"], "exit 0"),
+            (&["get", "/m"], "again\nexit 0"),
+            (&["delete", "-v", "0", "/m/t"], "exit 0"),
+            (&["deleteall", "/m/b"], "exit 0"),
+            (&["delete", "-r", "/m"], "exit 0"),
+            (&["ls"], "[zookeeper]\nexit 0"),
+        ] {
+            assert_eq!(zk(connect, arguments).await, expected, "{arguments:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_say_what_would_be_right() {
+    with_ensemble(async |connect| {
+        assert_eq!(zk(connect, &["create", "-p", "/m/x", "d"]).await, "Created /m/x\nexit 0");
+        for (arguments, expected) in [
+            (&["get", "/no"][..], "error: get /no: the node does not exist\n"),
+            (&["stat", "/no"], "error: stat /no: the node does not exist\n"),
+            (&["ls", "/no"], "error: list /no: the node does not exist\n"),
+            (&["set", "/no", "x"], "error: set /no: the node does not exist\n"),
+            (&["delete", "/no"], "error: delete /no: the node does not exist\n"),
+            (&["deleteall", "/no"], "error: delete /no: the node does not exist\n"),
+            (
+                &["create", "/no/x"],
+                "error: create /no/x: the parent node does not exist\nhelp: add -p to create the parents too\n",
+            ),
+            (
+                &["create", "/m"],
+                "error: create /m: the node already exists\n\
+                 help: use `zk set` to change its data, or add -s for a numbered name\n",
+            ),
+            (
+                &["delete", "/m"],
+                "error: delete /m: the node has children\n\
+                 help: use `zk deleteall` to delete everything below it too\n",
+            ),
+            (
+                &["set", "-v", "9", "/m", "x"],
+                "error: set /m: the node has another version\n\
+                 help: `zk stat` prints the version it has, as dataVersion\n",
+            ),
+            (&["delete", "/"], "error: delete /: not possible (the root cannot be deleted)\n"),
+        ] {
+            assert_eq!(zk(connect, arguments).await, format!("{expected}exit 1"), "{arguments:?}");
+        }
+        assert_eq!(
+            zk(&format!("{connect}/nowhere"), &["ls"]).await,
+            "error: the chroot /nowhere does not exist; connect without it and create it first\nexit 1"
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stat_has_the_eleven_lines_of_the_original() {
+    with_ensemble(async |connect| {
+        zk(connect, &["create", "/m", "hello"]).await;
+        let stat = zk(connect, &["stat", "/m"]).await;
+        let lines: Vec<_> = stat.lines().collect();
+        let names: Vec<_> = lines
+            .iter()
+            .filter_map(|line| Some(line.split_once(" = ")?.0))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "cZxid",
+                "ctime",
+                "mZxid",
+                "mtime",
+                "pZxid",
+                "cversion",
+                "dataVersion",
+                "aclVersion",
+                "ephemeralOwner",
+                "dataLength",
+                "numChildren"
+            ]
+        );
+        let rest = &lines[5..];
+        assert_eq!(
+            rest,
+            [
+                "cversion = 0",
+                "dataVersion = 0",
+                "aclVersion = 0",
+                "ephemeralOwner = 0x0",
+                "dataLength = 5",
+                "numChildren = 0",
+                "exit 0"
+            ]
+        );
+        assert!(lines[0].starts_with("cZxid = 0x"), "{stat}");
+        let date: Vec<_> = lines[1].split_whitespace().collect();
+        assert!(
+            date.len() == 8 && date[6] == "UTC" && date[5].len() == 8,
+            "{date:?}"
+        );
+        let body = stat.trim_end_matches("exit 0");
+        assert_eq!(
+            zk(connect, &["get", "-s", "/m"]).await,
+            format!("hello\n{body}exit 0")
+        );
+        assert_eq!(
+            zk(connect, &["ls", "-s", "/m"]).await,
+            format!("[]\n{body}exit 0")
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_go_through_unchanged() {
+    with_ensemble(async |connect| {
+        let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+        let created = finish(command(connect, &["create", "/raw", "-"]), &bytes).await;
+        assert!(created.status.success(), "{created:?}");
+        let read = finish(command(connect, &["get", "--raw", "/raw"]), b"").await;
+        assert!(
+            read.stdout == bytes,
+            "{} bytes came back",
+            read.stdout.len()
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_come_from_the_environment() {
+    with_ensemble(async |connect| {
+        let alice = async |arguments: &[&str]| {
+            let mut command = command(connect, arguments);
+            command.env("ZK_AUTH", "alice:hunter2");
+            let output = finish(command, b"").await;
+            assert!(output.status.success(), "{output:?}");
+            output.stdout
+        };
+        let builder = zk_core::Session::builder(connect).digest_auth("alice", "hunter2");
+        let session = builder.connect().await.unwrap();
+        session
+            .create("/private", "data")
+            .acl(zk_core::Acl::creator_only())
+            .await
+            .unwrap();
+        assert_eq!(alice(&["get", "/private"]).await, b"data\n");
+        assert_eq!(
+            zk(connect, &["get", "/private"]).await,
+            "error: get /private: not permitted; it needs READ on the node\n\
+             help: put the credentials into the environment: ZK_AUTH=user:password\n\
+             exit 1"
+        );
+    })
+    .await;
+}
+
+/// Starts `create -e` and waits until it says that the node is there.
+async fn holder(connect: &str, path: &str) -> Child {
+    let mut child = command(connect, &["create", "-e", path])
+        .spawn()
+        .expect("zk starts");
+    let mut lines = BufReader::new(child.stdout.as_mut().expect("it is piped")).lines();
+    let line = tokio::time::timeout(Duration::from_secs(20), lines.next_line());
+    let line = line.await.expect("zk answers within 20 s").unwrap();
+    assert_eq!(line, Some(format!("Created {path}")));
+    child
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ephemeral_node_lives_until_the_input_ends_or_a_signal_comes() {
+    with_ensemble(async |connect| {
+        for signal in [None, Some("TERM"), Some("INT"), Some("HUP")] {
+            let mut child = holder(connect, "/held").await;
+            assert_eq!(zk(connect, &["ls"]).await, "[held, zookeeper]\nexit 0", "{signal:?}");
+            let open_input = child.stdin.take();
+            match signal {
+                None => drop(open_input),
+                Some(signal) => {
+                    let pid = child.id().expect("it runs").to_string();
+                    let kill = Command::new("kill").args(["-s", signal, &pid]).status().await.unwrap();
+                    assert!(kill.success());
+                    // The input stays open meanwhile.
+                    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait()).await;
+                    drop(open_input);
+                    assert!(ended.expect("the signal ends it within 20 s").unwrap().success(), "{signal:?}");
+                }
+            }
+            let output = tokio::time::timeout(Duration::from_secs(20), child.wait_with_output()).await;
+            let output = output.expect("it ends within 20 s").unwrap();
+            assert!(output.status.success(), "{signal:?}: {output:?}");
+            assert_eq!(
+                String::from_utf8_lossy(&output.stderr),
+                "the node is ephemeral: keeping its session until Ctrl-C, SIGTERM or the end of standard input\n"
+            );
+            assert_eq!(zk(connect, &["ls"]).await, "[zookeeper]\nexit 0", "{signal:?}");
+        }
+    })
+    .await;
+}
