@@ -269,7 +269,7 @@ impl Server {
         admin::four_letter(self.client_address(), word, ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
     }
 
-    /// Whether the process that this value has started last has ended again.
+    /// Whether the process that this value started last has ended by itself.
     pub fn has_exited(&self) -> bool {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
@@ -297,6 +297,8 @@ impl Server {
                 return Err(Error::StillRunning { id: self.id(), pid, signal: name, within: REACT_WITHIN });
             }
         }
+        // Its end was asked for: it does not count as one that exited by itself.
+        *self.child.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(())
     }
 

@@ -52,7 +52,10 @@ async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitC
         return up_again(store, name, options).await;
     }
     let progress = Display::new();
-    progress.say(&format!("starting {} servers", spec.server_specs().len()));
+    progress.say(&match spec.server_specs().len() {
+        1 => "starting 1 server".to_owned(),
+        servers => format!("starting {servers} servers"),
+    });
     let shown = Arc::clone(&progress);
     let search = Search::from_env()?.progress(Arc::new(move |progress: &Progress| shown.progress(progress)));
     let keep = if options.keep { Keep::Always } else { Keep::Never };
@@ -107,7 +110,10 @@ fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> a
     let spec = ensemble.spec();
     let mut other = Vec::new();
     if options.servers.is_some_and(|servers| servers != ensemble.servers().len()) {
-        other.push(format!("it has {} servers", ensemble.servers().len()));
+        other.push(match ensemble.servers().len() {
+            1 => "it has 1 server".to_owned(),
+            servers => format!("it has {servers} servers"),
+        });
     }
     if options.data.is_some_and(|data| store_of(data) != spec.data) {
         other.push(format!("its data is {}", if spec.data == DataStore::Memory { "in memory" } else { "on disk" }));
