@@ -23,7 +23,9 @@ fn bad_file_is_named_with_its_line() {
     let place = Place::new();
     let error = |text: &str| {
         let file = place.file("ensemble.toml", text);
-        place.fails(&["up", "--config", file.to_str().unwrap()]).replace(file.to_str().unwrap(), "ensemble.toml")
+        place
+            .fails(&["up", "--config", file.to_str().unwrap()])
+            .replace(file.to_str().unwrap(), "ensemble.toml")
     };
     insta::assert_snapshot!(error("[[server]]\nid = 0\n"), @"error: server[0].id = 0: a server id is between 1 and 255");
     insta::assert_snapshot!(
@@ -32,7 +34,12 @@ fn bad_file_is_named_with_its_line() {
     );
     insta::assert_snapshot!(error("sync_limit = 0\n"), @"error: sync_limit = 0: the limit is a number of ticks, at least 1");
     let text = error("servers = 3\nsize = 4\n");
-    assert!(text.starts_with("error: ensemble.toml is not right\n  because: line 2 = `size = 4`: unknown field"), "{text}");
+    assert!(
+        text.starts_with(
+            "error: ensemble.toml is not right\n  because: line 2 = `size = 4`: unknown field"
+        ),
+        "{text}"
+    );
     insta::assert_snapshot!(
         error("directory = \"x\"\n"),
         @"error: directory: a named ensemble lies in --dir; leave the setting out of the file"
@@ -48,7 +55,13 @@ fn bad_file_is_named_with_its_line() {
 #[test]
 fn what_is_not_there_is_named() {
     let place = Place::new();
-    for command in [&["down"][..], &["status"], &["kill", "1"], &["logs"], &["env"]] {
+    for command in [
+        &["down"][..],
+        &["status"],
+        &["kill", "1"],
+        &["logs"],
+        &["env"],
+    ] {
         assert_eq!(
             place.fails(command),
             "error: there is no ensemble named default: there is none at all; start one with `up`\n"
@@ -75,8 +88,14 @@ fn what_is_not_there_is_named() {
 fn bad_words_are_usage_errors() {
     let place = Place::new();
     for (command, said) in [
-        (&["kill", "boss"][..], "give a server's id, `leader`, `follower` or `all`"),
-        (&["up", "--name", "a/b"], "a name has 1 to 64 letters, digits"),
+        (
+            &["kill", "boss"][..],
+            "give a server's id, `leader`, `follower` or `all`",
+        ),
+        (
+            &["up", "--name", "a/b"],
+            "a name has 1 to 64 letters, digits",
+        ),
         (&["up", "--servers", "three"], "invalid digit"),
         (&["up", "--data", "tape"], "[possible values: memory, disk]"),
         (&["explode"], "unrecognized subcommand 'explode'"),

@@ -19,7 +19,9 @@ pub(crate) struct Printed {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self { root: tempfile::tempdir().unwrap() }
+        Self {
+            root: tempfile::tempdir().unwrap(),
+        }
     }
 
     /// The directory with one directory per ensemble; it need not exist.
@@ -35,7 +37,10 @@ impl Place {
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zk-ensemble"));
-        command.args(args).env("ZK_ENSEMBLE_DIR", self.ensembles()).env_remove("ZK_ENSEMBLE");
+        command
+            .args(args)
+            .env("ZK_ENSEMBLE_DIR", self.ensembles())
+            .env_remove("ZK_ENSEMBLE");
         command
     }
 
@@ -86,7 +91,9 @@ pub(crate) fn processes_below(root: &Path) -> usize {
     let needle = format!("-Dzk.harness.ensemble={}/", root.display());
     let mut found = 0;
     for entry in std::fs::read_dir("/proc").unwrap() {
-        let Ok(arguments) = std::fs::read(entry.unwrap().path().join("cmdline")) else { continue };
+        let Ok(arguments) = std::fs::read(entry.unwrap().path().join("cmdline")) else {
+            continue;
+        };
         found += usize::from(String::from_utf8_lossy(&arguments).contains(&needle));
     }
     found
@@ -97,8 +104,14 @@ pub(crate) fn processes_below(root: &Path) -> usize {
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !condition() {
-        assert!(Instant::now() < deadline, "waited 20 s in vain until {what}");
-        #[expect(clippy::disallowed_methods, reason = "the pause between two looks at the condition")]
+        assert!(
+            Instant::now() < deadline,
+            "waited 20 s in vain until {what}"
+        );
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the pause between two looks at the condition"
+        )]
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -12,9 +12,14 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
-        Err(error) => return report(&anyhow::Error::new(error).context("cannot start the async runtime")),
+        Err(error) => {
+            return report(&anyhow::Error::new(error).context("cannot start the async runtime"));
+        }
     };
     match runtime.block_on(commands::run(args)) {
         Ok(code) => code,
@@ -35,5 +40,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
