@@ -1,0 +1,152 @@
+//! The command line.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::Parser;
+use clap::Subcommand;
+
+use crate::span::parse_timeout;
+use crate::span::parse_ttl;
+
+/// The ordinary shell commands on ZooKeeper nodes.
+///
+/// With ZK_AUTH=user:password in the environment the session is authenticated with the digest scheme; the password
+/// has no place on the command line, where every user of the machine can read it.
+///
+/// Exit status: 0 worked, 1 failed, 2 not understood.
+#[derive(Debug, Parser)]
+#[expect(clippy::doc_markdown, reason = "it is printed as it stands by --help")]
+#[command(name = "zk", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// The ensemble: host:port,host:port/chroot
+    #[arg(
+        long,
+        global = true,
+        env = "ZK_CONNECT",
+        value_name = "STRING",
+        hide_env_values = true
+    )]
+    pub(crate) connect: Option<String>,
+
+    /// The longest the whole command may take
+    #[arg(long, global = true, default_value = "10s", value_name = "TIME", value_parser = parse_timeout)]
+    pub(crate) timeout: Duration,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the children of a node
+    Ls(Ls),
+    /// Print the data of a node
+    Get(Get),
+    /// Replace the data of a node
+    Set(Set),
+    /// Create a node
+    Create(Create),
+    /// Delete a node
+    Delete(Delete),
+    /// Delete a node and everything below it
+    Deleteall {
+        /// The node
+        path: String,
+    },
+    /// Print the metadata of a node
+    Stat {
+        /// The node
+        path: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Ls {
+    /// Print the metadata too
+    #[arg(short, conflicts_with = "recursive")]
+    pub(crate) stat: bool,
+    /// Print the paths of the whole subtree, one a line
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    /// The node
+    #[arg(default_value = "/")]
+    pub(crate) path: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// Print the metadata too
+    #[arg(short)]
+    pub(crate) stat: bool,
+    /// Print the bytes of the data and nothing else, not even a newline
+    #[arg(long, conflicts_with = "stat")]
+    pub(crate) raw: bool,
+    /// The node
+    pub(crate) path: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// Print the metadata after the change
+    #[arg(short)]
+    pub(crate) stat: bool,
+    /// Write only if the data has this version
+    #[arg(short, value_name = "VERSION", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(crate) version: Option<i32>,
+    /// The node
+    pub(crate) path: String,
+    /// The data, or - to read it from standard input
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) data: String,
+}
+
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are the flags of the command line"
+)]
+pub(crate) struct Create {
+    /// Append a ten-digit number to the name
+    #[arg(short, conflicts_with = "container")]
+    pub(crate) sequential: bool,
+    /// Make it vanish with this session, which is kept until Ctrl-C, SIGTERM or the end of standard input
+    #[arg(short, conflicts_with_all = ["container", "ttl"])]
+    pub(crate) ephemeral: bool,
+    /// Make it a container, which the server removes after its last child
+    #[arg(short, conflicts_with = "ttl")]
+    pub(crate) container: bool,
+    /// Let the server remove it when unchanged for this long, in milliseconds
+    #[arg(short, value_name = "TTL", value_parser = parse_ttl)]
+    pub(crate) ttl: Option<Duration>,
+    /// Create missing parents too
+    #[arg(short, long)]
+    pub(crate) parents: bool,
+    /// The node
+    pub(crate) path: String,
+    /// The data, or - to read it from standard input; none by default
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) data: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// Delete only if the data has this version
+    #[arg(short, value_name = "VERSION", conflicts_with = "recursive", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(crate) version: Option<i32>,
+    /// Delete everything below it too, like deleteall
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    /// The node
+    pub(crate) path: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_line_is_well_formed() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+}

@@ -1,0 +1,261 @@
+//! Carrying out a command.
+
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::time::Duration;
+use std::time::Instant;
+
+use zk_core::NodePath;
+use zk_core::Session;
+
+use crate::cli;
+use crate::cli::Cli;
+use crate::cli::Command;
+use crate::failure::Failure;
+use crate::hold;
+use crate::output;
+
+/// Runs one command in a session of its own.
+pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
+    // What can be judged without a server is judged first.
+    let path = NodePath::parse(path_of(&cli.command))?;
+    let connect = cli
+        .connect
+        .filter(|connect| !connect.trim().is_empty())
+        .ok_or_else(|| {
+            Failure::usage(
+                "no ensemble to connect to",
+                "give --connect host:port, set ZK_CONNECT, or run `cargo xtask ensemble up`",
+            )
+        })?;
+    let credentials = credentials()?;
+    // Input may be long in coming, and a session must not wait for it.
+    let data = read_data(&cli.command)?;
+    let shell = Shell {
+        deadline: Instant::now() + cli.timeout,
+        session: open(connect, cli.timeout, credentials).await?,
+    };
+    let result = shell.carry_out(cli.command, &path, data).await;
+    // The answer is known by now; an end that is not acknowledged costs the servers one session timeout.
+    drop(tokio::time::timeout(LONGEST_GOODBYE, shell.session.close()).await);
+    result
+}
+
+struct Shell {
+    session: Session,
+    deadline: Instant,
+}
+
+impl Shell {
+    async fn carry_out(
+        &self,
+        command: Command,
+        path: &NodePath,
+        data: Vec<u8>,
+    ) -> Result<(), Failure> {
+        match command {
+            Command::Ls(ls) => self.ls(&ls, path).await,
+            Command::Get(get) => self.get(&get, path).await,
+            Command::Set(set) => self.set(&set, path, data).await,
+            Command::Create(create) => self.create(&create, path, data).await,
+            Command::Delete(delete) if delete.recursive => self.delete_all(path).await,
+            Command::Delete(delete) => {
+                let request = self.session.delete(path).timeout(self.remaining());
+                match delete.version {
+                    Some(version) => request.version(version).await?,
+                    None => request.await?,
+                }
+                Ok(())
+            }
+            Command::Deleteall { .. } => self.delete_all(path).await,
+            Command::Stat { .. } => {
+                let stat = self.session.stat(path).timeout(self.remaining()).await?;
+                print(output::stat(&stat).as_bytes())
+            }
+        }
+    }
+
+    async fn ls(&self, ls: &cli::Ls, path: &NodePath) -> Result<(), Failure> {
+        if ls.recursive {
+            return self.ls_tree(path).await;
+        }
+        let (names, stat) = self.session.list(path).timeout(self.remaining()).await?;
+        let stat = if ls.stat {
+            output::stat(&stat)
+        } else {
+            String::new()
+        };
+        print(format!("{}{stat}", output::names(names)).as_bytes())
+    }
+
+    /// Each node before its children, children in the order of their names.
+    async fn ls_tree(&self, root: &NodePath) -> Result<(), Failure> {
+        let mut next = vec![root.clone()];
+        while let Some(path) = next.pop() {
+            match self.session.list(&path).timeout(self.remaining()).await {
+                Ok((mut names, _)) => {
+                    print(format!("{path}\n").as_bytes())?;
+                    names.sort_unstable_by(|a, b| b.cmp(a));
+                    for name in names {
+                        next.push(path.join(&name)?);
+                    }
+                }
+                // Deleted since its parent was listed.
+                Err(error) if error.is_no_node() && path != *root => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn get(&self, get: &cli::Get, path: &NodePath) -> Result<(), Failure> {
+        let (mut data, stat) = self.session.get(path).timeout(self.remaining()).await?;
+        if !get.raw {
+            data.push(b'\n');
+        }
+        if get.stat {
+            data.extend_from_slice(output::stat(&stat).as_bytes());
+        }
+        print(&data)
+    }
+
+    async fn set(&self, set: &cli::Set, path: &NodePath, data: Vec<u8>) -> Result<(), Failure> {
+        let request = self.session.set(path, data).timeout(self.remaining());
+        let stat = match set.version {
+            Some(version) => request.version(version).await?,
+            None => request.await?,
+        };
+        if set.stat {
+            print(output::stat(&stat).as_bytes())
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn create(
+        &self,
+        create: &cli::Create,
+        path: &NodePath,
+        data: Vec<u8>,
+    ) -> Result<(), Failure> {
+        let is_stdin_read = create.data.as_deref() == Some(STANDARD_INPUT);
+        let mut request = self.session.create(path, data).timeout(self.remaining());
+        if create.sequential {
+            request = request.sequential();
+        }
+        if create.ephemeral {
+            request = request.ephemeral();
+        }
+        if create.container {
+            request = request.container();
+        }
+        if let Some(ttl) = create.ttl {
+            request = request.ttl(ttl);
+        }
+        if create.parents {
+            request = request.parents();
+        }
+        let (created, _) = request.await?;
+        print(format!("Created {created}\n").as_bytes())?;
+        if create.ephemeral {
+            hold::until_released(&self.session, is_stdin_read).await
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn delete_all(&self, path: &NodePath) -> Result<(), Failure> {
+        Ok(self
+            .session
+            .delete(path)
+            .recursive()
+            .timeout(self.remaining())
+            .await?)
+    }
+
+    fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+fn path_of(command: &Command) -> &str {
+    match command {
+        Command::Ls(ls) => &ls.path,
+        Command::Get(get) => &get.path,
+        Command::Set(set) => &set.path,
+        Command::Create(create) => &create.path,
+        Command::Delete(delete) => &delete.path,
+        Command::Deleteall { path } | Command::Stat { path } => path,
+    }
+}
+
+async fn open(
+    connect: String,
+    timeout: Duration,
+    credentials: Option<(String, String)>,
+) -> Result<Session, Failure> {
+    let mut builder = Session::builder(connect)
+        .connect_timeout(timeout)
+        .operation_timeout(timeout);
+    if let Some((user, password)) = credentials {
+        builder = builder.digest_auth(&user, &password);
+    }
+    Ok(builder.connect().await?)
+}
+
+fn credentials() -> Result<Option<(String, String)>, Failure> {
+    // The value is in no message: it is a password, well-formed or not.
+    let malformed = || {
+        Failure::usage(
+            "ZK_AUTH is not user:password",
+            "as in ZK_AUTH=alice:secret, or unset it",
+        )
+    };
+    let Some(value) = std::env::var_os("ZK_AUTH") else {
+        return Ok(None);
+    };
+    let value = value.into_string().map_err(|_| malformed())?;
+    match value.split_once(':') {
+        Some((user, password)) if !user.is_empty() => {
+            Ok(Some((user.to_owned(), password.to_owned())))
+        }
+        _ => Err(malformed()),
+    }
+}
+
+fn read_data(command: &Command) -> Result<Vec<u8>, Failure> {
+    let data = match command {
+        Command::Set(set) => &set.data,
+        Command::Create(cli::Create {
+            data: Some(data), ..
+        }) => data,
+        _ => return Ok(Vec::new()),
+    };
+    if data != STANDARD_INPUT {
+        return Ok(data.clone().into_bytes());
+    }
+    let mut bytes = Vec::new();
+    match io::stdin().lock().read_to_end(&mut bytes) {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Failure::operation(
+            format!("cannot read the data from standard input: {error}"),
+            None,
+        )),
+    }
+}
+
+fn print(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::reader_gone()),
+        Err(error) => Err(Failure::operation(
+            format!("cannot write to standard output: {error}"),
+            None,
+        )),
+    }
+}
+
+const STANDARD_INPUT: &str = "-";
+const LONGEST_GOODBYE: Duration = Duration::from_secs(2);

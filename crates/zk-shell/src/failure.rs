@@ -1,0 +1,126 @@
+//! What went wrong, and what would be right, in two lines.
+
+use std::process::ExitCode;
+
+use zk_core::ConnectError;
+use zk_core::ErrorKind;
+use zk_core::Operation;
+
+/// Why a command did not work.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    is_usage: bool,
+    /// Empty when there is nobody to tell.
+    problem: String,
+    help: Option<&'static str>,
+}
+
+impl Failure {
+    /// The command was not understood.
+    pub(crate) fn usage(problem: impl Into<String>, help: &'static str) -> Self {
+        Self {
+            is_usage: true,
+            problem: problem.into(),
+            help: Some(help),
+        }
+    }
+
+    /// The command was understood and did not work.
+    pub(crate) fn operation(problem: impl Into<String>, help: Option<&'static str>) -> Self {
+        Self {
+            is_usage: false,
+            problem: problem.into(),
+            help,
+        }
+    }
+
+    /// Whoever read the answer, as in `zk ls -R / | head`, has gone.
+    pub(crate) fn reader_gone() -> Self {
+        Self::operation("", None)
+    }
+
+    /// Prints the failure and turns it into the exit status.
+    #[expect(
+        clippy::print_stderr,
+        reason = "this is where the program speaks to its user"
+    )]
+    pub(crate) fn report(&self) -> ExitCode {
+        eprint!("{}", self.text());
+        ExitCode::from(if self.is_usage { 2 } else { 1 })
+    }
+
+    fn text(&self) -> String {
+        let help = self
+            .help
+            .map(|help| format!("help: {help}\n"))
+            .unwrap_or_default();
+        format!("error: {}\n{help}", self.problem)
+    }
+}
+
+impl From<zk_core::ParsePathError> for Failure {
+    fn from(error: zk_core::ParsePathError) -> Self {
+        Self {
+            is_usage: true,
+            problem: error.to_string(),
+            help: None,
+        }
+    }
+}
+
+impl From<zk_core::Error> for Failure {
+    fn from(error: zk_core::Error) -> Self {
+        let help = match (error.kind(), error.operation()) {
+            (ErrorKind::NoNode, Operation::Create) => Some("add -p to create the parents too"),
+            (ErrorKind::NodeExists, _) => {
+                Some("use `zk set` to change its data, or add -s for a numbered name")
+            }
+            (ErrorKind::NotEmpty, _) => {
+                Some("use `zk deleteall` to delete everything below it too")
+            }
+            (ErrorKind::BadVersion, _) => {
+                Some("`zk stat` prints the version it has, as dataVersion")
+            }
+            (ErrorKind::NoAuth, _) => {
+                Some("put the credentials into the environment: ZK_AUTH=user:password")
+            }
+            (ErrorKind::NotConnected | ErrorKind::TimedOut, _) => {
+                Some("try again, or give it longer with --timeout")
+            }
+            (ErrorKind::OutcomeUnknown, _) => Some("look at the node before doing it again"),
+            (ErrorKind::Unsupported, _) => {
+                Some("containers need a server of 3.5.1 or later, -t also extendedTypesEnabled")
+            }
+            _ => None,
+        };
+        Self::operation(chain(&error), help)
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        match &error {
+            ConnectError::ConnectString(problem) => Self {
+                is_usage: true,
+                problem: problem.to_string(),
+                help: Some("as in --connect 127.0.0.1:2181,127.0.0.1:2182"),
+            },
+            ConnectError::Unanswered(_) => Self::operation(
+                chain(&error),
+                Some("start the servers, or correct --connect or ZK_CONNECT"),
+            ),
+            _ => Self::operation(chain(&error), None),
+        }
+    }
+}
+
+/// The message and those of its causes.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text = format!("{text}: {source}");
+        next = source.source();
+    }
+    text
+}

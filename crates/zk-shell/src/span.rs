@@ -1,0 +1,78 @@
+//! Lengths of time as people type them.
+
+use std::time::Duration;
+
+/// Reads a number with a unit, as in `500ms`, `10s` or `2m`.
+pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
+    match parse(text) {
+        Some((number, Some(unit))) if number > 0 => Ok(unit.saturating_mul(number)),
+        Some((_, Some(_))) => Err("it must be longer than zero".to_owned()),
+        Some((_, None)) => Err(format!("a unit is missing; write {text}s or {text}ms")),
+        None => Err("write a number with a unit: 500ms, 10s or 2m".to_owned()),
+    }
+}
+
+/// Reads a time to live: a plain number is milliseconds, as in ZooKeeper's own shell.
+pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
+    match parse(text) {
+        Some((number, unit)) if number > 0 => Ok(unit
+            .unwrap_or(Duration::from_millis(1))
+            .saturating_mul(number)),
+        _ => Err(
+            "write a number of milliseconds above zero, or one with a unit: 500ms, 10s or 2m"
+                .to_owned(),
+        ),
+    }
+}
+
+fn parse(text: &str) -> Option<(u32, Option<Duration>)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let number = text[..digits].parse().ok()?;
+    let unit = match &text[digits..] {
+        "" => None,
+        "ms" => Some(Duration::from_millis(1)),
+        "s" => Some(Duration::from_secs(1)),
+        "m" => Some(Duration::from_secs(60)),
+        _ => return None,
+    };
+    Some((number, unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_need_a_unit() {
+        for (text, expected) in [
+            ("10s", Ok(Duration::from_secs(10))),
+            ("500ms", Ok(Duration::from_millis(500))),
+            ("2m", Ok(Duration::from_secs(120))),
+            ("10", Err("a unit is missing; write 10s or 10ms")),
+            ("0s", Err("it must be longer than zero")),
+            ("", Err("write a number with a unit: 500ms, 10s or 2m")),
+            ("s", Err("write a number with a unit: 500ms, 10s or 2m")),
+            ("-1s", Err("write a number with a unit: 500ms, 10s or 2m")),
+            ("1h", Err("write a number with a unit: 500ms, 10s or 2m")),
+            (
+                "99999999999s",
+                Err("write a number with a unit: 500ms, 10s or 2m"),
+            ),
+        ] {
+            assert_eq!(
+                parse_timeout(text),
+                expected.map_err(str::to_owned),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn times_to_live_are_milliseconds_without_a_unit() {
+        assert_eq!(parse_ttl("1500"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse_ttl("3s"), Ok(Duration::from_secs(3)));
+        for text in ["", "0", "x", "-5"] {
+            assert!(parse_ttl(text).is_err(), "{text}");
+        }
+    }
+}

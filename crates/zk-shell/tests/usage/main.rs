@@ -1,0 +1,162 @@
+//! What the shell says to input it cannot carry out, no server needed.
+
+#![cfg(test)]
+
+use std::process::Command;
+use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Runs `zk` without input and answers its exit status and what it said, the standard output first.
+fn zk(environment: &[(&str, &str)], arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_zk"))
+        .args(arguments)
+        .env_remove("ZK_CONNECT")
+        .env_remove("ZK_AUTH")
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .expect("zk starts");
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    format!(
+        "{out}{err}exit {}",
+        output.status.code().expect("it ended by itself")
+    )
+}
+
+// covers: H5
+#[test]
+fn missing_connect_string_names_three_remedies() {
+    let expected = "error: no ensemble to connect to\n\
+                    help: give --connect host:port, set ZK_CONNECT, or run `cargo xtask ensemble up`\n\
+                    exit 2";
+    assert_eq!(zk(&[], &["ls", "/"]), expected);
+    assert_eq!(zk(&[("ZK_CONNECT", "")], &["ls", "/"]), expected);
+}
+
+#[test]
+fn malformed_connect_string_is_quoted_with_the_rule() {
+    let expected = "error: connect string \"a:1,b:x\", server 2 (\"b:x\"): a port is a number from 1 to 65535\n\
+                    help: as in --connect 127.0.0.1:2181,127.0.0.1:2182\n\
+                    exit 2";
+    assert_eq!(zk(&[], &["--connect", "a:1,b:x", "ls", "/"]), expected);
+    assert_eq!(zk(&[("ZK_CONNECT", "a:1,b:x")], &["ls", "/"]), expected);
+}
+
+#[test]
+fn bad_paths_are_refused_before_connecting() {
+    for (path, message) in [
+        ("", r#"path is empty; the root is "/""#),
+        ("a", r#"path "a" does not start with '/'; write "/a""#),
+        ("/a/", r#"path "/a/" ends with '/'; write "/a""#),
+        (
+            "/a//b",
+            r#"path "/a//b" has an empty component at byte 3; write one '/' between names"#,
+        ),
+        (
+            "/a/../b",
+            r#"path "/a/../b" has the component ".."; write the path out, without "." and "..""#,
+        ),
+    ] {
+        for command in ["ls", "get", "create", "delete", "deleteall", "stat"] {
+            assert_eq!(
+                zk(&[("ZK_CONNECT", "127.0.0.1:1")], &[command, path]),
+                format!("error: {message}\nexit 2")
+            );
+        }
+    }
+}
+
+#[test]
+fn bad_arguments_are_usage_errors_that_name_the_argument() {
+    for (arguments, part) in [
+        (
+            &["create", "-t", "soon", "/a"][..],
+            "invalid value 'soon' for '-t <TTL>': write a number of milliseconds",
+        ),
+        (
+            &["create", "-t"],
+            "a value is required for '-t <TTL>' but none was supplied",
+        ),
+        (
+            &["create", "-e", "-c", "/a"],
+            "the argument '-e' cannot be used with '-c'",
+        ),
+        (
+            &["create", "-e", "-t", "5", "/a"],
+            "the argument '-e' cannot be used with '-t <TTL>'",
+        ),
+        (
+            &["create", "-s", "-c", "/a"],
+            "the argument '-s' cannot be used with '-c'",
+        ),
+        (
+            &["set", "-v", "x", "/a", "d"],
+            "invalid value 'x' for '-v <VERSION>'",
+        ),
+        (
+            &["set", "/a"],
+            "the following required arguments were not provided:\n  <DATA>",
+        ),
+        (
+            &["get"],
+            "the following required arguments were not provided:\n  <PATH>",
+        ),
+        (&["delete", "-r", "-v", "1", "/a"], "cannot be used with"),
+        (
+            &["--timeout", "10", "ls"],
+            "invalid value '10' for '--timeout <TIME>': a unit is missing; write 10s or 10ms",
+        ),
+        (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),
+    ] {
+        let said = zk(&[("ZK_CONNECT", "127.0.0.1:1")], arguments);
+        assert!(
+            said.contains(part) && said.ends_with("exit 2"),
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn malformed_credentials_are_not_repeated() {
+    for value in ["hunter2", ":hunter2"] {
+        assert_eq!(
+            zk(
+                &[("ZK_CONNECT", "127.0.0.1:1"), ("ZK_AUTH", value)],
+                &["ls"]
+            ),
+            "error: ZK_AUTH is not user:password\nhelp: as in ZK_AUTH=alice:secret, or unset it\nexit 2"
+        );
+    }
+}
+
+#[test]
+fn nobody_there_is_said_within_the_timeout_for_every_server() {
+    let start = Instant::now();
+    let said = zk(
+        &[],
+        &[
+            "--connect",
+            "127.0.0.1:1,127.0.0.1:2",
+            "--timeout",
+            "800ms",
+            "ls",
+        ],
+    );
+    assert_eq!(
+        said,
+        "error: no server granted a session within 800ms: \
+         127.0.0.1:1 refused the connection (nothing listens there), \
+         127.0.0.1:2 refused the connection (nothing listens there)\n\
+         help: start the servers, or correct --connect or ZK_CONNECT\n\
+         exit 1"
+    );
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "took {:?}",
+        start.elapsed()
+    );
+}
