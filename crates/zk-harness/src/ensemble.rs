@@ -269,10 +269,7 @@ impl Ensemble {
                     ProcessState::Paused => Err((false, "its process is paused".to_owned())),
                     ProcessState::Running => {
                         admin::srvr(address, STATUS_WITHIN).await.map_err(|error| {
-                            (
-                                matches!(error, AdminError::NotServing { .. }),
-                                error.to_string(),
-                            )
+                            (matches!(error, AdminError::NotServing), error.to_string())
                         })
                     }
                 };
@@ -360,14 +357,13 @@ impl Ensemble {
             None => reaper::clean(&plan.directory, &files::everything(&plan)),
         })
         .await
-        .map_err(|error| {
-            Error::io(
+        .unwrap_or_else(|error| {
+            Err(Error::io(
                 "run the guard process for",
                 &self.plan.directory,
                 error.into(),
-            )
+            ))
         })
-        .flatten()
     }
 
     /// Starts every server whose process does not run.

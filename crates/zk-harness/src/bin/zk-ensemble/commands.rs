@@ -1,8 +1,9 @@
 //! What each command does.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write};
+use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -62,7 +63,7 @@ async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitC
     });
     let shown = Arc::clone(&progress);
     let search = Search::from_env()?.progress(Arc::new(move |progress: &Progress| {
-        shown.progress(progress)
+        shown.progress(progress);
     }));
     let keep = if options.keep {
         Keep::Always
@@ -255,7 +256,7 @@ async fn status(store: &Store, name: &str, json: bool) -> anyhow::Result<ExitCod
         );
         for server in &status.servers {
             if let (Some(problem), ProcessState::Running) = (&server.problem, server.process) {
-                text.push_str(&format!("server {}: {problem}\n", server.id));
+                writeln!(text, "server {}: {problem}", server.id)?;
             }
         }
         print(&text)?;
@@ -493,16 +494,15 @@ impl Display {
     }
 
     fn say(&self, what: &str) {
-        match &self.bar {
-            Some(bar) => bar.set_message(what.to_owned()),
-            None => {
-                let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-                if *last != what {
-                    // Progress is a courtesy: a closed standard error is no reason to fail.
-                    drop(writeln!(io::stderr(), "{what}"));
-                    what.clone_into(&mut last);
-                }
-            }
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+            return;
+        }
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != what {
+            // Progress is a courtesy: a closed standard error is no reason to fail.
+            drop(writeln!(io::stderr(), "{what}"));
+            what.clone_into(&mut last);
         }
     }
 

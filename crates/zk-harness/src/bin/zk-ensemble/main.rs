@@ -30,12 +30,11 @@ fn main() -> ExitCode {
 }
 
 fn report(error: &anyhow::Error) -> ExitCode {
-    let mut text = format!("error: {error}\n");
-    for cause in error.chain().skip(1) {
-        text.push_str(&format!("  because: {cause}\n"));
-    }
+    let causes: String = error.chain().skip(1).fold(String::new(), |text, cause| {
+        text + &format!("  because: {cause}\n")
+    });
     // Nobody is left to tell if standard error is closed.
-    drop(io::stderr().write_all(text.as_bytes()));
+    drop(write!(io::stderr(), "error: {error}\n{causes}"));
     ExitCode::FAILURE
 }
 
