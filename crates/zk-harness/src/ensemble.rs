@@ -179,6 +179,11 @@ impl Ensemble {
         &self.plan.distribution.version
     }
 
+    /// The jars and the Java it runs with, for starting ZooKeeper's own programs.
+    pub fn distribution(&self) -> &crate::dist::Distribution {
+        &self.plan.distribution
+    }
+
     /// The settings it was started with.
     pub fn spec(&self) -> &crate::Spec {
         &self.plan.spec
