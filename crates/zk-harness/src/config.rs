@@ -41,7 +41,11 @@ impl Member {
 impl Plan {
     /// `host:port` of every server, separated by commas.
     pub(crate) fn connect_string(&self) -> String {
-        let addresses: Vec<_> = self.members.iter().map(|member| member.client_address().to_string()).collect();
+        let addresses: Vec<_> = self
+            .members
+            .iter()
+            .map(|member| member.client_address().to_string())
+            .collect();
         addresses.join(",")
     }
 
@@ -84,7 +88,10 @@ impl Plan {
     }
 
     fn data_base(&self, id: u32) -> PathBuf {
-        self.memory_directory.as_ref().unwrap_or(&self.directory).join(format!("server-{id}"))
+        self.memory_directory
+            .as_ref()
+            .unwrap_or(&self.directory)
+            .join(format!("server-{id}"))
     }
 
     /// The text of `zoo-N.cfg`.
@@ -115,7 +122,12 @@ impl Plan {
             for peer in &self.members {
                 line(
                     &format!("server.{}", peer.id),
-                    &format!("{}:{}:{}", Ipv4Addr::LOCALHOST, peer.quorum_port, peer.election_port),
+                    &format!(
+                        "{}:{}:{}",
+                        Ipv4Addr::LOCALHOST,
+                        peer.quorum_port,
+                        peer.election_port
+                    ),
                 );
             }
         }
@@ -126,24 +138,48 @@ impl Plan {
     pub(crate) fn render_start_script(&self, member: &Member) -> String {
         let id = member.id;
         let directory = self.server_directory(id);
-        let classpath: Vec<_> = self.distribution.classpath.iter().map(|jar| jar.to_string_lossy()).collect();
+        let classpath: Vec<_> = self
+            .distribution
+            .classpath
+            .iter()
+            .map(|jar| jar.to_string_lossy())
+            .collect();
         let mut flags: Vec<String> = self.spec.jvm_flags.clone().unwrap_or_else(|| {
-            QUICK_JVM_FLAGS.iter().map(|flag| (*flag).to_owned()).collect()
+            QUICK_JVM_FLAGS
+                .iter()
+                .map(|flag| (*flag).to_owned())
+                .collect()
         });
         flags.push(self.server_marker(id));
         // These two are system properties only; zoo.cfg does not reach them in every version.
-        flags.push(format!("-Dznode.container.checkIntervalMs={}", self.spec.container_check_interval.as_millis()));
-        flags.push(format!("-Dzookeeper.extendedTypesEnabled={}", self.spec.extended_types));
+        flags.push(format!(
+            "-Dznode.container.checkIntervalMs={}",
+            self.spec.container_check_interval.as_millis()
+        ));
+        flags.push(format!(
+            "-Dzookeeper.extendedTypesEnabled={}",
+            self.spec.extended_types
+        ));
         match self.distribution.logging {
             Logging::SlfSimple => flags.extend(
-                ["defaultLogLevel=info", "showDateTime=true", "dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS"]
-                    .map(|setting| format!("-Dorg.slf4j.simpleLogger.{setting}")),
+                [
+                    "defaultLogLevel=info",
+                    "showDateTime=true",
+                    "dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
+                ]
+                .map(|setting| format!("-Dorg.slf4j.simpleLogger.{setting}")),
             ),
             Logging::Logback => {
-                flags.push(format!("-Dlogback.configurationFile={}", directory.join(LOGBACK_FILE).display()));
+                flags.push(format!(
+                    "-Dlogback.configurationFile={}",
+                    directory.join(LOGBACK_FILE).display()
+                ));
             }
             Logging::Log4j1 => {
-                flags.push(format!("-Dlog4j.configuration=file:{}", directory.join(LOG4J_FILE).display()));
+                flags.push(format!(
+                    "-Dlog4j.configuration=file:{}",
+                    directory.join(LOG4J_FILE).display()
+                ));
             }
         }
         let flags: Vec<_> = flags.iter().map(|flag| shell_quote(flag)).collect();
@@ -203,8 +239,14 @@ fn property_path(path: &Path) -> String {
 pub(crate) const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
 /// Flags that make a small server start quickly: no second compiler tier, a simple collector, shared class data.
-const QUICK_JVM_FLAGS: [&str; 6] =
-    ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xss512k", "-Xmx128m"];
+const QUICK_JVM_FLAGS: [&str; 6] = [
+    "-Xshare:auto",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-Xss512k",
+    "-Xmx128m",
+];
 
 const LOGBACK_FILE: &str = "logback.xml";
 const LOGBACK: &str = r#"<configuration>

@@ -117,7 +117,13 @@ impl Ensemble {
     /// [`Error::BadState`] if the directory holds none.
     pub fn attach(directory: &Path) -> Result<Self, Error> {
         let plan = Arc::new(files::load(directory)?);
-        Ok(Self::new(plan, None, Keep::Always, StartReport::default(), Vec::new()))
+        Ok(Self::new(
+            plan,
+            None,
+            Keep::Always,
+            StartReport::default(),
+            Vec::new(),
+        ))
     }
 
     /// Whether `directory` holds a detached ensemble.
@@ -132,8 +138,17 @@ impl Ensemble {
         report: StartReport,
         warnings: Vec<Warning>,
     ) -> Self {
-        let servers = (0..plan.members.len()).map(|index| Server::new(Arc::clone(&plan), index)).collect();
-        Self { plan, servers, guard, keep, report, warnings }
+        let servers = (0..plan.members.len())
+            .map(|index| Server::new(Arc::clone(&plan), index))
+            .collect();
+        Self {
+            plan,
+            servers,
+            guard,
+            keep,
+            report,
+            warnings,
+        }
     }
 
     /// Leaves the servers running for good and returns their directory, for [`attach`](Self::attach).
@@ -164,6 +179,11 @@ impl Ensemble {
         &self.plan.distribution.version
     }
 
+    /// The jars and the Java it runs with, for starting ZooKeeper's own programs.
+    pub fn distribution(&self) -> &crate::dist::Distribution {
+        &self.plan.distribution
+    }
+
     /// The settings it was started with.
     pub fn spec(&self) -> &crate::Spec {
         &self.plan.spec
@@ -190,10 +210,13 @@ impl Ensemble {
     ///
     /// [`Error::NoSuchServer`].
     pub fn server(&self, id: u32) -> Result<&Server, Error> {
-        self.servers.iter().find(|server| server.id() == id).ok_or_else(|| Error::NoSuchServer {
-            id,
-            known: self.servers.iter().map(Server::id).collect(),
-        })
+        self.servers
+            .iter()
+            .find(|server| server.id() == id)
+            .ok_or_else(|| Error::NoSuchServer {
+                id,
+                known: self.servers.iter().map(Server::id).collect(),
+            })
     }
 
     /// The server that leads, or the only one.
@@ -209,7 +232,9 @@ impl Ensemble {
         let status = self.status().await;
         match status.health.leader() {
             Some(leader) => Ok(&self.servers[leader]),
-            None => Err(Error::NoQuorum { seen: status.seen() }),
+            None => Err(Error::NoQuorum {
+                seen: status.seen(),
+            }),
         }
     }
 
@@ -247,9 +272,11 @@ impl Ensemble {
                 let answer = match process {
                     ProcessState::Stopped => Err((false, "its process does not run".to_owned())),
                     ProcessState::Paused => Err((false, "its process is paused".to_owned())),
-                    ProcessState::Running => admin::srvr(address, STATUS_WITHIN)
-                        .await
-                        .map_err(|error| (matches!(error, AdminError::NotServing { .. }), error.to_string())),
+                    ProcessState::Running => {
+                        admin::srvr(address, STATUS_WITHIN).await.map_err(|error| {
+                            (matches!(error, AdminError::NotServing), error.to_string())
+                        })
+                    }
                 };
                 (index, answer)
             });
@@ -268,9 +295,14 @@ impl Ensemble {
                 }
             }
         }
-        let answers: Vec<Answer> =
-            servers.iter().map(|server| server.role.map(|role| (role, server.epoch))).collect();
-        Status { health: Health::judge(&answers), servers }
+        let answers: Vec<Answer> = servers
+            .iter()
+            .map(|server| server.role.map(|role| (role, server.epoch)))
+            .collect();
+        Status {
+            health: Health::judge(&answers),
+            servers,
+        }
     }
 
     /// Waits until every server serves, one leads, and a node was written through each; for at most the spec's
@@ -330,8 +362,13 @@ impl Ensemble {
             None => reaper::clean(&plan.directory, &files::everything(&plan)),
         })
         .await
-        .map_err(|error| Error::io("run the guard process for", &self.plan.directory, error.into()))
-        .flatten()
+        .unwrap_or_else(|error| {
+            Err(Error::io(
+                "run the guard process for",
+                &self.plan.directory,
+                error.into(),
+            ))
+        })
     }
 
     /// Starts every server whose process does not run.
@@ -385,7 +422,9 @@ impl Ensemble {
         for (index, member) in self.plan.members.iter().enumerate() {
             let address = member.client_address();
             canaries.spawn(async move {
-                wire::canary(address, CANARY_WITHIN).await.map_err(|error| (index, error.to_string()))
+                wire::canary(address, CANARY_WITHIN)
+                    .await
+                    .map_err(|error| (index, error.to_string()))
             });
         }
         canaries.join_all().await.into_iter().collect()
@@ -442,7 +481,9 @@ impl ServerStatus {
 
 impl Drop for Ensemble {
     fn drop(&mut self) {
-        let Some(mut guard) = self.guard.take() else { return };
+        let Some(mut guard) = self.guard.take() else {
+            return;
+        };
         let keep = match self.keep {
             Keep::Never => false,
             Keep::OnPanic => std::thread::panicking(),
@@ -451,7 +492,10 @@ impl Drop for Ensemble {
         if keep && guard.keep_files().is_ok() {
             // Reserved ports go with the directory; there is nobody left to use them.
             let directory = self.plan.directory.display();
-            #[expect(clippy::print_stderr, reason = "the evidence of a failed test is of no use if nobody finds it")]
+            #[expect(
+                clippy::print_stderr,
+                reason = "the evidence of a failed test is of no use if nobody finds it"
+            )]
             {
                 eprintln!("the files of the ensemble are kept: {directory}");
             }
@@ -467,7 +511,6 @@ impl Drop for Ensemble {
         }
     }
 }
-
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const STATUS_WITHIN: Duration = Duration::from_secs(1);

@@ -39,7 +39,9 @@ pub enum Error {
         tail: String,
     },
     /// The ensemble does not serve, or not yet.
-    #[error("the ensemble did not serve within {within:?}: {seen}; the end of the log of server {id} ({log}):\n{tail}")]
+    #[error(
+        "the ensemble did not serve within {within:?}: {seen}; the end of the log of server {id} ({log}):\n{tail}"
+    )]
     NotServing {
         /// How long it was waited for.
         within: Duration,
@@ -108,14 +110,26 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { action, path: path.to_owned(), source }
+        Self::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 
 fn list(ids: &[u32]) -> String {
     match ids {
         [one] => format!("server {one} only"),
-        [first, .., last] if *last as usize - *first as usize + 1 == ids.len() => format!("servers {first} to {last}"),
-        ids => format!("servers {}", ids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+        [first, .., last] if *last as usize - *first as usize + 1 == ids.len() => {
+            format!("servers {first} to {last}")
+        }
+        ids => format!(
+            "servers {}",
+            ids.iter()
+                .map(u32::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
     }
 }

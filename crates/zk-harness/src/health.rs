@@ -65,7 +65,10 @@ impl Health {
             [.., (_, leader)] => *leader,
             [] => return Self::Down,
         };
-        let followers = answers.iter().filter(|answer| matches!(answer, Some((Role::Follower, _)))).count();
+        let followers = answers
+            .iter()
+            .filter(|answer| matches!(answer, Some((Role::Follower, _))))
+            .count();
         if 2 * (followers + 1) <= answers.len() {
             Self::Down
         } else if followers + 1 == answers.len() {

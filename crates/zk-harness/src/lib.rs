@@ -64,6 +64,10 @@
 //! - `provision` (default): download ZooKeeper, and Java if there is none, when the machine has none.
 //! - `cli`: what the `zk-ensemble` program needs.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub mod admin;
 pub mod dist;
 

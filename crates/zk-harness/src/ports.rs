@@ -28,13 +28,26 @@ pub(crate) struct Reservation {
 /// Reserves `count` adjacent free ports, none of them in `taken`, for the ensemble in `directory`.
 ///
 /// The file of the reservation stays until the caller removes it or `directory` is gone.
-pub(crate) fn reserve(directory: &Path, count: u16, taken: &BTreeSet<u16>) -> Result<Reservation, Error> {
+pub(crate) fn reserve(
+    directory: &Path,
+    count: u16,
+    taken: &BTreeSet<u16>,
+) -> Result<Reservation, Error> {
     reserve_in(&registry(), directory, count, taken)
 }
 
-fn reserve_in(registry: &Path, directory: &Path, count: u16, taken: &BTreeSet<u16>) -> Result<Reservation, Error> {
+fn reserve_in(
+    registry: &Path,
+    directory: &Path,
+    count: u16,
+    taken: &BTreeSet<u16>,
+) -> Result<Reservation, Error> {
     let failed = |source| Error::io("reserve ports in", registry, source);
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(registry).map_err(failed)?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(registry)
+        .map_err(failed)?;
     let lock = File::open(registry).map_err(failed)?;
     until_blocking(LOCK_WITHIN, Duration::from_millis(5), || {
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
@@ -43,24 +56,36 @@ fn reserve_in(registry: &Path, directory: &Path, count: u16, taken: &BTreeSet<u1
     let mut reserved = taken.clone();
     for entry in fs::read_dir(registry).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        let Some(ports) = entry.file_name().to_str().and_then(parse_name) else { continue };
+        let Some(ports) = entry.file_name().to_str().and_then(parse_name) else {
+            continue;
+        };
         let owner = fs::read_to_string(entry.path()).unwrap_or_default();
         if Path::new(&owner).exists() {
             reserved.extend(ports);
         } else {
             // Void: its ensemble is gone. Somebody else may have removed the file already.
-            fs::remove_file(entry.path()).or_else(ignore_missing).map_err(failed)?;
+            fs::remove_file(entry.path())
+                .or_else(ignore_missing)
+                .map_err(failed)?;
         }
     }
-    let first = choose(count, &reserved, fastrand::u16(..), is_free)
-        .ok_or_else(|| failed(io::Error::other(format!("no {count} adjacent ports from {FIRST} to {LAST} are free"))))?;
+    let first = choose(count, &reserved, fastrand::u16(..), is_free).ok_or_else(|| {
+        failed(io::Error::other(format!(
+            "no {count} adjacent ports from {FIRST} to {LAST} are free"
+        )))
+    })?;
     let file = registry.join(format!("{first}-{count}"));
     fs::write(&file, directory.to_string_lossy().as_bytes()).map_err(failed)?;
     Ok(Reservation { first, file })
 }
 
 /// Finds `count` adjacent ports that are neither reserved nor in use, starting the search at a place given by `start`.
-fn choose(count: u16, reserved: &BTreeSet<u16>, start: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+fn choose(
+    count: u16,
+    reserved: &BTreeSet<u16>,
+    start: u16,
+    is_free: impl Fn(u16) -> bool,
+) -> Option<u16> {
     let places = LAST - FIRST + 2 - count;
     let start = start % places;
     // From there to the end, then from the beginning.
@@ -69,7 +94,10 @@ fn choose(count: u16, reserved: &BTreeSet<u16>, start: u16, is_free: impl Fn(u16
         while at < range.end {
             let first = FIRST + at;
             // Skip past the last port of the run that is in the way.
-            match (first..first + count).rev().find(|port| reserved.contains(port) || !is_free(*port)) {
+            match (first..first + count)
+                .rev()
+                .find(|port| reserved.contains(port) || !is_free(*port))
+            {
                 None => return Some(first),
                 Some(blocked) => at += blocked - first + 1,
             }
@@ -84,7 +112,9 @@ pub(crate) fn is_free(port: u16) -> bool {
 }
 
 fn registry() -> PathBuf {
-    std::env::temp_dir().join(format!("zk-harness-{}", rustix::process::getuid().as_raw())).join("ports")
+    std::env::temp_dir()
+        .join(format!("zk-harness-{}", rustix::process::getuid().as_raw()))
+        .join("ports")
 }
 
 fn parse_name(name: &str) -> Option<impl Iterator<Item = u16> + use<>> {
@@ -94,7 +124,11 @@ fn parse_name(name: &str) -> Option<impl Iterator<Item = u16> + use<>> {
 }
 
 fn ignore_missing(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+    if error.kind() == io::ErrorKind::NotFound {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
 /// Below the ports that Linux and macOS give to outgoing connections, which could otherwise take one in between.

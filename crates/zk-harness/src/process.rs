@@ -22,12 +22,21 @@ pub enum ProcessState {
 
 /// The process that `pid_file` names, if it carries the `marker`.
 pub(crate) fn find(pid_file: &Path, marker: &str) -> Option<(Pid, ProcessState)> {
-    let pid = fs::read_to_string(pid_file).ok()?.trim().parse().ok().and_then(Pid::from_raw)?;
+    let pid = fs::read_to_string(pid_file)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+        .and_then(Pid::from_raw)?;
     let (arguments, state) = describe(pid)?;
     if !arguments.contains(marker) {
         return None;
     }
-    let state = if state.starts_with(['T', 't']) { ProcessState::Paused } else { ProcessState::Running };
+    let state = if state.starts_with(['T', 't']) {
+        ProcessState::Paused
+    } else {
+        ProcessState::Running
+    };
     Some((pid, state))
 }
 
@@ -53,7 +62,15 @@ fn describe(pid: Pid) -> Option<(String, String)> {
 #[cfg(not(target_os = "linux"))]
 fn describe(pid: Pid) -> Option<(String, String)> {
     let output = std::process::Command::new("ps")
-        .args(["-ww", "-o", "state=", "-o", "args=", "-p", &pid.as_raw_pid().to_string()])
+        .args([
+            "-ww",
+            "-o",
+            "state=",
+            "-o",
+            "args=",
+            "-p",
+            &pid.as_raw_pid().to_string(),
+        ])
         .output()
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -68,10 +68,12 @@ impl Reaper {
         self.orders = None;
         let child = &mut self.child;
         let failed = |source| Error::io("wait for the guard process", Path::new("/bin/sh"), source);
-        until_blocking(FINISH_WITHIN, Duration::from_millis(2), || match child.try_wait() {
-            Ok(Some(_)) => Ok(Ok(())),
-            Ok(None) => Err(()),
-            Err(source) => Ok(Err(failed(source))),
+        until_blocking(FINISH_WITHIN, Duration::from_millis(2), || {
+            match child.try_wait() {
+                Ok(Some(_)) => Ok(Ok(())),
+                Ok(None) => Err(()),
+                Err(source) => Ok(Err(failed(source))),
+            }
         })
         .unwrap_or_else(|()| {
             Err(failed(std::io::Error::new(
@@ -84,10 +86,17 @@ impl Reaper {
     fn order(&mut self, verb: &str, argument: &str) -> Result<(), Error> {
         let failed = |source| Error::io("instruct the guard process", Path::new("/bin/sh"), source);
         if argument.contains('\n') {
-            return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "a path with a line break")));
+            return Err(failed(std::io::Error::new(
+                std::io::ErrorKind::InvalidInput,
+                "a path with a line break",
+            )));
         }
-        let Some(orders) = &mut self.orders else { return Ok(()) };
-        orders.write_all(format!("{verb} {argument}\n").as_bytes()).map_err(failed)
+        let Some(orders) = &mut self.orders else {
+            return Ok(());
+        };
+        orders
+            .write_all(format!("{verb} {argument}\n").as_bytes())
+            .map_err(failed)
     }
 }
 

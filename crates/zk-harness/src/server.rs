@@ -27,7 +27,11 @@ pub struct Server {
 
 impl Server {
     pub(crate) fn new(plan: Arc<Plan>, index: usize) -> Self {
-        Self { plan, index, child: Mutex::new(None) }
+        Self {
+            plan,
+            index,
+            child: Mutex::new(None),
+        }
     }
 
     /// The `myid`.
@@ -70,7 +74,8 @@ impl Server {
 
     /// What the server's process is doing.
     pub fn process_state(&self) -> ProcessState {
-        self.find().map_or(ProcessState::Stopped, |(_, state)| state)
+        self.find()
+            .map_or(ProcessState::Stopped, |(_, state)| state)
     }
 
     /// Starts the server's process and returns without waiting until it serves; see
@@ -81,7 +86,11 @@ impl Server {
     /// [`Error::WrongState`] if it runs already, [`Error::Io`] if it cannot be started.
     pub fn start(&self) -> Result<(), Error> {
         if let Some((pid, state)) = self.find() {
-            let hint = if state == ProcessState::Paused { "it is paused; resume it" } else { "it runs already" };
+            let hint = if state == ProcessState::Paused {
+                "it is paused; resume it"
+            } else {
+                "it runs already"
+            };
             return Err(self.wrong_state("start", format!("{hint} (process {})", pid.as_raw_pid())));
         }
         let script = self.plan.start_script(self.id());
@@ -118,7 +127,10 @@ impl Server {
     /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn stop(&self) -> Result<(), Error> {
         if self.process_state() == ProcessState::Paused {
-            return Err(self.wrong_state("stop", "it is paused and cannot react; resume it first, or kill it".into()));
+            return Err(self.wrong_state(
+                "stop",
+                "it is paused and cannot react; resume it first, or kill it".into(),
+            ));
         }
         self.end("stop", Signal::TERM, "SIGTERM").await
     }
@@ -162,7 +174,13 @@ impl Server {
     ///
     /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn pause(&self) -> Result<(), Error> {
-        self.freeze("pause", Signal::STOP, ProcessState::Running, ProcessState::Paused).await
+        self.freeze(
+            "pause",
+            Signal::STOP,
+            ProcessState::Running,
+            ProcessState::Paused,
+        )
+        .await
     }
 
     /// Lets a paused server go on.
@@ -175,7 +193,13 @@ impl Server {
     ///
     /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn resume(&self) -> Result<(), Error> {
-        self.freeze("resume", Signal::CONT, ProcessState::Paused, ProcessState::Running).await
+        self.freeze(
+            "resume",
+            Signal::CONT,
+            ProcessState::Paused,
+            ProcessState::Running,
+        )
+        .await
     }
 
     /// Asks `srvr`: role, last transaction, connections.
@@ -188,7 +212,9 @@ impl Server {
     ///
     /// Safe: it only reads.
     pub async fn srvr(&self) -> Result<admin::Srvr, Error> {
-        admin::srvr(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+        admin::srvr(self.client_address(), ANSWER_WITHIN)
+            .await
+            .map_err(|source| self.admin_error(source))
     }
 
     /// Asks `mntr`: the server's counters.
@@ -201,7 +227,9 @@ impl Server {
     ///
     /// Safe: it only reads.
     pub async fn mntr(&self) -> Result<admin::Mntr, Error> {
-        admin::mntr(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+        admin::mntr(self.client_address(), ANSWER_WITHIN)
+            .await
+            .map_err(|source| self.admin_error(source))
     }
 
     /// Asks `stat`: `srvr` and a line per client.
@@ -214,7 +242,9 @@ impl Server {
     ///
     /// Safe: it only reads.
     pub async fn stat(&self) -> Result<admin::Stat, Error> {
-        admin::stat(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+        admin::stat(self.client_address(), ANSWER_WITHIN)
+            .await
+            .map_err(|source| self.admin_error(source))
     }
 
     /// Asks `cons`: every client connection in detail.
@@ -227,7 +257,9 @@ impl Server {
     ///
     /// Safe: it only reads.
     pub async fn cons(&self) -> Result<admin::Cons, Error> {
-        admin::cons(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+        admin::cons(self.client_address(), ANSWER_WITHIN)
+            .await
+            .map_err(|source| self.admin_error(source))
     }
 
     /// Asks `wchs`: how many watches there are.
@@ -240,7 +272,9 @@ impl Server {
     ///
     /// Safe: it only reads.
     pub async fn wchs(&self) -> Result<admin::Wchs, Error> {
-        admin::wchs(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+        admin::wchs(self.client_address(), ANSWER_WITHIN)
+            .await
+            .map_err(|source| self.admin_error(source))
     }
 
     /// Asks `ruok`: whether the process is up. It may be and still not serve.
@@ -253,7 +287,9 @@ impl Server {
     ///
     /// Safe: it only reads.
     pub async fn ruok(&self) -> Result<admin::Ruok, Error> {
-        admin::ruok(self.client_address(), ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+        admin::ruok(self.client_address(), ANSWER_WITHIN)
+            .await
+            .map_err(|source| self.admin_error(source))
     }
 
     /// Sends any four-letter word and returns the text of the answer.
@@ -266,37 +302,57 @@ impl Server {
     ///
     /// Safe for words that only read.
     pub async fn four_letter(&self, word: &str) -> Result<String, Error> {
-        admin::four_letter(self.client_address(), word, ANSWER_WITHIN).await.map_err(|source| self.admin_error(source))
+        admin::four_letter(self.client_address(), word, ANSWER_WITHIN)
+            .await
+            .map_err(|source| self.admin_error(source))
     }
 
-    /// Whether the process that this value has started last has ended again.
+    /// Whether the process that this value started last has ended by itself.
     pub fn has_exited(&self) -> bool {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
+        child
+            .as_mut()
+            .is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
     }
 
     pub(crate) fn find(&self) -> Option<(Pid, ProcessState)> {
         // Collects the exit status if there is one, so that no zombie stays.
         self.has_exited();
-        process::find(&self.plan.pid_file(self.id()), &self.plan.server_marker(self.id()))
+        process::find(
+            &self.plan.pid_file(self.id()),
+            &self.plan.server_marker(self.id()),
+        )
     }
 
     fn member(&self) -> &Member {
         &self.plan.members[self.index]
     }
 
-    async fn end(&self, action: &'static str, signal: Signal, name: &'static str) -> Result<(), Error> {
+    async fn end(
+        &self,
+        action: &'static str,
+        signal: Signal,
+        name: &'static str,
+    ) -> Result<(), Error> {
         let Some((pid, _)) = self.find() else {
             return Err(self.wrong_state(action, "it does not run; start it first".into()));
         };
-        process::signal(pid, signal).map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
+        process::signal(pid, signal)
+            .map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
         let mut looks = Looks::within(REACT_WITHIN, LOOK_EVERY);
         while self.find().is_some() {
             if !looks.again().await {
                 let pid = pid.as_raw_pid();
-                return Err(Error::StillRunning { id: self.id(), pid, signal: name, within: REACT_WITHIN });
+                return Err(Error::StillRunning {
+                    id: self.id(),
+                    pid,
+                    signal: name,
+                    within: REACT_WITHIN,
+                });
             }
         }
+        // Its end was asked for: it does not count as one that exited by itself.
+        *self.child.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(())
     }
 
@@ -319,7 +375,8 @@ impl Server {
                 return Err(self.wrong_state(action, refused(state).into()));
             }
         };
-        process::signal(pid, signal).map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
+        process::signal(pid, signal)
+            .map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
         let mut looks = Looks::within(REACT_WITHIN, LOOK_EVERY);
         loop {
             let state = self.process_state();
@@ -327,17 +384,26 @@ impl Server {
                 return Ok(());
             }
             if !looks.again().await {
-                return Err(self.wrong_state(action, format!("after {REACT_WITHIN:?} {}", refused(state))));
+                return Err(
+                    self.wrong_state(action, format!("after {REACT_WITHIN:?} {}", refused(state)))
+                );
             }
         }
     }
 
     fn wrong_state(&self, action: &'static str, reason: String) -> Error {
-        Error::WrongState { action, id: self.id(), reason }
+        Error::WrongState {
+            action,
+            id: self.id(),
+            reason,
+        }
     }
 
     fn admin_error(&self, source: AdminError) -> Error {
-        Error::Admin { id: self.id(), source }
+        Error::Admin {
+            id: self.id(),
+            source,
+        }
     }
 }
 

@@ -103,7 +103,12 @@ pub struct ServerSpec {
 impl ServerSpec {
     /// A server with this id and free ports.
     pub const fn new(id: u32) -> Self {
-        Self { id, client_port: None, quorum_port: None, election_port: None }
+        Self {
+            id,
+            client_port: None,
+            quorum_port: None,
+            election_port: None,
+        }
     }
 
     /// Sets the port for clients.
@@ -175,8 +180,16 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    pub(crate) fn new(field: impl Into<String>, value: impl fmt::Display, rule: impl Into<String>) -> Self {
-        Self { field: field.into(), value: value.to_string(), rule: rule.into() }
+    pub(crate) fn new(
+        field: impl Into<String>,
+        value: impl fmt::Display,
+        rule: impl Into<String>,
+    ) -> Self {
+        Self {
+            field: field.into(),
+            value: value.to_string(),
+            rule: rule.into(),
+        }
     }
 }
 
@@ -214,16 +227,24 @@ impl Spec {
     /// The rules between values are checked by [`validate`](Self::validate).
     pub fn from_toml(text: &str) -> Result<Self, SpecError> {
         toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+            let line = error
+                .span()
+                .map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             let source = text.lines().nth(line - 1).unwrap_or_default().trim();
-            SpecError::new(format!("line {line}"), format!("`{source}`"), error.message())
+            SpecError::new(
+                format!("line {line}"),
+                format!("`{source}`"),
+                error.message(),
+            )
         })
     }
 
     /// The servers, whether counted or listed.
     pub fn server_specs(&self) -> Vec<ServerSpec> {
         if self.server.is_empty() {
-            (1..=u32::try_from(self.servers).unwrap_or(u32::MAX)).map(ServerSpec::new).collect()
+            (1..=u32::try_from(self.servers).unwrap_or(u32::MAX))
+                .map(ServerSpec::new)
+                .collect()
         } else {
             self.server.clone()
         }
@@ -236,16 +257,27 @@ impl Spec {
     /// The first setting that breaks a rule.
     pub fn validate(&self) -> Result<Vec<Warning>, SpecError> {
         if self.server.is_empty() && !(1..=255).contains(&self.servers) {
-            return Err(SpecError::new("servers", self.servers, "an ensemble has 1 to 255 servers"));
+            return Err(SpecError::new(
+                "servers",
+                self.servers,
+                "an ensemble has 1 to 255 servers",
+            ));
         }
         self.validate_servers()?;
         whole_millis("tick_time", self.tick_time)?;
         whole_millis("container_check_interval", self.container_check_interval)?;
         whole_millis("max_session_timeout", self.max_session_timeout)?;
         whole_millis("start_timeout", self.start_timeout)?;
-        for (field, limit) in [("init_limit", self.init_limit), ("sync_limit", self.sync_limit)] {
+        for (field, limit) in [
+            ("init_limit", self.init_limit),
+            ("sync_limit", self.sync_limit),
+        ] {
             if limit == 0 {
-                return Err(SpecError::new(field, limit, "the limit is a number of ticks, at least 1"));
+                return Err(SpecError::new(
+                    field,
+                    limit,
+                    "the limit is a number of ticks, at least 1",
+                ));
             }
         }
         if let Some(min) = self.min_session_timeout {
@@ -261,7 +293,11 @@ impl Spec {
                 ),
             ));
         }
-        if !self.four_letter_words.iter().any(|word| word == "*" || word == "srvr") {
+        if !self
+            .four_letter_words
+            .iter()
+            .any(|word| word == "*" || word == "srvr")
+        {
             return Err(SpecError::new(
                 "four_letter_words",
                 format!("{:?}", self.four_letter_words),
@@ -269,7 +305,9 @@ impl Spec {
             ));
         }
         for word in &self.four_letter_words {
-            if word != "*" && !(word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_lowercase())) {
+            if word != "*"
+                && !(word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_lowercase()))
+            {
                 return Err(SpecError::new(
                     "four_letter_words",
                     format!("{word:?}"),
@@ -309,12 +347,20 @@ impl Spec {
         let mut ids = BTreeSet::new();
         let mut ports = BTreeMap::new();
         if self.server.len() > 255 {
-            return Err(SpecError::new("server", self.server.len(), "an ensemble has 1 to 255 servers"));
+            return Err(SpecError::new(
+                "server",
+                self.server.len(),
+                "an ensemble has 1 to 255 servers",
+            ));
         }
         for (index, server) in self.server.iter().enumerate() {
             let field = format!("server[{index}].id");
             if !(1..=255).contains(&server.id) {
-                return Err(SpecError::new(field, server.id, "a server id is between 1 and 255"));
+                return Err(SpecError::new(
+                    field,
+                    server.id,
+                    "a server id is between 1 and 255",
+                ));
             }
             if !ids.insert(server.id) {
                 return Err(SpecError::new(field, server.id, "a server id is used once"));
@@ -330,7 +376,11 @@ impl Spec {
                     ));
                 }
                 if let Some(other) = ports.insert(port, field.clone()) {
-                    return Err(SpecError::new(field, port, format!("a port is used once; {other} has it")));
+                    return Err(SpecError::new(
+                        field,
+                        port,
+                        format!("a port is used once; {other} has it"),
+                    ));
                 }
             }
         }
@@ -342,7 +392,10 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Single => {
-                write!(f, "1 server tolerates no failure: when it stops, the service stops; 3 tolerate the loss of 1")
+                write!(
+                    f,
+                    "1 server tolerates no failure: when it stops, the service stops; 3 tolerate the loss of 1"
+                )
             }
             Self::Even { servers } => {
                 let tolerated = (servers - 1) / 2;
@@ -358,7 +411,10 @@ impl fmt::Display for Warning {
 
 fn whole_millis(field: &str, value: Duration) -> Result<(), SpecError> {
     let millis = value.as_millis();
-    if millis == 0 || millis > i32::MAX as u128 || value != Duration::from_millis(u64::try_from(millis).unwrap_or(0)) {
+    if millis == 0
+        || millis > i32::MAX as u128
+        || value != Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+    {
         return Err(SpecError::new(
             field,
             humantime_serde::re::humantime::format_duration(value),

@@ -23,7 +23,10 @@ pub(crate) struct Looks {
 
 impl Looks {
     pub(crate) fn within(limit: Duration, pause: Duration) -> Self {
-        Self { deadline: Instant::now() + limit, pause }
+        Self {
+            deadline: Instant::now() + limit,
+            pause,
+        }
     }
 
     /// Pauses and answers whether there is time for another look; if not, answers at once.
@@ -31,7 +34,10 @@ impl Looks {
         if Instant::now() + self.pause > self.deadline {
             return false;
         }
-        #[expect(clippy::disallowed_methods, reason = "the one pause between two looks at a condition")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one pause between two looks at a condition"
+        )]
         tokio::time::sleep(self.pause).await;
         true
     }
@@ -54,7 +60,10 @@ pub(crate) fn until_blocking<T, E>(
         if std::time::Instant::now() + pause > deadline {
             return Err(last);
         }
-        #[expect(clippy::disallowed_methods, reason = "the one pause between two looks at a condition")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one pause between two looks at a condition"
+        )]
         std::thread::sleep(pause);
     }
 }

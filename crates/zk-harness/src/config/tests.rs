@@ -14,13 +14,21 @@ fn plan(servers: u32, logging: Logging) -> Plan {
     .expect("the fields of a distribution");
     let base = |id: u32| 20_000 + 3 * u16::try_from(id).expect("a small id");
     Plan {
-        spec: Spec { server: (1..=servers).map(ServerSpec::new).collect(), ..Spec::default() },
+        spec: Spec {
+            server: (1..=servers).map(ServerSpec::new).collect(),
+            ..Spec::default()
+        },
         distribution,
         directory: "/tmp/an ensemble".into(),
         memory_directory: None,
         port_file: None,
         members: (1..=servers)
-            .map(|id| Member { id, client_port: base(id), quorum_port: base(id) + 1, election_port: base(id) + 2 })
+            .map(|id| Member {
+                id,
+                client_port: base(id),
+                quorum_port: base(id) + 1,
+                election_port: base(id) + 2,
+            })
             .collect(),
     }
 }
@@ -46,7 +54,10 @@ fn configuration_has_every_server_and_every_setting() {
     server.2=127.0.0.1:20007:20008
     server.3=127.0.0.1:20010:20011
     ");
-    assert_eq!(plan.connect_string(), "127.0.0.1:20003,127.0.0.1:20006,127.0.0.1:20009");
+    assert_eq!(
+        plan.connect_string(),
+        "127.0.0.1:20003,127.0.0.1:20006,127.0.0.1:20009"
+    );
 }
 
 // covers: H1
@@ -55,7 +66,9 @@ fn settings_reach_the_configuration() {
     let mut plan = plan(1, Logging::SlfSimple);
     plan.spec.four_letter_words = vec!["srvr".into(), "ruok".into()];
     plan.spec.max_client_connections = 7;
-    plan.spec.properties.insert("snapCount".into(), "1000".into());
+    plan.spec
+        .properties
+        .insert("snapCount".into(), "1000".into());
     plan.memory_directory = Some("/dev/shm/zk".into());
     let text = plan.render_config(&plan.members[0]);
     for line in [
@@ -65,9 +78,15 @@ fn settings_reach_the_configuration() {
         "dataDir=/dev/shm/zk/server-1/data",
         "dataLogDir=/dev/shm/zk/server-1/txlog",
     ] {
-        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        assert!(
+            text.lines().any(|found| found == line),
+            "{line} is not in\n{text}"
+        );
     }
-    assert!(!text.contains("server."), "a single server stands alone:\n{text}");
+    assert!(
+        !text.contains("server."),
+        "a single server stands alone:\n{text}"
+    );
 }
 
 // covers: H1
@@ -106,8 +125,16 @@ fn start_script_quotes_what_the_shell_would_take_apart() {
 #[test]
 fn release_gets_a_logging_configuration() {
     for (logging, file, flag) in [
-        (Logging::Logback, "logback.xml", "-Dlogback.configurationFile=/tmp/an ensemble/server-1/logback.xml"),
-        (Logging::Log4j1, "log4j.properties", "-Dlog4j.configuration=file:/tmp/an ensemble/server-1/log4j.properties"),
+        (
+            Logging::Logback,
+            "logback.xml",
+            "-Dlogback.configurationFile=/tmp/an ensemble/server-1/logback.xml",
+        ),
+        (
+            Logging::Log4j1,
+            "log4j.properties",
+            "-Dlog4j.configuration=file:/tmp/an ensemble/server-1/log4j.properties",
+        ),
     ] {
         let plan = plan(1, logging);
         assert_eq!(plan.render_logging().map(|(name, _)| name), Some(file));
@@ -118,7 +145,16 @@ fn release_gets_a_logging_configuration() {
 
 #[test]
 fn quoted_text_is_what_the_shell_reads_back() {
-    for text in ["plain", "", "two words", "it's", "$HOME `x` \\ \"", "*;&|<>(){}", "-n", "line\nbreak"] {
+    for text in [
+        "plain",
+        "",
+        "two words",
+        "it's",
+        "$HOME `x` \\ \"",
+        "*;&|<>(){}",
+        "-n",
+        "line\nbreak",
+    ] {
         let output = std::process::Command::new("/bin/sh")
             .args(["-c", &format!("printf %s {}", shell_quote(text))])
             .output()
@@ -131,5 +167,8 @@ fn quoted_text_is_what_the_shell_reads_back() {
 fn plan_survives_being_written_and_read() {
     let plan = plan(3, Logging::SlfSimple);
     let text = serde_json::to_string(&plan).expect("a plan can be written");
-    assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan can be read"), plan);
+    assert_eq!(
+        serde_json::from_str::<Plan>(&text).expect("a plan can be read"),
+        plan
+    );
 }

@@ -201,11 +201,18 @@ impl EnsembleBuilder {
             .map_err(|error| Error::io("look for", Path::new("ZooKeeper"), error.into()))?
             .map_err(Box::new)?;
         let find = started.elapsed();
-        let chosen_by_us = self.spec.server_specs().iter().any(|server| server.ports().iter().any(|(_, p)| p.is_none()));
+        let chosen_by_us = self
+            .spec
+            .server_specs()
+            .iter()
+            .any(|server| server.ports().iter().any(|(_, p)| p.is_none()));
         let mut attempts = if chosen_by_us { PORT_ATTEMPTS } else { 1 };
         loop {
             attempts -= 1;
-            match self.start_once(&distribution, &warnings, started, find).await {
+            match self
+                .start_once(&distribution, &warnings, started, find)
+                .await
+            {
                 // Somebody took a port between our look at it and the server's; other ports will do.
                 Err(Error::ServerExited { tail, .. }) if attempts > 0 && is_port_clash(&tail) => {
                     tracing::info!("a chosen port was taken meanwhile; trying others");
@@ -224,7 +231,14 @@ impl EnsembleBuilder {
             search = match zookeeper.parse::<Wanted>() {
                 Ok(Wanted::Version(version)) => search.version(version),
                 Ok(Wanted::Home(home)) => search.home(home),
-                Err(error) => return Err(SpecError::new("zookeeper", format!("{zookeeper:?}"), error.to_string()).into()),
+                Err(error) => {
+                    return Err(SpecError::new(
+                        "zookeeper",
+                        format!("{zookeeper:?}"),
+                        error.to_string(),
+                    )
+                    .into());
+                }
             };
         }
         if let Some(java) = &self.spec.java {
@@ -264,8 +278,13 @@ impl EnsembleBuilder {
             members,
         });
         // From here on the value's drop cleans up, also when this future is dropped.
-        let mut ensemble =
-            Ensemble::new(Arc::clone(&plan), Some(guard), self.keep, StartReport::default(), warnings.to_vec());
+        let mut ensemble = Ensemble::new(
+            Arc::clone(&plan),
+            Some(guard),
+            self.keep,
+            StartReport::default(),
+            warnings.to_vec(),
+        );
         files::write(&plan).map_err(unwritable)?;
         let prepare = preparing.elapsed();
         let spawned = Instant::now();
@@ -291,16 +310,21 @@ impl EnsembleBuilder {
         };
         let refused = |rule: String| SpecError::new("directory", directory.display(), rule);
         if directory.to_string_lossy().contains(['\n', '"']) || directory.to_str().is_none() {
-            return Err(refused("the path is Unicode, without quotes and line breaks".into()).into());
+            return Err(
+                refused("the path is Unicode, without quotes and line breaks".into()).into(),
+            );
         }
-        let absolute = std::path::absolute(directory).map_err(|error| refused(error.to_string()))?;
+        let absolute =
+            std::path::absolute(directory).map_err(|error| refused(error.to_string()))?;
         match fs::read_dir(&absolute).map(|mut entries| entries.next().is_none()) {
-            Ok(false) => {
-                Err(refused("the directory is new or empty; it is removed with the ensemble".into()).into())
-            }
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(refused(format!("it is a directory that can be read and written ({error})")).into())
-            }
+            Ok(false) => Err(refused(
+                "the directory is new or empty; it is removed with the ensemble".into(),
+            )
+            .into()),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(refused(format!(
+                "it is a directory that can be read and written ({error})"
+            ))
+            .into()),
             _ => Ok(absolute),
         }
     }
@@ -323,7 +347,11 @@ fn memory_directory(guard: &mut Reaper) -> Result<PathBuf, Error> {
     let directory = Path::new(MEMORY).join(format!("zk-ensemble-{:016x}", fastrand::u64(..)));
     guard.remove_at_end(&directory)?;
     fs::create_dir(&directory).map_err(|error| {
-        SpecError::new("data", "memory", format!("it needs a memory file system at {MEMORY} ({error}); use \"disk\""))
+        SpecError::new(
+            "data",
+            "memory",
+            format!("it needs a memory file system at {MEMORY} ({error}); use \"disk\""),
+        )
     })?;
     Ok(directory)
 }
@@ -331,11 +359,25 @@ fn memory_directory(guard: &mut Reaper) -> Result<PathBuf, Error> {
 /// The servers with all ports chosen, and the file that reserves the chosen ones.
 fn members(spec: &Spec, directory: &Path) -> Result<(Vec<Member>, Option<PathBuf>), Error> {
     let servers = spec.server_specs();
-    let taken: BTreeSet<u16> = servers.iter().flat_map(ServerSpec::ports).filter_map(|(_, port)| port).collect();
-    let missing = servers.iter().flat_map(ServerSpec::ports).filter(|(_, port)| port.is_none()).count();
+    let taken: BTreeSet<u16> = servers
+        .iter()
+        .flat_map(ServerSpec::ports)
+        .filter_map(|(_, port)| port)
+        .collect();
+    let missing = servers
+        .iter()
+        .flat_map(ServerSpec::ports)
+        .filter(|(_, port)| port.is_none())
+        .count();
     let count = u16::try_from(missing).expect("at most 255 servers with three ports each");
-    let reservation = if count == 0 { None } else { Some(ports::reserve(directory, count, &taken)?) };
-    let mut next = reservation.as_ref().map_or(0, |reservation| reservation.first);
+    let reservation = if count == 0 {
+        None
+    } else {
+        Some(ports::reserve(directory, count, &taken)?)
+    };
+    let mut next = reservation
+        .as_ref()
+        .map_or(0, |reservation| reservation.first);
     let mut choose = |port: Option<u16>| {
         port.unwrap_or_else(|| {
             next += 1;

@@ -15,7 +15,11 @@ pub(super) const STATE_FILE: &str = "ensemble.json";
 pub(super) fn write(plan: &Plan) -> Result<(), Error> {
     for member in &plan.members {
         let id = member.id;
-        for directory in [plan.server_directory(id), plan.data_directory(id), plan.log_directory(id)] {
+        for directory in [
+            plan.server_directory(id),
+            plan.data_directory(id),
+            plan.log_directory(id),
+        ] {
             create_directory(&directory)?;
         }
         write_file(&plan.data_directory(id).join("myid"), &format!("{id}\n"))?;
@@ -50,7 +54,8 @@ pub(super) fn create_directory(directory: &Path) -> Result<(), Error> {
 
 pub(super) fn save(plan: &Plan) -> Result<(), Error> {
     let file = plan.directory.join(STATE_FILE);
-    let text = serde_json::to_string_pretty(plan).map_err(|error| Error::io("write", &file, error.into()))?;
+    let text = serde_json::to_string_pretty(plan)
+        .map_err(|error| Error::io("write", &file, error.into()))?;
     // Complete or absent: a reader never sees half of it.
     let draft = plan.directory.join(format!("{STATE_FILE}.new"));
     write_file(&draft, &text)?;
@@ -59,7 +64,10 @@ pub(super) fn save(plan: &Plan) -> Result<(), Error> {
 
 pub(super) fn load(directory: &Path) -> Result<Plan, Error> {
     let file = directory.join(STATE_FILE);
-    let bad = |reason: String| Error::BadState { path: file.clone(), reason };
+    let bad = |reason: String| Error::BadState {
+        path: file.clone(),
+        reason,
+    };
     let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => bad("there is no such file".into()),
         _ => bad(error.to_string()),

@@ -18,8 +18,14 @@ fn single_server_serves_when_it_stands_alone() {
 // covers: H2
 #[test]
 fn three_servers_are_judged_by_majority() {
-    assert_eq!(Health::judge(&[FOLLOWER, LEADER, FOLLOWER]), Health::Whole { leader: 1 });
-    assert_eq!(Health::judge(&[FOLLOWER, NONE, LEADER]), Health::Degraded { leader: 2 });
+    assert_eq!(
+        Health::judge(&[FOLLOWER, LEADER, FOLLOWER]),
+        Health::Whole { leader: 1 }
+    );
+    assert_eq!(
+        Health::judge(&[FOLLOWER, NONE, LEADER]),
+        Health::Degraded { leader: 2 }
+    );
     assert_eq!(Health::judge(&[LEADER, NONE, NONE]), Health::Down);
     assert_eq!(Health::judge(&[FOLLOWER, FOLLOWER, NONE]), Health::Down);
 }
@@ -27,8 +33,14 @@ fn three_servers_are_judged_by_majority() {
 // covers: H2
 #[test]
 fn resumed_old_leader_does_not_count() {
-    assert_eq!(Health::judge(&[OLD_LEADER, LEADER, FOLLOWER]), Health::Degraded { leader: 1 });
-    assert_eq!(Health::judge(&[LEADER, OLD_LEADER, FOLLOWER]), Health::Degraded { leader: 0 });
+    assert_eq!(
+        Health::judge(&[OLD_LEADER, LEADER, FOLLOWER]),
+        Health::Degraded { leader: 1 }
+    );
+    assert_eq!(
+        Health::judge(&[LEADER, OLD_LEADER, FOLLOWER]),
+        Health::Degraded { leader: 0 }
+    );
     assert_eq!(Health::judge(&[LEADER, LEADER, FOLLOWER]), Health::Down);
 }
 
@@ -36,7 +48,10 @@ fn resumed_old_leader_does_not_count() {
 #[test]
 fn four_servers_need_three() {
     assert_eq!(Health::judge(&[LEADER, FOLLOWER, NONE, NONE]), Health::Down);
-    assert_eq!(Health::judge(&[LEADER, FOLLOWER, FOLLOWER, NONE]), Health::Degraded { leader: 0 });
+    assert_eq!(
+        Health::judge(&[LEADER, FOLLOWER, FOLLOWER, NONE]),
+        Health::Degraded { leader: 0 }
+    );
 }
 
 // covers: H2
@@ -46,17 +61,29 @@ fn no_combination_of_answers_serves_without_one_newest_leader_and_a_majority() {
     let mut judged = 0;
     for servers in 2..=5u32 {
         for code in 0..kinds.len().pow(servers) {
-            let answers: Vec<_> =
-                (0..servers).map(|place| kinds[code / kinds.len().pow(place) % kinds.len()]).collect();
+            let answers: Vec<_> = (0..servers)
+                .map(|place| kinds[code / kinds.len().pow(place) % kinds.len()])
+                .collect();
             let count = |kind| answers.iter().filter(|answer| **answer == kind).count();
-            let newest = if count(LEADER) > 0 { LEADER } else { OLD_LEADER };
+            let newest = if count(LEADER) > 0 {
+                LEADER
+            } else {
+                OLD_LEADER
+            };
             let voters = count(FOLLOWER) + 1;
             let health = Health::judge(&answers);
-            assert_eq!(health.serves(), count(newest) == 1 && 2 * voters > answers.len(), "{answers:?}");
+            assert_eq!(
+                health.serves(),
+                count(newest) == 1 && 2 * voters > answers.len(),
+                "{answers:?}"
+            );
             if let Some(leader) = health.leader() {
                 assert_eq!(answers[leader], newest, "{answers:?}");
             }
-            assert_eq!(matches!(health, Health::Whole { .. }), health.serves() && voters == answers.len());
+            assert_eq!(
+                matches!(health, Health::Whole { .. }),
+                health.serves() && voters == answers.len()
+            );
             judged += 1;
         }
     }

@@ -9,7 +9,12 @@ struct Decoy(Child);
 impl Decoy {
     fn of(directory: &Path) -> Self {
         let child = Command::new("/bin/sh")
-            .args(["-c", "read nothing", "decoy", &format!("{}server-1/", marker(directory))])
+            .args([
+                "-c",
+                "read nothing",
+                "decoy",
+                &format!("{}server-1/", marker(directory)),
+            ])
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
@@ -42,7 +47,11 @@ fn place() -> Place {
         fs::create_dir(directory).unwrap();
         fs::write(directory.join("file"), "").unwrap();
     }
-    Place { _root: root, ensemble, other }
+    Place {
+        _root: root,
+        ensemble,
+        other,
+    }
 }
 
 // covers: H3
@@ -53,7 +62,9 @@ fn end_of_the_pipe_kills_the_servers_and_removes_the_files() {
     let mut stranger = Decoy::of(&place.other);
     let mut guard = Reaper::spawn(&place.ensemble, None).unwrap();
     guard.remove_at_end(&place.ensemble).unwrap();
-    guard.remove_at_end(&place.ensemble.join("never made")).unwrap();
+    guard
+        .remove_at_end(&place.ensemble.join("never made"))
+        .unwrap();
     assert!(server.runs());
     guard.finish().unwrap();
     assert!(!server.runs());

@@ -3,11 +3,15 @@ use super::*;
 fn refused(change: impl FnOnce(&mut Spec)) -> String {
     let mut spec = Spec::default();
     change(&mut spec);
-    spec.validate().expect_err("the setting was accepted").to_string()
+    spec.validate()
+        .expect_err("the setting was accepted")
+        .to_string()
 }
 
 fn parse_error(text: &str) -> String {
-    Spec::from_toml(text).expect_err("the text was accepted").to_string()
+    Spec::from_toml(text)
+        .expect_err("the text was accepted")
+        .to_string()
 }
 
 // covers: H1
@@ -15,7 +19,13 @@ fn parse_error(text: &str) -> String {
 fn default_is_valid_and_has_three_servers() {
     let spec = Spec::default();
     assert_eq!(spec.validate(), Ok(vec![]));
-    assert_eq!(spec.server_specs().iter().map(|server| server.id).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(
+        spec.server_specs()
+            .iter()
+            .map(|server| server.id)
+            .collect::<Vec<_>>(),
+        [1, 2, 3]
+    );
     assert_eq!(spec.min_session_timeout(), Duration::from_millis(400));
 }
 
@@ -92,17 +102,30 @@ fn every_bad_value_names_field_value_and_rule() {
 #[test]
 fn unknown_key_and_wrong_type_name_their_line() {
     let message = parse_error("servers = 3\nticktime = \"2s\"\n");
-    assert!(message.starts_with("line 2 = `ticktime = \"2s\"`: unknown field `ticktime`, expected one of"), "{message}");
+    assert!(
+        message
+            .starts_with("line 2 = `ticktime = \"2s\"`: unknown field `ticktime`, expected one of"),
+        "{message}"
+    );
     insta::assert_snapshot!(
         parse_error("init_limit = \"many\"\n"),
         @r#"line 1 = `init_limit = "many"`: invalid type: string "many", expected u32"#
     );
     let message = parse_error("tick_time = 200\n");
-    assert!(message.starts_with("line 1 = `tick_time = 200`: invalid type: integer `200`, expected"), "{message}");
+    assert!(
+        message.starts_with("line 1 = `tick_time = 200`: invalid type: integer `200`, expected"),
+        "{message}"
+    );
     let message = parse_error("[[server]]\nid = 1\nport = 2181\n");
-    assert!(message.starts_with("line 3 = `port = 2181`: unknown field `port`, expected one of `id`"), "{message}");
+    assert!(
+        message.starts_with("line 3 = `port = 2181`: unknown field `port`, expected one of `id`"),
+        "{message}"
+    );
     let message = parse_error("data = \"tape\"\n");
-    assert!(message.contains("unknown variant `tape`, expected `memory` or `disk`"), "{message}");
+    assert!(
+        message.contains("unknown variant `tape`, expected `memory` or `disk`"),
+        "{message}"
+    );
 }
 
 // covers: H1
@@ -137,7 +160,12 @@ fn every_field_can_be_set_from_the_file() {
     "#;
     let expected = Spec {
         servers: 5,
-        server: vec![ServerSpec::new(4).with_client_port(1).with_quorum_port(2).with_election_port(3)],
+        server: vec![
+            ServerSpec::new(4)
+                .with_client_port(1)
+                .with_quorum_port(2)
+                .with_election_port(3),
+        ],
         tick_time: Duration::from_millis(500),
         init_limit: 7,
         sync_limit: 3,
@@ -157,14 +185,20 @@ fn every_field_can_be_set_from_the_file() {
     };
     assert_eq!(Spec::from_toml(text), Ok(expected.clone()));
     // And what is written is read back the same.
-    assert_eq!(Spec::from_toml(&toml::to_string(&expected).unwrap()), Ok(expected));
+    assert_eq!(
+        Spec::from_toml(&toml::to_string(&expected).unwrap()),
+        Ok(expected)
+    );
 }
 
 // covers: H2
 #[test]
 fn sizes_that_tolerate_no_more_than_a_smaller_one_are_warned_of() {
     for servers in 1..=255 {
-        let spec = Spec { servers, ..Spec::default() };
+        let spec = Spec {
+            servers,
+            ..Spec::default()
+        };
         let warnings = spec.validate().expect("the size is allowed");
         let expected = match servers {
             1 => vec![Warning::Single],

@@ -40,20 +40,27 @@ async fn files_are_kept_when_asked() {
     drop(ensemble);
     assert_eq!(processes_of(&directory), 0);
     assert!(directory.join("server-1/server.log").exists());
-    zk_harness::Ensemble::attach(&directory).unwrap().down().await.unwrap();
+    zk_harness::Ensemble::attach(&directory)
+        .unwrap()
+        .down()
+        .await
+        .unwrap();
     assert!(!directory.exists());
 }
 
 /// Not a test by itself: the process that the tests below start and end.
 #[tokio::test]
 async fn child_holds_an_ensemble() {
-    let Some(directory) = child_directory() else { return };
+    let Some(directory) = child_directory() else {
+        return;
+    };
     let builder = in_memory(3).directory(&directory);
     let ensemble = builder.start().await.unwrap();
     println!("serving");
-    if std::env::var_os("PANIC").is_some() {
-        panic!("as a failing test does");
-    }
+    assert!(
+        std::env::var_os("PANIC").is_none(),
+        "as a failing test does"
+    );
     std::future::pending::<()>().await;
     drop(ensemble);
 }
@@ -64,10 +71,17 @@ fn serving_child(directory: &Path, panics: bool) -> std::process::Child {
     if panics {
         command.env("PANIC", "1");
     }
-    let mut child =
-        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().ends_with("serving")), "the child's ensemble does not serve");
+    assert!(
+        lines.any(|line| line.unwrap().ends_with("serving")),
+        "the child's ensemble does not serve"
+    );
     child
 }
 
@@ -84,7 +98,9 @@ fn kill_9_of_the_parent_leaves_nothing() {
     assert_eq!(processes_of(&directory), 3);
     kill_process(pid(&child), Signal::KILL).unwrap();
     child.wait().unwrap();
-    eventually("the guard had cleaned up", || processes_of(&directory) == 0 && !directory.exists());
+    eventually("the guard had cleaned up", || {
+        processes_of(&directory) == 0 && !directory.exists()
+    });
 }
 
 // covers: H3
@@ -96,7 +112,9 @@ fn ctrl_c_in_the_terminal_leaves_nothing() {
     // A terminal sends the signal to the whole foreground group.
     kill_process_group(pid(&child), Signal::INT).unwrap();
     child.wait().unwrap();
-    eventually("the guard had cleaned up", || processes_of(&directory) == 0 && !directory.exists());
+    eventually("the guard had cleaned up", || {
+        processes_of(&directory) == 0 && !directory.exists()
+    });
 }
 
 // covers: H3
@@ -119,7 +137,9 @@ fn kill_9_during_start_leaves_nothing() {
         });
         kill_process(pid(&child), Signal::KILL).unwrap();
         child.wait().unwrap();
-        eventually("the guard had cleaned up", || processes_of(&directory) == 0 && !directory.exists());
+        eventually("the guard had cleaned up", || {
+            processes_of(&directory) == 0 && !directory.exists()
+        });
     }
 }
 
@@ -132,7 +152,10 @@ fn panic_keeps_the_files_and_says_where() {
     let output = child.wait_with_output().unwrap();
     assert!(!output.status.success());
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let line = format!("the files of the ensemble are kept: {}", directory.display());
+    let line = format!(
+        "the files of the ensemble are kept: {}",
+        directory.display()
+    );
     assert!(text.contains(&line), "{text}");
     assert_eq!(processes_of(&directory), 0);
     assert!(directory.join("server-1/server.log").exists());
@@ -145,8 +168,16 @@ async fn ten_ensembles_at_once_do_not_meet() {
     for _ in 0..10 {
         starts.spawn(in_memory(1).start());
     }
-    let ensembles: Vec<_> = starts.join_all().await.into_iter().map(Result::unwrap).collect();
-    let mut connects: Vec<_> = ensembles.iter().map(zk_harness::Ensemble::connect_string).collect();
+    let ensembles: Vec<_> = starts
+        .join_all()
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    let mut connects: Vec<_> = ensembles
+        .iter()
+        .map(zk_harness::Ensemble::connect_string)
+        .collect();
     connects.sort();
     connects.dedup();
     assert_eq!(connects.len(), 10);

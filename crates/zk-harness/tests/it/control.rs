@@ -16,13 +16,24 @@ async fn killed_leader_is_succeeded_and_comes_back_as_follower() {
     ensemble.wait_quorum().await.unwrap();
     let new = ensemble.leader().await.unwrap();
     assert_ne!(new.id(), old.id());
-    assert!(matches!(ensemble.status().await.health, Health::Degraded { .. }));
+    assert!(matches!(
+        ensemble.status().await.health,
+        Health::Degraded { .. }
+    ));
 
     old.start().unwrap();
     ensemble.wait_serving().await.unwrap();
     let status = ensemble.status().await;
-    assert!(matches!(status.health, Health::Whole { .. }), "{}", status.seen());
-    let back = status.servers.iter().find(|server| server.id == old.id()).unwrap();
+    assert!(
+        matches!(status.health, Health::Whole { .. }),
+        "{}",
+        status.seen()
+    );
+    let back = status
+        .servers
+        .iter()
+        .find(|server| server.id == old.id())
+        .unwrap();
     assert_eq!(back.role, Some(Role::Follower));
     ensemble.down().await.unwrap();
 }
@@ -38,10 +49,16 @@ async fn minority_does_not_serve_and_says_so() {
     let seen = loop {
         match ensemble.leader().await {
             Err(Error::NoQuorum { seen }) if seen.contains("not currently serving") => break seen,
-            other => assert!(tokio::time::Instant::now() < deadline, "still {other:?} after 20 s"),
+            other => assert!(
+                tokio::time::Instant::now() < deadline,
+                "still {other:?} after 20 s"
+            ),
         }
     };
-    assert!(seen.contains("server 1: its process does not run"), "{seen}");
+    assert!(
+        seen.contains("server 1: its process does not run"),
+        "{seen}"
+    );
     assert!(ensemble.server(3).unwrap().srvr().await.is_err());
     ensemble.server(3).unwrap().ruok().await.unwrap();
 
@@ -74,19 +91,40 @@ async fn action_in_the_wrong_state_is_refused_with_a_reason() {
     let server = &ensemble.servers()[0];
     let text = |result: Result<(), Error>| result.unwrap_err().to_string();
     let pid = server.pid().unwrap();
-    assert_eq!(text(server.start()), format!("cannot start server 1: it runs already (process {pid})"));
-    assert_eq!(text(server.resume().await), "cannot resume server 1: it runs");
+    assert_eq!(
+        text(server.start()),
+        format!("cannot start server 1: it runs already (process {pid})")
+    );
+    assert_eq!(
+        text(server.resume().await),
+        "cannot resume server 1: it runs"
+    );
     server.pause().await.unwrap();
-    assert_eq!(text(server.pause().await), "cannot pause server 1: it is paused already");
+    assert_eq!(
+        text(server.pause().await),
+        "cannot pause server 1: it is paused already"
+    );
     assert_eq!(
         text(server.stop().await),
         "cannot stop server 1: it is paused and cannot react; resume it first, or kill it"
     );
-    assert_eq!(text(server.start()), format!("cannot start server 1: it is paused; resume it (process {pid})"));
+    assert_eq!(
+        text(server.start()),
+        format!("cannot start server 1: it is paused; resume it (process {pid})")
+    );
     server.kill().await.unwrap();
-    assert_eq!(text(server.kill().await), "cannot kill server 1: it does not run; start it first");
-    assert_eq!(text(server.stop().await), "cannot stop server 1: it does not run; start it first");
-    assert_eq!(text(server.pause().await), "cannot pause server 1: it does not run; start it first");
+    assert_eq!(
+        text(server.kill().await),
+        "cannot kill server 1: it does not run; start it first"
+    );
+    assert_eq!(
+        text(server.stop().await),
+        "cannot stop server 1: it does not run; start it first"
+    );
+    assert_eq!(
+        text(server.pause().await),
+        "cannot pause server 1: it does not run; start it first"
+    );
     server.restart().await.unwrap();
     ensemble.wait_serving().await.unwrap();
     assert_ne!(server.pid(), Some(pid));
@@ -108,6 +146,9 @@ async fn data_survives_the_death_of_all_servers() {
     ensemble.start_stopped().unwrap();
     ensemble.wait_serving().await.unwrap();
     let after = ensemble.leader().await.unwrap().srvr().await.unwrap().zxid;
-    assert!(after > before, "the history went back from {before:#x} to {after:#x}");
+    assert!(
+        after > before,
+        "the history went back from {before:#x} to {after:#x}"
+    );
     ensemble.down().await.unwrap();
 }

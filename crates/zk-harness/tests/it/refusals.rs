@@ -19,7 +19,8 @@ async fn refused(builder: zk_harness::EnsembleBuilder) -> Error {
 async fn port_in_use_is_named_before_anything_starts() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let error = refused(Ensemble::builder().server(ServerSpec::new(1).with_client_port(port))).await;
+    let error =
+        refused(Ensemble::builder().server(ServerSpec::new(1).with_client_port(port))).await;
     assert_eq!(
         error.to_string(),
         format!(
@@ -51,7 +52,10 @@ async fn directory_that_cannot_be_made_is_refused() {
     let error = refused(in_memory(1).directory(file.path().join("below"))).await;
     let start = format!("directory = {}", file.path().join("below").display());
     let text = error.to_string();
-    assert!(text.starts_with(&start) && text.contains("Not a directory"), "{text}");
+    assert!(
+        text.starts_with(&start) && text.contains("Not a directory"),
+        "{text}"
+    );
 }
 
 // covers: H2
@@ -59,10 +63,14 @@ async fn directory_that_cannot_be_made_is_refused() {
 async fn server_that_exits_is_reported_with_its_own_log() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("ensemble");
-    let builder = in_memory(3).directory(&directory).property("clientPortAddress.bogus", "x");
+    let builder = in_memory(3)
+        .directory(&directory)
+        .property("clientPortAddress.bogus", "x");
     // A key that the server cannot digest: it exits, and its log says why.
     let error = refused(builder.property("peerType", "bogus")).await;
-    let Error::ServerExited { tail, .. } = &error else { panic!("{error}") };
+    let Error::ServerExited { tail, .. } = &error else {
+        panic!("{error}")
+    };
     assert!(tail.contains("Unrecognised peertype: bogus"), "{tail}");
     assert!(error.to_string().contains(tail));
     assert!(!directory.exists());
@@ -74,10 +82,18 @@ async fn server_that_exits_is_reported_with_its_own_log() {
 async fn start_that_takes_too_long_says_what_each_server_answered() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("ensemble");
-    let error = refused(in_memory(3).directory(&directory).start_timeout(Duration::from_millis(150))).await;
+    let error = refused(
+        in_memory(3)
+            .directory(&directory)
+            .start_timeout(Duration::from_millis(150)),
+    )
+    .await;
     let text = error.to_string();
     assert!(matches!(error, Error::NotServing { .. }), "{text}");
-    assert!(text.starts_with("the ensemble did not serve within 150ms: server 1: "), "{text}");
+    assert!(
+        text.starts_with("the ensemble did not serve within 150ms: server 1: "),
+        "{text}"
+    );
     assert!(!directory.exists());
     assert_eq!(processes_of(&directory), 0);
 }
@@ -89,7 +105,14 @@ async fn dropped_start_leaves_nothing() {
     for millis in [1, 20, 100, 300] {
         let directory = root.path().join(format!("ensemble-{millis}"));
         let start = in_memory(3).directory(&directory).start();
-        assert!(tokio::time::timeout(Duration::from_millis(millis), start).await.is_err(), "started in {millis} ms");
-        eventually("the dropped start was cleaned up", || !directory.exists() && processes_of(&directory) == 0);
+        assert!(
+            tokio::time::timeout(Duration::from_millis(millis), start)
+                .await
+                .is_err(),
+            "started in {millis} ms"
+        );
+        eventually("the dropped start was cleaned up", || {
+            !directory.exists() && processes_of(&directory) == 0
+        });
     }
 }

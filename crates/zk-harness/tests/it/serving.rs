@@ -12,8 +12,16 @@ use crate::support::in_memory;
 async fn three_servers_serve_with_one_leader() {
     let ensemble = Ensemble::builder().servers(3).start().await.unwrap();
     let status = ensemble.status().await;
-    assert!(matches!(status.health, Health::Whole { .. }), "{}", status.seen());
-    let leaders = status.servers.iter().filter(|server| server.role == Some(Role::Leader)).count();
+    assert!(
+        matches!(status.health, Health::Whole { .. }),
+        "{}",
+        status.seen()
+    );
+    let leaders = status
+        .servers
+        .iter()
+        .filter(|server| server.role == Some(Role::Leader))
+        .count();
     assert_eq!(leaders, 1, "{}", status.seen());
     assert!(ensemble.warnings().is_empty());
     for server in ensemble.servers() {
@@ -22,7 +30,11 @@ async fn three_servers_serve_with_one_leader() {
         assert_eq!(myid.trim(), server.id().to_string());
         assert!(directory.join(format!("zoo-{}.cfg", server.id())).exists());
         assert!(directory.join("start.sh").exists());
-        assert!(server.log_tail(1_000).contains("binding to port"), "{}", server.log_tail(1_000));
+        assert!(
+            server.log_tail(1_000).contains("binding to port"),
+            "{}",
+            server.log_tail(1_000)
+        );
     }
     assert_eq!(ensemble.connect_string().split(',').count(), 3);
     ensemble.down().await.unwrap();
@@ -34,7 +46,11 @@ async fn sizes_one_two_and_five_serve() {
     for (servers, warnings) in [(1, 1), (2, 1), (5, 0)] {
         let ensemble = in_memory(servers).start().await.unwrap();
         let status = ensemble.status().await;
-        assert!(matches!(status.health, Health::Whole { .. }), "{}", status.seen());
+        assert!(
+            matches!(status.health, Health::Whole { .. }),
+            "{}",
+            status.seen()
+        );
         assert_eq!(ensemble.servers().len(), servers);
         assert_eq!(ensemble.warnings().len(), warnings);
         ensemble.down().await.unwrap();
@@ -46,10 +62,24 @@ async fn sizes_one_two_and_five_serve() {
 async fn both_supported_versions_serve_in_memory_and_on_disk() {
     for version in ["3.8", "3.9"] {
         for data in [DataStore::Memory, DataStore::Disk] {
-            let ensemble = Ensemble::builder().servers(3).zookeeper(version).data(data).start().await.unwrap();
-            assert!(ensemble.version().starts_with(&format!("{version}.")), "{}", ensemble.version());
+            let ensemble = Ensemble::builder()
+                .servers(3)
+                .zookeeper(version)
+                .data(data)
+                .start()
+                .await
+                .unwrap();
+            assert!(
+                ensemble.version().starts_with(&format!("{version}.")),
+                "{}",
+                ensemble.version()
+            );
             let srvr = ensemble.servers()[0].srvr().await.unwrap();
-            assert!(srvr.version.starts_with(ensemble.version()), "{}", srvr.version);
+            assert!(
+                srvr.version.starts_with(ensemble.version()),
+                "{}",
+                srvr.version
+            );
             let on_disk = ensemble.servers()[0].directory().join("data/myid").exists();
             assert_eq!(on_disk, data == DataStore::Disk);
             ensemble.down().await.unwrap();
@@ -97,7 +127,12 @@ async fn settings_reach_the_servers() {
         .await
         .unwrap();
     for id in [17, 255, 3] {
-        let conf = ensemble.server(id).unwrap().four_letter("conf").await.unwrap();
+        let conf = ensemble
+            .server(id)
+            .unwrap()
+            .four_letter("conf")
+            .await
+            .unwrap();
         for line in [
             format!("serverId={id}"),
             "tickTime=300".to_owned(),
@@ -107,7 +142,10 @@ async fn settings_reach_the_servers() {
             "syncLimit=11".to_owned(),
             "maxClientCnxns=33".to_owned(),
         ] {
-            assert!(conf.lines().any(|found| found == line), "{line} is not in\n{conf}");
+            assert!(
+                conf.lines().any(|found| found == line),
+                "{line} is not in\n{conf}"
+            );
         }
     }
     assert!(ensemble.server(1).is_err());
@@ -118,12 +156,19 @@ async fn settings_reach_the_servers() {
 #[tokio::test]
 async fn server_can_be_started_by_hand() {
     let ensemble = in_memory(3).start().await.unwrap();
-    let follower = ensemble.servers().iter().find(|server| server.id() == 1).unwrap();
+    let follower = ensemble
+        .servers()
+        .iter()
+        .find(|server| server.id() == 1)
+        .unwrap();
     let script = follower.directory().join("start.sh");
     let refused = std::process::Command::new(&script).output().unwrap();
     assert!(!refused.status.success());
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(message.starts_with("server 1 already runs as process "), "{message}");
+    assert!(
+        message.starts_with("server 1 already runs as process "),
+        "{message}"
+    );
 
     follower.kill().await.unwrap();
     let mut by_hand = std::process::Command::new(&script).spawn().unwrap();

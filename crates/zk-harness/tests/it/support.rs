@@ -16,8 +16,14 @@ pub(crate) fn in_memory(servers: usize) -> EnsembleBuilder {
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !condition() {
-        assert!(Instant::now() < deadline, "waited 20 s in vain until {what}");
-        #[expect(clippy::disallowed_methods, reason = "the pause between two looks at the condition")]
+        assert!(
+            Instant::now() < deadline,
+            "waited 20 s in vain until {what}"
+        );
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the pause between two looks at the condition"
+        )]
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -27,7 +33,9 @@ pub(crate) fn processes_of(directory: &Path) -> usize {
     let needle = format!("-Dzk.harness.ensemble={}/", directory.display());
     let mut found = 0;
     for entry in std::fs::read_dir("/proc").unwrap() {
-        let Ok(arguments) = std::fs::read(entry.unwrap().path().join("cmdline")) else { continue };
+        let Ok(arguments) = std::fs::read(entry.unwrap().path().join("cmdline")) else {
+            continue;
+        };
         found += usize::from(String::from_utf8_lossy(&arguments).contains(&needle));
     }
     found
@@ -36,7 +44,9 @@ pub(crate) fn processes_of(directory: &Path) -> usize {
 /// Runs one test function of this binary in a process of its own, with `directory` in its environment.
 pub(crate) fn in_child(test: &str, directory: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--nocapture"]).env(CHILD_DIRECTORY, directory);
+    command
+        .args([test, "--exact", "--nocapture"])
+        .env(CHILD_DIRECTORY, directory);
     command
 }
 

@@ -133,10 +133,9 @@ impl FromStr for Selector {
             "leader" => Ok(Self::Leader),
             "follower" => Ok(Self::Follower),
             "all" => Ok(Self::All),
-            id => id
-                .parse()
-                .map(Self::Id)
-                .map_err(|_: ParseIntError| "give a server's id, `leader`, `follower` or `all`".to_owned()),
+            id => id.parse().map(Self::Id).map_err(|_: ParseIntError| {
+                "give a server's id, `leader`, `follower` or `all`".to_owned()
+            }),
         }
     }
 }
@@ -144,7 +143,8 @@ impl FromStr for Selector {
 /// A name is also a directory's name.
 fn parse_name(text: &str) -> Result<String, String> {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if text.is_empty() || text.len() > 64 || text.starts_with(['.', '-']) || !text.bytes().all(fine) {
+    if text.is_empty() || text.len() > 64 || text.starts_with(['.', '-']) || !text.bytes().all(fine)
+    {
         return Err("a name has 1 to 64 letters, digits, `-`, `_` or `.`, and begins with a letter or digit".into());
     }
     Ok(text.to_owned())

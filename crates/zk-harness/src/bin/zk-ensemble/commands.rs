@@ -1,8 +1,9 @@
 //! What each command does.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write};
+use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,7 +37,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Restart(which) => act(&store, &name, which, Action::Restart).await,
         Command::Pause(which) => act(&store, &name, which, Action::Pause).await,
         Command::Resume(which) => act(&store, &name, which, Action::Resume).await,
-        Command::Logs { server, follow, lines } => logs(&store, &name, server, follow, lines).await,
+        Command::Logs {
+            server,
+            follow,
+            lines,
+        } => logs(&store, &name, server, follow, lines).await,
         Command::Env { format } => env(&store, &name, format),
     }
 }
@@ -52,12 +57,27 @@ async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitC
         return up_again(store, name, options).await;
     }
     let progress = Display::new();
-    progress.say(&format!("starting {} servers", spec.server_specs().len()));
+    progress.say(&match spec.server_specs().len() {
+        1 => "starting 1 server".to_owned(),
+        servers => format!("starting {servers} servers"),
+    });
     let shown = Arc::clone(&progress);
-    let search = Search::from_env()?.progress(Arc::new(move |progress: &Progress| shown.progress(progress)));
-    let keep = if options.keep { Keep::Always } else { Keep::Never };
-    let started =
-        Ensemble::builder().spec(spec).directory(&directory).search(search).keep(keep).hold(lock.try_clone()?).start().await;
+    let search = Search::from_env()?.progress(Arc::new(move |progress: &Progress| {
+        shown.progress(progress);
+    }));
+    let keep = if options.keep {
+        Keep::Always
+    } else {
+        Keep::Never
+    };
+    let started = Ensemble::builder()
+        .spec(spec)
+        .directory(&directory)
+        .search(search)
+        .keep(keep)
+        .hold(lock.try_clone()?)
+        .start()
+        .await;
     progress.clear();
     let ensemble = match started {
         Ok(ensemble) => ensemble,
@@ -88,13 +108,20 @@ async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitC
 async fn up_again(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitCode> {
     let ensemble = store.open(name)?;
     refuse_other_settings(name, &ensemble, options)?;
-    let up = ensemble.servers().iter().any(|server| server.process_state() != ProcessState::Stopped);
+    let up = ensemble
+        .servers()
+        .iter()
+        .any(|server| server.process_state() != ProcessState::Stopped);
     if !up {
         ensemble.start_stopped()?;
         ensemble.wait_serving().await?;
     }
     let status = ensemble.status().await;
-    let what = if up { "is already up" } else { "was down and is up again, with its data" };
+    let what = if up {
+        "is already up"
+    } else {
+        "was down and is up again, with its data"
+    };
     print(&format!(
         "ensemble {name} {what}\n{}\n{}connect: {}\n",
         render::summary(name, &ensemble, &status),
@@ -106,15 +133,31 @@ async fn up_again(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result
 fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> anyhow::Result<()> {
     let spec = ensemble.spec();
     let mut other = Vec::new();
-    if options.servers.is_some_and(|servers| servers != ensemble.servers().len()) {
-        other.push(format!("it has {} servers", ensemble.servers().len()));
+    if options
+        .servers
+        .is_some_and(|servers| servers != ensemble.servers().len())
+    {
+        other.push(match ensemble.servers().len() {
+            1 => "it has 1 server".to_owned(),
+            servers => format!("it has {servers} servers"),
+        });
     }
     if options.data.is_some_and(|data| store_of(data) != spec.data) {
-        other.push(format!("its data is {}", if spec.data == DataStore::Memory { "in memory" } else { "on disk" }));
+        other.push(format!(
+            "its data is {}",
+            if spec.data == DataStore::Memory {
+                "in memory"
+            } else {
+                "on disk"
+            }
+        ));
     }
     if let Some(wanted) = &options.zookeeper {
         let version = ensemble.version();
-        if spec.zookeeper.as_ref() != Some(wanted) && version != wanted && !version.starts_with(&format!("{wanted}.")) {
+        if spec.zookeeper.as_ref() != Some(wanted)
+            && version != wanted
+            && !version.starts_with(&format!("{wanted}."))
+        {
             other.push(format!("it runs ZooKeeper {version}"));
         }
     }
@@ -131,7 +174,8 @@ fn spec(options: &UpArgs) -> anyhow::Result<Spec> {
     let mut spec = match &options.config {
         None => Spec::default(),
         Some(file) => {
-            let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+            let text = fs::read_to_string(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
             Spec::from_toml(&text).with_context(|| format!("{} is not right", file.display()))?
         }
     };
@@ -170,7 +214,10 @@ async fn down(store: &Store, name: &str, keep: bool, remove: bool) -> anyhow::Re
                 server.kill().await?;
             }
         }
-        print(&format!("ensemble {name} is down; its files are kept in {}\n", directory.display()))?;
+        print(&format!(
+            "ensemble {name} is down; its files are kept in {}\n",
+            directory.display()
+        ))?;
         return Ok(());
     }
     ensemble.down().await?;
@@ -209,12 +256,16 @@ async fn status(store: &Store, name: &str, json: bool) -> anyhow::Result<ExitCod
         );
         for server in &status.servers {
             if let (Some(problem), ProcessState::Running) = (&server.problem, server.process) {
-                text.push_str(&format!("server {}: {problem}\n", server.id));
+                writeln!(text, "server {}: {problem}", server.id)?;
             }
         }
         print(&text)?;
     }
-    Ok(if status.health.serves() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if status.health.serves() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -227,7 +278,12 @@ enum Action {
     Resume,
 }
 
-async fn act(store: &Store, name: &str, which: Selection, action: Action) -> anyhow::Result<ExitCode> {
+async fn act(
+    store: &Store,
+    name: &str,
+    which: Selection,
+    action: Action,
+) -> anyhow::Result<ExitCode> {
     store.open(name)?;
     let _lock = store.lock(name, false)?;
     let ensemble = store.open(name)?;
@@ -256,7 +312,11 @@ async fn act(store: &Store, name: &str, which: Selection, action: Action) -> any
         }
         print(&format!("server {} {done}\n", server.id()))?;
     }
-    Ok(if changed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if changed > 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Waits until a started server serves; without a quorum it cannot, and then its process is enough.
@@ -265,23 +325,41 @@ async fn wait_answer(ensemble: &Ensemble, server: &Server) -> anyhow::Result<()>
     let deadline = tokio::time::Instant::now() + within;
     loop {
         let status = ensemble.status().await;
-        let running = status.servers.iter().filter(|server| server.process == ProcessState::Running).count();
+        let running = status
+            .servers
+            .iter()
+            .filter(|server| server.process == ProcessState::Running)
+            .count();
         let own = status.servers.iter().find(|own| own.id == server.id());
         match own {
             Some(own) if own.role.is_some() => return Ok(()),
             Some(own) if own.process == ProcessState::Stopped && server.has_exited() => {
-                bail!("server {} exited at once; the end of its log:\n{}", server.id(), server.log_tail(15));
+                bail!(
+                    "server {} exited at once; the end of its log:\n{}",
+                    server.id(),
+                    server.log_tail(15)
+                );
             }
             _ => {}
         }
         if 2 * running <= status.servers.len() && server.pid().is_some() {
-            note(&format!("note: {running} of {} servers run, which is no quorum", status.servers.len()))?;
+            note(&format!(
+                "note: {running} of {} servers run, which is no quorum",
+                status.servers.len()
+            ))?;
             return Ok(());
         }
         if tokio::time::Instant::now() > deadline {
-            bail!("server {} did not serve within {within:?}; the end of its log:\n{}", server.id(), server.log_tail(15));
+            bail!(
+                "server {} did not serve within {within:?}; the end of its log:\n{}",
+                server.id(),
+                server.log_tail(15)
+            );
         }
-        #[expect(clippy::disallowed_methods, reason = "the pause between two looks at the server")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the pause between two looks at the server"
+        )]
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -292,8 +370,14 @@ async fn select(ensemble: &Ensemble, which: Selector) -> anyhow::Result<Vec<&Ser
         Selector::Leader => vec![ensemble.wait_leader(ELECTION_WITHIN).await?],
         Selector::Follower => {
             let status = ensemble.status().await;
-            let follower = status.servers.iter().position(|server| server.role == Some(Role::Follower));
-            vec![&ensemble.servers()[follower.with_context(|| format!("no server follows: {}", status.seen()))?]]
+            let follower = status
+                .servers
+                .iter()
+                .position(|server| server.role == Some(Role::Follower));
+            vec![
+                &ensemble.servers()
+                    [follower.with_context(|| format!("no server follows: {}", status.seen()))?],
+            ]
         }
         Selector::All => ensemble.servers().iter().collect(),
     })
@@ -319,7 +403,11 @@ async fn logs(
                 let all: Vec<_> = text.lines().collect();
                 text = all[all.len().saturating_sub(lines)..].join("\n") + "\n";
             }
-            let prefix = if prefixed { format!("[{}] ", server.id()) } else { String::new() };
+            let prefix = if prefixed {
+                format!("[{}] ", server.id())
+            } else {
+                String::new()
+            };
             let mut out = io::stdout().lock();
             for line in text.lines() {
                 writeln!(out, "{prefix}{line}")?;
@@ -334,7 +422,10 @@ async fn logs(
             note(&format!("the ensemble {name} is down"))?;
             return Ok(ExitCode::SUCCESS);
         }
-        #[expect(clippy::disallowed_methods, reason = "the pause between two looks at the logs")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the pause between two looks at the logs"
+        )]
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -351,7 +442,12 @@ fn read_from(server: &Server, offset: &mut u64, more_may_come: bool) -> anyhow::
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     if more_may_come {
-        bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+        bytes.truncate(
+            bytes
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |end| end + 1),
+        );
     }
     *offset += bytes.len() as u64;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -391,20 +487,22 @@ impl Display {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        Arc::new(Self { bar, last: Mutex::new(String::new()) })
+        Arc::new(Self {
+            bar,
+            last: Mutex::new(String::new()),
+        })
     }
 
     fn say(&self, what: &str) {
-        match &self.bar {
-            Some(bar) => bar.set_message(what.to_owned()),
-            None => {
-                let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-                if *last != what {
-                    // Progress is a courtesy: a closed standard error is no reason to fail.
-                    drop(writeln!(io::stderr(), "{what}"));
-                    what.clone_into(&mut last);
-                }
-            }
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+            return;
+        }
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != what {
+            // Progress is a courtesy: a closed standard error is no reason to fail.
+            drop(writeln!(io::stderr(), "{what}"));
+            what.clone_into(&mut last);
         }
     }
 
@@ -413,7 +511,9 @@ impl Display {
         let Some(bar) = &self.bar else { return };
         match progress.total {
             Some(total) => {
-                bar.set_style(style("{spinner} {msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}"));
+                bar.set_style(style(
+                    "{spinner} {msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}",
+                ));
                 bar.set_length(total);
                 bar.set_position(progress.done);
             }

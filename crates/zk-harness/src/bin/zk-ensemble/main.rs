@@ -12,9 +12,14 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
-        Err(error) => return report(&anyhow::Error::new(error).context("cannot start the async runtime")),
+        Err(error) => {
+            return report(&anyhow::Error::new(error).context("cannot start the async runtime"));
+        }
     };
     match runtime.block_on(commands::run(args)) {
         Ok(code) => code,
@@ -25,15 +30,16 @@ fn main() -> ExitCode {
 }
 
 fn report(error: &anyhow::Error) -> ExitCode {
-    let mut text = format!("error: {error}\n");
-    for cause in error.chain().skip(1) {
-        text.push_str(&format!("  because: {cause}\n"));
-    }
+    let causes: String = error.chain().skip(1).fold(String::new(), |text, cause| {
+        text + &format!("  because: {cause}\n")
+    });
     // Nobody is left to tell if standard error is closed.
-    drop(io::stderr().write_all(text.as_bytes()));
+    drop(write!(io::stderr(), "error: {error}\n{causes}"));
     ExitCode::FAILURE
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

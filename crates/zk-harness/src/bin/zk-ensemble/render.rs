@@ -32,10 +32,14 @@ pub(crate) fn servers(status: &Status) -> String {
     for server in &status.servers {
         table.add_row([
             server.id.to_string(),
-            server.role.map_or_else(|| "-".to_owned(), |role| role.to_string()),
+            server
+                .role
+                .map_or_else(|| "-".to_owned(), |role| role.to_string()),
             state(server).to_owned(),
             server.client_port.to_string(),
-            server.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+            server
+                .pid
+                .map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
             server.directory.display().to_string(),
         ]);
     }
@@ -53,12 +57,21 @@ pub(crate) fn ensembles(rows: &[(String, Ensemble, Status)]) -> String {
     table.load_style(presets::NOTHING);
     table.set_header(["name", "version", "running", "quorum", "connect"]);
     for (name, ensemble, status) in rows {
-        let running = status.servers.iter().filter(|server| server.process == ProcessState::Running).count();
+        let running = status
+            .servers
+            .iter()
+            .filter(|server| server.process == ProcessState::Running)
+            .count();
         table.add_row([
             name.clone(),
             ensemble.version().to_owned(),
             format!("{running} of {}", status.servers.len()),
-            if status.health.serves() { "serves" } else { "none" }.to_owned(),
+            if status.health.serves() {
+                "serves"
+            } else {
+                "none"
+            }
+            .to_owned(),
             ensemble.connect_string(),
         ]);
     }
@@ -68,14 +81,21 @@ pub(crate) fn ensembles(rows: &[(String, Ensemble, Status)]) -> String {
 /// One line on the whole.
 pub(crate) fn summary(name: &str, ensemble: &Ensemble, status: &Status) -> String {
     let total = status.servers.len();
-    let serving = status.servers.iter().filter(|server| server.role.is_some()).count();
+    let serving = status
+        .servers
+        .iter()
+        .filter(|server| server.role.is_some())
+        .count();
     let health = match status.health {
         Health::Down => "no quorum serves".to_owned(),
         _ if serving == total && total == 1 => "its server serves".to_owned(),
         _ if serving == total => format!("all {total} servers serve"),
         _ => format!("a quorum serves, {serving} of {total} servers"),
     };
-    format!("ensemble {name}: ZooKeeper {}, {health}", ensemble.version())
+    format!(
+        "ensemble {name}: ZooKeeper {}, {health}",
+        ensemble.version()
+    )
 }
 
 /// The status as one line of JSON.
@@ -92,7 +112,11 @@ pub(crate) fn json(name: &str, ensemble: &Ensemble, status: &Status) -> anyhow::
             dir: &server.directory,
         })
         .collect();
-    let text = serde_json::to_string(&StatusJson { name, connect: &ensemble.connect_string(), servers })?;
+    let text = serde_json::to_string(&StatusJson {
+        name,
+        connect: &ensemble.connect_string(),
+        servers,
+    })?;
     Ok(text + "\n")
 }
 

@@ -20,9 +20,12 @@ impl Store {
     pub(crate) fn new(root: Option<PathBuf>) -> anyhow::Result<Self> {
         let root = match root {
             Some(root) => root,
-            None => default_root().context("there is no home directory to keep ensembles in; give --dir")?,
+            None => default_root()
+                .context("there is no home directory to keep ensembles in; give --dir")?,
         };
-        Ok(Self { root: std::path::absolute(root)? })
+        Ok(Self {
+            root: std::path::absolute(root)?,
+        })
     }
 
     pub(crate) fn directory(&self, name: &str) -> PathBuf {
@@ -34,7 +37,9 @@ impl Store {
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", self.root.display())),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", self.root.display()));
+            }
         };
         let mut names = Vec::new();
         for entry in entries {
@@ -53,7 +58,10 @@ impl Store {
         if !Ensemble::exists(&directory) {
             let hint = match self.names()?.as_slice() {
                 [] => "there is none at all; start one with `up`".to_owned(),
-                names => format!("there is {}; start another with `up --name {name}`", names.join(", ")),
+                names => format!(
+                    "there is {}; start another with `up --name {name}`",
+                    names.join(", ")
+                ),
             };
             bail!("there is no ensemble named {name}: {hint}");
         }
@@ -69,31 +77,48 @@ impl Store {
         let mut told = false;
         loop {
             if create {
-                fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
+                fs::create_dir_all(&directory)
+                    .with_context(|| format!("cannot create {}", directory.display()))?;
             }
             let lock = match File::open(&directory) {
                 Ok(lock) => lock,
                 // Removed between the two calls by a `down`.
                 Err(error) if create && error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error).with_context(|| format!("cannot open {}", directory.display())),
+                Err(error) => {
+                    return Err(error)
+                        .with_context(|| format!("cannot open {}", directory.display()));
+                }
             };
             match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 // A `down` may have removed what was locked here, and an `up` made it anew.
                 Ok(()) if is_same(&lock, &directory) => return Ok(lock),
-                Ok(()) if !create && !directory.exists() => bail!("the ensemble {name} was taken down meanwhile"),
+                Ok(()) if !create && !directory.exists() => {
+                    bail!("the ensemble {name} was taken down meanwhile")
+                }
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     if Instant::now() > deadline {
-                        bail!("another command is still busy with the ensemble {name} after {LOCK_WITHIN:?}");
+                        bail!(
+                            "another command is still busy with the ensemble {name} after {LOCK_WITHIN:?}"
+                        );
                     }
                     if !told {
                         told = true;
-                        writeln!(io::stderr(), "waiting for another command that is busy with the ensemble {name}")?;
+                        writeln!(
+                            io::stderr(),
+                            "waiting for another command that is busy with the ensemble {name}"
+                        )?;
                     }
-                    #[expect(clippy::disallowed_methods, reason = "the pause between two looks at the lock")]
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "the pause between two looks at the lock"
+                    )]
                     std::thread::sleep(Duration::from_millis(20));
                 }
-                Err(errno) => return Err(errno).with_context(|| format!("cannot lock {}", directory.display())),
+                Err(errno) => {
+                    return Err(errno)
+                        .with_context(|| format!("cannot lock {}", directory.display()));
+                }
             }
         }
     }
@@ -113,7 +138,9 @@ fn is_same(lock: &File, directory: &Path) -> bool {
 }
 
 fn default_root() -> Option<PathBuf> {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
     let state = state.or_else(|| Some(std::env::home_dir()?.join(".local/state")))?;
     Some(state.join("zk-ensembles"))
 }
@@ -143,10 +170,16 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let store = Store::new(Some(root.path().to_owned())).unwrap();
         let error = store.open("x").unwrap_err().to_string();
-        assert_eq!(error, "there is no ensemble named x: there is none at all; start one with `up`");
+        assert_eq!(
+            error,
+            "there is no ensemble named x: there is none at all; start one with `up`"
+        );
         fs::create_dir(store.directory("other")).unwrap();
         fs::write(store.directory("other").join("ensemble.json"), "{}").unwrap();
         let error = store.open("x").unwrap_err().to_string();
-        assert_eq!(error, "there is no ensemble named x: there is other; start another with `up --name x`");
+        assert_eq!(
+            error,
+            "there is no ensemble named x: there is other; start another with `up --name x`"
+        );
     }
 }

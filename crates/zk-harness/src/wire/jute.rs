@@ -1,0 +1,162 @@
+//! Jute, the encoding of every value on the wire: big-endian numbers, length-prefixed bytes.
+
+/// Appends values to a buffer.
+#[derive(Debug, Default)]
+pub(super) struct Encoder {
+    bytes: Vec<u8>,
+}
+
+impl Encoder {
+    pub(super) fn int(&mut self, value: i32) -> &mut Self {
+        self.bytes.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(super) fn long(&mut self, value: i64) -> &mut Self {
+        self.bytes.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(super) fn bool(&mut self, value: bool) -> &mut Self {
+        self.bytes.push(u8::from(value));
+        self
+    }
+
+    /// Appends a length-prefixed `buffer`; a string is encoded the same way.
+    pub(super) fn buffer(&mut self, value: &[u8]) -> &mut Self {
+        let len = i32::try_from(value.len()).expect("no request of the harness comes near 2 GiB");
+        self.int(len).bytes.extend(value);
+        self
+    }
+
+    pub(super) fn finish(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+/// Takes values from the front of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decoder<'a> {
+    rest: &'a [u8],
+}
+
+/// A value that is not in the bytes where it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} needs {needed} bytes where {left} are left")]
+pub(super) struct DecodeError {
+    what: &'static str,
+    needed: i64,
+    left: usize,
+}
+
+impl<'a> Decoder<'a> {
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    pub(super) fn int(&mut self, what: &'static str) -> Result<i32, DecodeError> {
+        Ok(i32::from_be_bytes(self.array(what)?))
+    }
+
+    pub(super) fn long(&mut self, what: &'static str) -> Result<i64, DecodeError> {
+        Ok(i64::from_be_bytes(self.array(what)?))
+    }
+
+    /// Takes a length-prefixed buffer; -1 stands for null and is read as empty.
+    pub(super) fn buffer(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
+        let len = self.int(what)?;
+        if len == -1 {
+            return Ok(&[]);
+        }
+        let taken = usize::try_from(len)
+            .ok()
+            .and_then(|len| self.rest.split_at_checked(len));
+        let (value, rest) = taken.ok_or_else(|| self.short(what, len.into()))?;
+        self.rest = rest;
+        Ok(value)
+    }
+
+    const fn short(&self, what: &'static str, needed: i64) -> DecodeError {
+        DecodeError {
+            what,
+            needed,
+            left: self.rest.len(),
+        }
+    }
+
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], DecodeError> {
+        match self.rest.split_first_chunk::<N>() {
+            Some((value, rest)) => {
+                self.rest = rest;
+                Ok(*value)
+            }
+            None => Err(self.short(what, i64::try_from(N).unwrap_or(i64::MAX))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn values_are_big_endian_and_length_prefixed() {
+        let bytes = Encoder::default()
+            .int(-2)
+            .long(0x0102_0304_0506_0708)
+            .bool(true)
+            .buffer(b"/a")
+            .finish();
+        assert_eq!(
+            bytes,
+            [
+                [0xff, 0xff, 0xff, 0xfe].as_slice(),
+                &[1, 2, 3, 4, 5, 6, 7, 8],
+                &[1],
+                &[0, 0, 0, 2, b'/', b'a'],
+            ]
+            .concat()
+        );
+    }
+
+    #[test]
+    fn a_null_buffer_is_empty() {
+        assert_eq!(
+            Decoder::new(&[0xff, 0xff, 0xff, 0xff, 7]).buffer("data"),
+            Ok([].as_slice())
+        );
+    }
+
+    #[test]
+    fn a_short_buffer_says_what_is_missing() {
+        let error = Decoder::new(&[0, 0, 0, 9, 1, 2])
+            .buffer("the path")
+            .expect_err("two of nine bytes");
+        assert_eq!(error.to_string(), "the path needs 9 bytes where 2 are left");
+        let error = Decoder::new(&[0xff, 0xff, 0xff, 0xfe])
+            .buffer("the path")
+            .expect_err("a length of -2");
+        assert_eq!(
+            error.to_string(),
+            "the path needs -2 bytes where 0 are left"
+        );
+        let error = Decoder::new(&[0, 0, 0])
+            .int("the xid")
+            .expect_err("three of four bytes");
+        assert_eq!(error.to_string(), "the xid needs 4 bytes where 3 are left");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(int: i32, long: i64, buffer: Vec<u8>) {
+            let bytes = Encoder::default().int(int).buffer(&buffer).long(long).finish();
+            let mut decoder = Decoder::new(&bytes);
+            prop_assert_eq!(decoder.int("an int"), Ok(int));
+            prop_assert_eq!(decoder.buffer("a buffer"), Ok(buffer.as_slice()));
+            prop_assert_eq!(decoder.long("a long"), Ok(long));
+            prop_assert!(decoder.rest.is_empty());
+        }
+    }
+}

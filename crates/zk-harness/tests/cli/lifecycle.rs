@@ -1,0 +1,290 @@
+//! From `up` to `down`.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use crate::support::{Place, eventually, processes_below};
+
+fn leader(status: &serde_json::Value) -> Option<u64> {
+    let servers = status["servers"].as_array().unwrap();
+    servers
+        .iter()
+        .find(|server| server["role"] == "leader")
+        .and_then(|server| server["id"].as_u64())
+}
+
+// covers: H2 H3 H6
+#[test]
+fn ensemble_outlives_the_command_and_its_leader() {
+    let place = Place::new();
+    let up = place.run(&["up", "--data", "memory"]);
+    assert_eq!(up.code, Some(0), "{up:?}");
+    assert!(up.err.starts_with("starting 3 servers\n"), "{}", up.err);
+    let lines: Vec<_> = up.out.lines().collect();
+    assert!(
+        lines[0].starts_with("ensemble default: ZooKeeper 3.")
+            && lines[0].ends_with(", all 3 servers serve")
+    );
+    assert_eq!(
+        lines[1].split_whitespace().collect::<Vec<_>>().join(" "),
+        "id role state client port pid directory"
+    );
+    assert!(lines[5].starts_with("connect: 127.0.0.1:"), "{}", up.out);
+    assert!(lines[6].starts_with("serves after "), "{}", up.out);
+
+    let again = place.ok(&["up"]);
+    assert!(
+        again.starts_with("ensemble default is already up\n"),
+        "{again}"
+    );
+
+    let status = place.status("default");
+    let connect = status["connect"].as_str().unwrap();
+    assert_eq!(place.ok(&["env"]), format!("export ZK_CONNECT={connect}\n"));
+    assert_eq!(
+        place.ok(&["env", "--format", "value"]),
+        format!("{connect}\n")
+    );
+    let first = leader(&status).unwrap();
+
+    assert_eq!(
+        place.ok(&["kill", "leader"]),
+        format!("server {first} killed\n")
+    );
+    // The next `leader` waits for the election.
+    let paused = place.ok(&["pause", "leader"]);
+    assert!(
+        paused.ends_with(" paused\n") && paused != format!("server {first} paused\n"),
+        "{paused}"
+    );
+    eventually("no quorum serves with one of three", || {
+        leader(&place.status("default")).is_none()
+    });
+    let printed = place.run(&["status"]);
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert!(printed.out.contains("no quorum serves"), "{printed:?}");
+
+    place.ok(&["resume", "all"]);
+    eventually("two of three serve again", || {
+        leader(&place.status("default")).is_some()
+    });
+    assert_eq!(
+        place.ok(&["start", &first.to_string()]),
+        format!("server {first} started\n")
+    );
+    eventually("all three serve", || {
+        place.run(&["status"]).out.contains("all 3 servers serve")
+    });
+
+    assert_eq!(
+        place.ok(&["down"]),
+        "ensemble default is down; its files are removed\n"
+    );
+    assert_eq!(processes_below(&place.ensembles()), 0);
+    assert!(!place.ensembles().exists());
+    assert_eq!(place.ok(&["list"]), "no ensembles\n");
+}
+
+// covers: H3
+#[test]
+fn status_json_has_the_documented_form() {
+    let place = Place::new();
+    place.ok(&["up", "--servers", "1", "--data", "memory"]);
+    let printed = place.ok(&["status", "--json"]);
+    let status = place.status("default");
+    let server = &status["servers"][0];
+    let expected = format!(
+        concat!(
+            r#"{{"name":"default","connect":"127.0.0.1:{port}","servers":[{{"id":1,"role":"standalone","#,
+            r#""state":"serving","client_port":{port},"pid":{pid},"dir":"{dir}"}}]}}"#,
+            "\n"
+        ),
+        port = server["client_port"],
+        pid = server["pid"],
+        dir = place.ensembles().join("default/server-1").display(),
+    );
+    assert_eq!(printed, expected);
+    place.ok(&["kill", "1"]);
+    let status = place.status("default");
+    let server = &status["servers"][0];
+    assert_eq!(
+        (&server["role"], &server["pid"]),
+        (&serde_json::Value::Null, &serde_json::Value::Null)
+    );
+    assert_eq!(server["state"], "stopped");
+}
+
+// covers: H3
+#[test]
+fn ten_ups_at_once_do_not_meet() {
+    let place = Place::new();
+    let names: Vec<_> = (0..10).map(|number| format!("e{number}")).collect();
+    let ups: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let mut up =
+                place.command(&["up", "--servers", "1", "--data", "memory", "--name", name]);
+            up.stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for up in ups {
+        let output = up.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    let mut connects: Vec<_> = names
+        .iter()
+        .map(|name| place.ok(&["env", "--name", name]))
+        .collect();
+    connects.sort();
+    connects.dedup();
+    assert_eq!(connects.len(), 10);
+    let list = place.ok(&["list"]);
+    assert_eq!(
+        list.lines()
+            .filter(|line| line.contains("1 of 1") && line.contains("serves"))
+            .count(),
+        10,
+        "{list}"
+    );
+    for name in &names {
+        place.ok(&["down", "--name", name]);
+    }
+    assert_eq!(processes_below(&place.ensembles()), 0);
+    assert!(!place.ensembles().exists());
+}
+
+// covers: H3
+#[test]
+fn two_ups_of_one_name_start_it_once() {
+    let place = Place::new();
+    let ups: Vec<_> = (0..2)
+        .map(|_| {
+            let mut up = place.command(&["up", "--servers", "1", "--data", "memory"]);
+            up.stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let mut printed: Vec<_> = ups
+        .into_iter()
+        .map(|up| String::from_utf8(up.wait_with_output().unwrap().stdout).unwrap())
+        .collect();
+    printed.sort();
+    assert!(
+        printed[0].starts_with("ensemble default is already up\n"),
+        "{printed:?}"
+    );
+    assert!(
+        printed[1].starts_with("ensemble default: ZooKeeper "),
+        "{printed:?}"
+    );
+    assert_eq!(processes_below(&place.ensembles()), 1);
+}
+
+// covers: H3
+#[test]
+fn kill_9_of_up_leaves_nothing_and_the_next_up_works() {
+    let place = Place::new();
+    for round in 0..8 {
+        let mut up = place.command(&["up", "--data", "memory"]);
+        let mut up = up
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Each round ends it later: before, while and after the servers' processes are started.
+        let mut looks = 0;
+        eventually("its moment came", || {
+            looks += 1;
+            looks > round * 2
+        });
+        up.kill().unwrap();
+        up.wait().unwrap();
+        eventually("the guard had cleaned up", || {
+            processes_below(&place.ensembles()) == 0 && is_empty(&place.ensembles().join("default"))
+        });
+    }
+    place.ok(&["up", "--servers", "1", "--data", "memory"]);
+}
+
+/// A lock leaves an empty directory at the worst, which the next `up` uses.
+fn is_empty(directory: &std::path::Path) -> bool {
+    std::fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_none())
+}
+
+// covers: H3
+#[test]
+fn kept_ensemble_comes_back_with_its_data() {
+    let place = Place::new();
+    place.ok(&["up", "--servers", "1", "--keep"]);
+    let directory = place.ensembles().join("default");
+    let down = place.ok(&["down"]);
+    assert_eq!(
+        down,
+        format!(
+            "ensemble default is down; its files are kept in {}\n",
+            directory.display()
+        )
+    );
+    assert_eq!(processes_below(&place.ensembles()), 0);
+    let logs = std::fs::read_dir(directory.join("server-1/txlog/version-2"))
+        .unwrap()
+        .count();
+    assert!(logs >= 1);
+    let up = place.ok(&["up"]);
+    assert!(
+        up.starts_with("ensemble default was down and is up again, with its data\n"),
+        "{up}"
+    );
+    place.ok(&["down", "--remove"]);
+    assert!(!directory.exists());
+}
+
+// covers: H3
+#[test]
+fn logs_are_shown_and_followed_until_the_end() {
+    let place = Place::new();
+    place.ok(&["up", "--servers", "1", "--data", "memory"]);
+    let all = place.ok(&["logs"]);
+    assert!(all.contains("binding to port"), "{all}");
+    assert_eq!(place.ok(&["logs", "1", "--lines", "3"]).lines().count(), 3);
+    let mut follow = place
+        .command(&["logs", "1", "--follow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+    let shown = lines.any(|line| line.unwrap().contains("binding to port"));
+    assert!(shown);
+    place.ok(&["down"]);
+    let rest: Vec<_> = lines.map(Result::unwrap).collect();
+    let output = follow.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}, {rest:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "the ensemble default is down\n"
+    );
+}
+
+// covers: H1
+#[test]
+fn settings_come_from_a_file_and_options_win() {
+    let place = Place::new();
+    let file = place.file(
+        "ensemble.toml",
+        "servers = 5\ndata = \"memory\"\ntick_time = \"300ms\"\n",
+    );
+    place.ok(&["up", "--config", file.to_str().unwrap(), "--servers", "1"]);
+    let config =
+        std::fs::read_to_string(place.ensembles().join("default/server-1/zoo-1.cfg")).unwrap();
+    assert!(config.starts_with("tickTime=300\n"), "{config}");
+    assert_eq!(
+        place.status("default")["servers"].as_array().unwrap().len(),
+        1
+    );
+}

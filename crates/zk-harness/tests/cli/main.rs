@@ -1,0 +1,6 @@
+//! The `zk-ensemble` program, as a person or a script uses it.
+#![cfg(test)]
+
+mod lifecycle;
+mod refusals;
+mod support;

@@ -1,0 +1,117 @@
+//! A place of its own for each test's ensembles.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// A directory for ensembles; whatever is still up in it when the test ends is taken down.
+pub(crate) struct Place {
+    root: tempfile::TempDir,
+}
+
+/// What a command printed and how it ended.
+#[derive(Debug)]
+pub(crate) struct Printed {
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) code: Option<i32>,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self {
+            root: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// The directory with one directory per ensemble; it need not exist.
+    pub(crate) fn ensembles(&self) -> PathBuf {
+        self.root.path().join("ensembles")
+    }
+
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.root.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zk-ensemble"));
+        command
+            .args(args)
+            .env("ZK_ENSEMBLE_DIR", self.ensembles())
+            .env_remove("ZK_ENSEMBLE");
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Printed {
+        self.command(args).output().unwrap().into()
+    }
+
+    /// Runs a command that must succeed and returns what it printed.
+    #[track_caller]
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let printed = self.run(args);
+        assert_eq!(printed.code, Some(0), "{args:?}: {printed:?}");
+        printed.out
+    }
+
+    /// Runs a command that must fail and returns the error it printed.
+    #[track_caller]
+    pub(crate) fn fails(&self, args: &[&str]) -> String {
+        let printed = self.run(args);
+        assert_eq!(printed.code, Some(1), "{args:?}: {printed:?}");
+        printed.err
+    }
+
+    pub(crate) fn status(&self, name: &str) -> serde_json::Value {
+        let printed = self.run(&["status", "--json", "--name", name]);
+        serde_json::from_str(&printed.out).unwrap_or_else(|error| panic!("{error}: {printed:?}"))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop(self.command(&["down", "--all", "--remove"]).output());
+    }
+}
+
+impl From<Output> for Printed {
+    fn from(output: Output) -> Self {
+        Self {
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+            code: output.status.code(),
+        }
+    }
+}
+
+/// How many processes carry a directory below `root` on their command line.
+pub(crate) fn processes_below(root: &Path) -> usize {
+    let needle = format!("-Dzk.harness.ensemble={}/", root.display());
+    let mut found = 0;
+    for entry in std::fs::read_dir("/proc").unwrap() {
+        let Ok(arguments) = std::fs::read(entry.unwrap().path().join("cmdline")) else {
+            continue;
+        };
+        found += usize::from(String::from_utf8_lossy(&arguments).contains(&needle));
+    }
+    found
+}
+
+/// Waits until `condition` holds; panics with `what` if it does not within 20 s.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(
+            Instant::now() < deadline,
+            "waited 20 s in vain until {what}"
+        );
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the pause between two looks at the condition"
+        )]
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,13 @@
+//! Finding and provisioning ZooKeeper, with real files, a real HTTP server and the machine's own apt.
+#![cfg(all(test, feature = "provision"))]
+
+mod archive;
+mod cached;
+mod concurrency;
+mod http;
+mod installed;
+mod packages;
+mod real;
+mod servers;
+mod settings;
+mod world;

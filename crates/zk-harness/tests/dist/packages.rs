@@ -1,0 +1,242 @@
+//! The machine's own apt, with a repository of stand-ins in place of the mirror.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+use zk_harness::dist::FindError;
+use zk_harness::dist::Logging;
+use zk_harness::dist::Provisioning;
+use zk_harness::dist::Search;
+use zk_harness::dist::Source;
+
+use crate::world::Heard;
+use crate::world::World;
+use crate::world::program;
+use crate::world::write;
+
+/// A Debian whose configured mirror is a copy of `repository/`, and whose archive keys are that repository's.
+struct Debian {
+    world: World,
+    repository: PathBuf,
+}
+
+impl Debian {
+    fn new() -> Self {
+        let mut world = World::empty();
+        let repository = world.path("repository");
+        copy(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dist/repository"),
+            &repository,
+        );
+        let keyring = world
+            .root()
+            .join("usr/share/keyrings/debian-archive-keyring.gpg");
+        fs::create_dir_all(keyring.parent().unwrap()).unwrap();
+        fs::copy(repository.join("keyring.gpg"), keyring).unwrap();
+        write(
+            &world.root().join("etc/os-release"),
+            "ID=debian\nVERSION_CODENAME=bookworm\n",
+        );
+        let target = format!("file:{}|bookworm|main", repository.display());
+        program(
+            &world.path("bin/apt-get"),
+            &format!(
+                "#!/bin/sh\ncase $1 in indextargets) echo '{target}';; *) exec {} \"$@\";; esac\n",
+                real("apt-get")
+            ),
+        );
+        let path = std::env::join_paths(
+            std::iter::once(world.path("bin"))
+                .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+        );
+        world.set("PATH", path.unwrap());
+        Self { world, repository }
+    }
+
+    /// A search that cannot reach any archive.
+    fn search(&self) -> Search {
+        self.world
+            .search()
+            .version("3.8")
+            .provisioning(Provisioning::Always)
+            .mirror("http://127.0.0.1:1")
+    }
+
+    fn refusal(&self) -> String {
+        let FindError::NotFound(not_found) = self.search().find().unwrap_err() else {
+            panic!("expected NotFound")
+        };
+        assert_eq!(
+            self.world.cached(),
+            ["lock"].map(str::to_owned),
+            "nothing is left but the lock"
+        );
+        let apt = not_found
+            .tried
+            .iter()
+            .find(|tried| tried.what == "apt, suite bookworm")
+            .expect("apt was tried");
+        self.world.anonymous(&apt.outcome)
+    }
+}
+
+fn real(name: &str) -> String {
+    let path = std::env::var_os("PATH").unwrap();
+    let found = std::env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file());
+    found
+        .unwrap_or_else(|| panic!("these tests need {name} on PATH"))
+        .display()
+        .to_string()
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+// covers: H2
+#[test]
+fn packages_are_unpacked_without_installing_them() {
+    let debian = Debian::new();
+    let heard = Heard::default();
+    let found = debian.search().progress(heard.listener()).find().unwrap();
+    assert_eq!(
+        (found.version.as_str(), found.source, found.logging),
+        ("3.8.0", Source::Provisioned, Logging::SlfSimple)
+    );
+    assert_eq!(found.home, debian.world.cache().join("zookeeper-3.8.0"));
+    assert!(found.classpath.iter().all(|jar| jar.is_file()));
+    assert!(
+        !found.home.join("usr/share/maven-repo").exists(),
+        "what no server needs is not kept"
+    );
+    assert!(
+        !found.home.join("usr/share/java/tools.jar").exists(),
+        "packages off the class path are not fetched"
+    );
+    assert_eq!(
+        heard.what(),
+        [
+            "fetching the package lists of bookworm",
+            "downloading ZooKeeper from bookworm",
+            "downloading Java 17 from bookworm"
+        ],
+        "one update serves both"
+    );
+
+    let runtime = format!("java-17-bookworm-{}", std::env::consts::ARCH);
+    assert_eq!(
+        debian.world.cached(),
+        [runtime.as_str(), "lock", "zookeeper-3.8.0"]
+    );
+    let home = found.java.parent().and_then(Path::parent).unwrap();
+    assert!(home.starts_with(debian.world.cache()));
+    let inside = home.join("conf/net.properties");
+    assert!(
+        fs::read_link(&inside).unwrap().is_relative(),
+        "links into the tree are made relative"
+    );
+    assert_eq!(fs::read_to_string(inside).unwrap(), "a=b\n");
+    let outside = fs::read_link(home.join("lib/cacerts")).unwrap();
+    assert_eq!(
+        outside,
+        Path::new("/etc/ssl/certs/java/cacerts"),
+        "links out of the tree stay"
+    );
+
+    let again = debian.search().find().unwrap();
+    assert_eq!((again.source, again.java), (Source::Cached, found.java));
+}
+
+// covers: H2
+#[test]
+fn unsigned_repository_is_refused() {
+    let debian = Debian::new();
+    fs::remove_file(debian.repository.join("dists/bookworm/InRelease")).unwrap();
+    let refusal = debian.refusal();
+    insta::assert_snapshot!(refusal, @"apt-get failed: The repository 'file:$W/repository bookworm Release' is not signed.");
+}
+
+#[test]
+fn repository_signed_by_a_stranger_is_refused() {
+    let debian = Debian::new();
+    let keyring = debian
+        .world
+        .root()
+        .join("usr/share/keyrings/debian-archive-keyring.gpg");
+    fs::write(keyring, "").unwrap();
+    let refusal = debian.refusal();
+    assert!(refusal.contains("is not signed"), "{refusal}");
+}
+
+#[test]
+fn altered_package_list_is_refused() {
+    let debian = Debian::new();
+    for architecture in ["amd64", "arm64"] {
+        let list = debian.repository.join(format!(
+            "dists/bookworm/main/binary-{architecture}/Packages"
+        ));
+        let text = fs::read_to_string(&list)
+            .unwrap()
+            .replace("3.8.0-1+test", "3.8.0-2+test");
+        fs::write(list, text).unwrap();
+    }
+    let refusal = debian.refusal();
+    assert!(
+        refusal.contains("Hash Sum mismatch") || refusal.contains("unexpected size"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn altered_package_is_refused() {
+    let debian = Debian::new();
+    let package = debian.repository.join("pool/libzookeeper-java.deb");
+    let mut bytes = fs::read(&package).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(package, bytes).unwrap();
+    let refusal = debian.refusal();
+    assert!(refusal.contains("Hash Sum mismatch"), "{refusal}");
+}
+
+#[test]
+fn suite_with_another_version_is_passed_over() {
+    let debian = Debian::new();
+    let error = debian
+        .search()
+        .version("3.8.9")
+        .find()
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("apt, suite bookworm: it has ZooKeeper 3.8.0, but 3.8.9 is wanted"),
+        "{error}"
+    );
+    assert!(
+        error.contains("no SHA-512 is pinned for 3.8.9; pinned are 3.8.4, 3.9.3"),
+        "{error}"
+    );
+}
+
+#[test]
+fn apt_without_a_source_for_the_release_is_told() {
+    let debian = Debian::new();
+    program(&debian.world.path("bin/apt-get"), "#!/bin/sh\n");
+    let error = debian.search().find().unwrap_err().to_string();
+    assert!(
+        error.contains("apt: apt has no source configured for bookworm, so no mirror is known"),
+        "{error}"
+    );
+}

@@ -1,0 +1,78 @@
+//! Provisions by apt from the machine's mirror, then starts what came.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Instant;
+
+use tempfile::TempDir;
+use zk_harness::dist::Distribution;
+use zk_harness::dist::Provisioning;
+use zk_harness::dist::Search;
+use zk_harness::dist::Source;
+
+use crate::servers::start_and_stop;
+use crate::world::Heard;
+
+/// Provisions a version, with Java, into an empty cache, as on a machine that has neither.
+fn provision(version: &str, dir: &Path) -> Distribution {
+    let vars: BTreeMap<OsString, OsString> = [
+        (
+            OsString::from("PATH"),
+            std::env::var_os("PATH").expect("PATH is set"),
+        ),
+        (OsString::from("HOME"), dir.as_os_str().to_owned()),
+    ]
+    .into();
+    let heard = Heard::default();
+    let search = Search::from_vars(vars)
+        .unwrap()
+        .version(version)
+        .provisioning(Provisioning::Always)
+        .cache_dir(dir.join("cache"))
+        .progress(heard.listener());
+    let started = Instant::now();
+    let found = search.find().unwrap_or_else(|error| {
+        panic!("this test needs a Debian or Ubuntu whose apt reaches its mirror: {error}")
+    });
+    let mut bytes = BTreeMap::new();
+    for progress in heard.all() {
+        let most = bytes.entry(progress.what).or_insert(0);
+        *most = progress.done.max(*most);
+    }
+    println!(
+        "ZooKeeper {version} after {:?}: {bytes:#?}",
+        started.elapsed()
+    );
+    assert_eq!(found.source, Source::Provisioned);
+    assert!(
+        found.java.starts_with(dir.join("cache")),
+        "{}",
+        found.java.display()
+    );
+
+    let started = Instant::now();
+    assert_eq!(search.find().unwrap().source, Source::Cached);
+    println!("again, from the cache, after {:?}", started.elapsed());
+    found
+}
+
+// covers: H2
+#[test]
+fn zookeeper_3_8_is_provisioned_and_serves() {
+    let dir = TempDir::new().unwrap();
+    let found = provision("3.8", dir.path());
+    assert!(found.version.starts_with("3.8."), "{}", found.version);
+    start_and_stop(&found, 1, &dir.path().join("one"));
+    start_and_stop(&found, 3, &dir.path().join("three"));
+}
+
+// covers: H2
+#[test]
+fn zookeeper_3_9_is_provisioned_and_serves() {
+    let dir = TempDir::new().unwrap();
+    let found = provision("3.9", dir.path());
+    assert!(found.version.starts_with("3.9."), "{}", found.version);
+    start_and_stop(&found, 1, &dir.path().join("one"));
+    start_and_stop(&found, 3, &dir.path().join("three"));
+}
