@@ -26,13 +26,28 @@ enum Step {
 }
 
 /// A transport that answers from a script and counts what was sent.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Script {
     steps: Arc<Mutex<VecDeque<Step>>>,
     sent: Arc<AtomicUsize>,
     log: Arc<Mutex<Vec<String>>>,
+    /// Which children a node is said to have.
+    children: fn(&str) -> &'static [&'static str],
     is_down: Arc<AtomicBool>,
     ending: Arc<Mutex<Option<Ending>>>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            steps: Arc::default(),
+            sent: Arc::default(),
+            log: Arc::default(),
+            children: |_| &[],
+            is_down: Arc::default(),
+            ending: Arc::default(),
+        }
+    }
 }
 
 impl Script {
@@ -135,7 +150,11 @@ impl Transport for Script {
         self.reply(format!("exists {path}"), Some(stat()))
     }
     fn list(&self, path: &NodePath) -> Reply<(Vec<String>, Stat)> {
-        self.reply(format!("list {path}"), (Vec::new(), stat()))
+        let names = (self.children)(path.as_str())
+            .iter()
+            .map(|&name| name.to_owned())
+            .collect();
+        self.reply(format!("list {path}"), (names, stat()))
     }
     fn sync(&self, path: &NodePath) -> Reply<()> {
         self.reply(format!("sync {path}"), ())
@@ -461,6 +480,43 @@ async fn missing_chroot_ends_the_making_of_parents() {
             ErrorKind::NoNode,
             vec!["create /a/b".to_owned(), "create /a".to_owned()]
         )
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn recursive_delete_goes_from_the_leaves_to_the_root() {
+    let mut script = Script::new(vec![Step::Answer; 8]);
+    script.children = |path| match path {
+        "/t" => &["a", "b"],
+        "/t/a" => &["x"],
+        _ => &[],
+    };
+    script.session().delete("/t").recursive().await.unwrap();
+    let listed = ["/t", "/t/a", "/t/b", "/t/a/x"].map(|path| format!("list {path}"));
+    let deleted = ["/t/a/x", "/t/b", "/t/a", "/t"].map(|path| format!("delete {path}"));
+    assert_eq!(script.log(), [listed, deleted].concat());
+}
+
+#[tokio::test(start_paused = true)]
+async fn recursive_delete_gives_up_when_new_nodes_keep_appearing() {
+    let round = [Step::Answer, refused(ErrorKind::NotEmpty)];
+    let script = Script::new(round.into_iter().cycle().take(100));
+    let error = script.session().delete("/t").recursive().await.unwrap_err();
+    assert_eq!((error.kind(), script.sent()), (ErrorKind::NotEmpty, 32));
+    assert_eq!(
+        error.to_string(),
+        "delete /t: the node has children (new nodes keep appearing below it) after 16 attempts"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn recursive_delete_with_a_lost_answer_says_where_it_stopped() {
+    let mut script = Script::new([Step::Answer, Step::Answer, lost(), Step::Answer]);
+    script.children = |path| if path == "/t" { &["a"] } else { &[] };
+    let error = script.session().delete("/t").recursive().await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.path().map(NodePath::as_str)),
+        (ErrorKind::OutcomeUnknown, Some("/t/a"))
     );
 }
 
