@@ -73,12 +73,15 @@ pub(super) fn keep(root: &Path, kept: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of the files right in these directories; what cannot be read counts nothing.
+/// Bytes of the files right in these directories; what cannot be read counts nothing, nor do package lists that apt
+/// has decompressed.
 pub(super) fn bytes_in(dirs: &[&Path]) -> u64 {
     dirs.iter()
         .filter_map(|dir| fs::read_dir(dir).ok())
         .flatten()
-        .filter_map(|entry| entry.ok()?.metadata().ok())
+        .filter_map(Result::ok)
+        .filter(|entry| !entry.file_name().to_string_lossy().ends_with("_Packages"))
+        .filter_map(|entry| entry.metadata().ok())
         .filter(fs::Metadata::is_file)
         .map(|metadata| metadata.len())
         .sum()

@@ -46,9 +46,9 @@ fn damaged_directory_is_told_and_then_replaced() {
 
     for damage in ["", "truncated"] {
         if damage.is_empty() {
-            fs::remove_file(&jar).unwrap()
+            fs::remove_file(&jar).unwrap();
         } else {
-            fs::write(&jar, damage).unwrap()
+            fs::write(&jar, damage).unwrap();
         }
         let error = search
             .clone()

@@ -153,7 +153,7 @@ fn explicit_home_wins_and_is_never_passed_over() {
     let said = |home: &str, version: Option<&str>| {
         let search = world.search().home(world.path(home));
         let error = version
-            .map_or(search.clone(), |version| search.version(version))
+            .map_or_else(|| search.clone(), |version| search.clone().version(version))
             .find()
             .unwrap_err();
         assert!(matches!(error, FindError::Home { .. }), "{error}");
