@@ -24,7 +24,7 @@ fn directory_without_a_record_does_not_count() {
     let tried: Vec<String> = not_found
         .tried
         .iter()
-        .map(|tried| world.anonymous(tried))
+        .map(|tried| world.anonymous(&tried))
         .collect();
     let damaged = "$W/home/.cache/zk-harness/zookeeper-3.9.3: damaged: distribution.json: \
                    No such file or directory (os error 2)";

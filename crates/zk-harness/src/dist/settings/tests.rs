@@ -35,6 +35,7 @@ fn mirror_is_an_http_url_without_trailing_slash() {
     assert_eq!(parse(DEFAULT_MIRROR).as_deref(), Some(DEFAULT_MIRROR));
 }
 
+#[cfg(feature = "provision")]
 #[test]
 fn checksum_is_128_hexadecimal_digits_in_lower_case() {
     assert_eq!(sha512(&"AB".repeat(64)).unwrap(), "ab".repeat(64));
