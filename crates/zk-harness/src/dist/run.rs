@@ -123,3 +123,6 @@ pub(super) fn complaints(stderr: &str) -> String {
     };
     lines.join("; ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,3 +15,22 @@ fn relative_way_goes_up_to_what_is_shared() {
         );
     }
 }
+
+#[test]
+fn downloads_are_told_from_what_apt_makes_of_them() {
+    for name in [
+        "host_dists_trixie_InRelease",
+        "host_main_Packages.xz",
+        "libx-java_1%3a2_all.deb",
+    ] {
+        assert!(is_download(name), "{name}");
+    }
+    for name in [
+        "host_main_Packages",
+        "host_main_Packages.decomp",
+        "lock",
+        "pkgcache.bin",
+    ] {
+        assert!(!is_download(name), "{name}");
+    }
+}
