@@ -43,6 +43,8 @@ mod run;
 mod search;
 mod settings;
 #[cfg(feature = "provision")]
+mod store;
+#[cfg(feature = "provision")]
 mod tree;
 mod version;
 mod wait;

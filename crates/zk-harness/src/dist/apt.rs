@@ -197,9 +197,12 @@ impl Suite<'_> {
 
     /// Unpacks the suite's default Java runtime into `tree`; answers its feature release.
     pub(super) fn unpack_java(&self, tree: &Path) -> Result<u32, String> {
-        let simulation = self.simulate(&["default-jre-headless"])?;
-        let (package, feature) = parse::runtime(&parse::installs(&simulation))
-            .ok_or("its default-jre-headless brings no openjdk-NN-jre-headless")?;
+        let depends = self.ask(
+            self.command(&self.apt.query)
+                .args(["depends", "default-jre-headless"]),
+        )?;
+        let (package, feature) = parse::runtime(&depends)
+            .ok_or("its default-jre-headless depends on no openjdk-NN-jre-headless")?;
         self.unpack(&[package], &format!("Java {feature}"), tree)?;
         tree::relink(tree)
             .map_err(|error| format!("cannot adapt links in {}: {error}", tree.display()))?;
@@ -296,22 +299,25 @@ impl Suite<'_> {
         watched: &[&Path],
         total: Option<u64>,
     ) -> Result<String, String> {
-        let tell = |done| {
+        let mut most = 0;
+        let mut tell = |done: u64| {
+            // apt removes a compressed list once it has unpacked it.
+            most = most.max(done.min(total.unwrap_or(u64::MAX)));
             (self.apt.job.progress)(Progress {
                 what: what.to_owned(),
-                done,
+                done: most,
                 total,
-            })
+            });
         };
         tell(0);
-        let mut tick = || tell(tree::bytes_in(watched).min(total.unwrap_or(u64::MAX)));
+        let mut tick = || tell(tree::bytes_in(watched));
         let output = Run {
             lock: self.apt.job.lock,
             limit,
             tick: &mut tick,
         }
         .output(command)?;
-        tell(total.unwrap_or_else(|| tree::bytes_in(watched)));
+        tell(total.unwrap_or(0));
         Ok(output)
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn provision(
     let mut fresh = !part.exists();
     loop {
         fetch::fetch(url, &part, &|done, total| {
-            tell(fetching.clone(), done, total)
+            tell(fetching.clone(), done, total);
         })?;
         let actual =
             sha512(&part).map_err(|error| format!("cannot read {}: {error}", part.display()))?;

@@ -1,4 +1,4 @@
-//! The harness's own cache: what counts as complete, who may write.
+//! The harness's own cache: what it looks like and what counts as complete.
 //!
 //! ```text
 //! <cache>/lock                      held by whoever provisions
@@ -10,20 +10,14 @@
 //! ```
 
 use std::fs;
-use std::fs::File;
+#[cfg(feature = "provision")]
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use rustix::fs::FlockOperation;
-use rustix::fs::flock;
 use serde::Deserialize;
 use serde::Serialize;
 
-use super::error::FindError;
 use super::error::Tried;
 use super::home;
 use super::home::Found;
@@ -31,7 +25,6 @@ use super::java;
 use super::places;
 use super::version::Request;
 use super::version::Version;
-use super::wait;
 
 const RECORD: &str = "distribution.json";
 const FORMAT: u32 = 1;
@@ -39,19 +32,6 @@ const FORMAT: u32 = 1;
 /// The cache directory, which need not exist.
 #[derive(Debug, Clone)]
 pub(super) struct Cache {
-    dir: PathBuf,
-}
-
-/// The cache while this process alone may write to it; unlocked when dropped.
-#[derive(Debug)]
-pub(super) struct Locked {
-    dir: PathBuf,
-    file: File,
-}
-
-/// A directory of this process beside the final ones; removed when dropped.
-#[derive(Debug)]
-pub(super) struct Staging {
     pub(super) dir: PathBuf,
 }
 
@@ -60,7 +40,7 @@ pub(super) struct Staging {
 pub(super) struct Record {
     format: u32,
     /// Where it came from, for people.
-    pub(super) origin: String,
+    origin: String,
     files: Vec<Part>,
 }
 
@@ -107,52 +87,6 @@ impl Cache {
         })
     }
 
-    /// Waits until this process alone may write, and removes what dead processes left.
-    pub(super) fn lock(&self, patience: Duration, waiting: &dyn Fn()) -> Result<Locked, FindError> {
-        let at = |action, path: &Path| {
-            let path = path.to_owned();
-            move |source| FindError::Cache {
-                action,
-                path,
-                source,
-            }
-        };
-        fs::create_dir_all(&self.dir).map_err(at("create", &self.dir))?;
-        let lock = self.dir.join("lock");
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .read(true)
-            .open(&lock);
-        let file = file.map_err(at("open", &lock))?;
-        let mut told = false;
-        let locked = wait::until(patience, || {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => Ok(Some(())),
-                Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
-                    if !std::mem::replace(&mut told, true) {
-                        waiting();
-                    }
-                    Ok(None)
-                }
-                Err(error) => Err(at("lock", &lock)(io::Error::from(error))),
-            }
-        })?;
-        if locked.is_none() {
-            return Err(FindError::Busy {
-                lock,
-                waited: patience,
-            });
-        }
-        let locked = Locked {
-            dir: self.dir.clone(),
-            file,
-        };
-        locked.sweep().map_err(at("clean", &self.dir))?;
-        Ok(locked)
-    }
-
     fn complete<T>(
         &self,
         prefix: &str,
@@ -186,97 +120,6 @@ impl Cache {
     }
 }
 
-impl Locked {
-    /// A second descriptor of the lock. A child that has it keeps the lock held should this process be killed, so
-    /// that nobody sweeps away the directory it is still writing to.
-    #[cfg(feature = "provision")]
-    pub(super) fn descriptor(&self) -> io::Result<File> {
-        self.file.try_clone()
-    }
-
-    #[cfg(feature = "provision")]
-    pub(super) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    #[cfg(feature = "provision")]
-    pub(super) fn downloads(&self) -> PathBuf {
-        self.dir.join("downloads")
-    }
-
-    pub(super) fn staging(&self) -> io::Result<Staging> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir = self
-            .dir
-            .join(format!("tmp-{}-{number}", std::process::id()));
-        fs::create_dir(&dir)?;
-        Ok(Staging { dir })
-    }
-
-    /// Gives a finished tree its final name, with a record of `essential` files in it, in one rename.
-    pub(super) fn publish(
-        &self,
-        tree: &Path,
-        name: &str,
-        origin: String,
-        essential: &[PathBuf],
-    ) -> io::Result<PathBuf> {
-        let files = essential
-            .iter()
-            .map(|path| {
-                let bytes = fs::metadata(path)?.len();
-                let path = path
-                    .strip_prefix(tree)
-                    .map_err(io::Error::other)?
-                    .to_owned();
-                Ok(Part { path, bytes })
-            })
-            .collect::<io::Result<_>>()?;
-        let record = Record {
-            format: FORMAT,
-            origin,
-            files,
-        };
-        let text = serde_json::to_string_pretty(&record).map_err(io::Error::other)?;
-        fs::write(tree.join(RECORD), text)?;
-        let last = self.dir.join(name);
-        if last.exists() {
-            // Only a damaged directory is provisioned again.
-            let away = self.staging()?;
-            fs::rename(&last, away.dir.join("damaged"))?;
-        }
-        fs::rename(tree, &last)?;
-        Ok(last)
-    }
-
-    /// Whoever writes to a `tmp-` directory holds the lock, so what is there now belongs to nobody.
-    fn sweep(&self) -> io::Result<()> {
-        for stale in places::children(&self.dir, "tmp-") {
-            tracing::info!(dir = %stale.display(), "removing what a dead process left");
-            fs::remove_dir_all(stale)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Locked {
-    fn drop(&mut self) {
-        // Closing the last descriptor unlocks; should a child still have one, that is the point.
-        tracing::trace!(dir = %self.dir.display(), lock = ?self.file, "leaving the cache");
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.dir)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(dir = %self.dir.display(), %error, "cannot remove a temporary directory");
-        }
-    }
-}
-
 /// The `java` of a runtime in the cache: a tree of Debian packages.
 pub(super) fn java_of(dir: &Path) -> Option<PathBuf> {
     places::children(&dir.join("usr/lib/jvm"), "java-")
@@ -284,6 +127,29 @@ pub(super) fn java_of(dir: &Path) -> Option<PathBuf> {
         .filter(|home| !home.is_symlink())
         .map(|home| home.join("bin/java"))
         .find(|java| java.is_file())
+}
+
+/// Writes down what makes `tree` complete.
+#[cfg(feature = "provision")]
+pub(super) fn write_record(tree: &Path, origin: String, essential: &[PathBuf]) -> io::Result<()> {
+    let files = essential
+        .iter()
+        .map(|path| {
+            let bytes = fs::metadata(path)?.len();
+            let path = path
+                .strip_prefix(tree)
+                .map_err(io::Error::other)?
+                .to_owned();
+            Ok(Part { path, bytes })
+        })
+        .collect::<io::Result<_>>()?;
+    let record = Record {
+        format: FORMAT,
+        origin,
+        files,
+    };
+    let text = serde_json::to_string_pretty(&record).map_err(io::Error::other)?;
+    fs::write(tree.join(RECORD), text)
 }
 
 fn verify(dir: &Path) -> Result<(), String> {

@@ -14,14 +14,14 @@ use super::apt::Suite;
 use super::archive;
 use super::archive::Pin;
 use super::cache::Cache;
-use super::cache::Locked;
-use super::cache::Staging;
 use super::cache::java_of;
 use super::error::FindError;
 use super::error::Tried;
 use super::home;
 use super::home::Found;
 use super::machine::Machine;
+use super::store::Locked;
+use super::store::Staging;
 use super::version::Request;
 
 /// What provisioning needs to know.

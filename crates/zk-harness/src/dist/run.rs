@@ -54,7 +54,7 @@ impl Run<'_> {
                 match receiver.recv_timeout(TICK) {
                     Ok(message) => break message,
                     Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < deadline => {
-                        (self.tick)()
+                        (self.tick)();
                     }
                     Err(_) => return Err(late(&mut child, &name, self.limit)),
                 }
@@ -123,3 +123,6 @@ pub(super) fn complaints(stderr: &str) -> String {
     };
     lines.join("; ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,14 @@
 //! The search for ZooKeeper and Java.
 
 mod advice;
+mod steps;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::advice::Advice;
 use super::Distribution;
 use super::Progress;
 use super::Source;
@@ -17,30 +16,15 @@ use super::Source;
 use super::archive::PINNED;
 #[cfg(feature = "provision")]
 use super::archive::Pin;
-use super::cache::Cache;
 use super::error::FindError;
 use super::error::Missing;
-use super::error::NotFound;
 use super::error::SettingError;
-use super::error::Tried;
-use super::home;
-use super::home::Found;
-use super::java;
 use super::machine::Machine;
-use super::places;
-use super::places::Place;
-#[cfg(feature = "provision")]
-use super::provision::Made;
-#[cfg(feature = "provision")]
-use super::provision::Parts;
-#[cfg(feature = "provision")]
-use super::provision::Provisioner;
-#[cfg(feature = "provision")]
-use super::provision::Tries;
 use super::settings;
 use super::settings::Installed;
 use super::settings::Provisioning;
 use super::version::Request;
+#[cfg(feature = "provision")]
 use super::version::Version;
 use super::version::Wanted;
 
@@ -348,250 +332,6 @@ impl Search {
 
     fn note(&mut self, error: SettingError) {
         self.wrong.get_or_insert(error);
-    }
-
-    fn explicit_home(&self) -> Result<Option<(Found, Source)>, FindError> {
-        let Some(home) = &self.home else {
-            return Ok(None);
-        };
-        match self.suitable(home) {
-            Ok(found) => Ok(Some((found, Source::Explicit))),
-            Err(reason) => Err(FindError::Home {
-                path: home.clone(),
-                reason,
-            }),
-        }
-    }
-
-    fn explicit_java(&self) -> Result<Option<PathBuf>, FindError> {
-        let Some(java) = &self.java else {
-            return Ok(None);
-        };
-        let checked = java::check(java)
-            .and_then(|_| std::path::absolute(java).map_err(|error| error.to_string()));
-        checked.map(Some).map_err(|reason| FindError::Java {
-            path: java.clone(),
-            reason,
-        })
-    }
-
-    fn suitable(&self, home: &Path) -> Result<Found, String> {
-        let found = home::inspect(home)?;
-        if self.request.accepts(found.version) {
-            Ok(found)
-        } else {
-            Err(format!(
-                "it is ZooKeeper {}, but {} is wanted",
-                found.version, self.request
-            ))
-        }
-    }
-
-    fn ignores_installed(&self) -> bool {
-        self.installed == Installed::Ignore || self.provisioning == Provisioning::Always
-    }
-
-    fn installed_zookeeper(&self, tried: &mut Vec<Tried>) -> Option<(Found, Source)> {
-        if self.ignores_installed() {
-            tried.push(Tried::new("installed packages", "ignored, as asked for"));
-            return None;
-        }
-        let mut absent = Vec::new();
-        for place in places::all(&self.machine) {
-            let homes = match place {
-                Place::Unset { variable } => {
-                    tried.push(Tried::new(format!("${variable}"), "not set"));
-                    continue;
-                }
-                Place::Home { label, path } if !path.is_dir() => {
-                    absent.push(label);
-                    continue;
-                }
-                Place::Home { label, path } => vec![(label, path)],
-                Place::Children { parent, prefix } => places::children(&parent, prefix)
-                    .into_iter()
-                    .map(|path| (path.display().to_string(), path))
-                    .collect(),
-            };
-            for (label, path) in homes {
-                match self.suitable(&path) {
-                    Ok(found) => return Some((found, Source::Installed)),
-                    Err(reason) => tried.push(Tried::new(label, reason)),
-                }
-            }
-        }
-        if !absent.is_empty() {
-            tried.push(Tried::new(absent.join(", "), "no such directory"));
-        }
-        None
-    }
-
-    fn installed_java(&self, tried: &mut Vec<Tried>) -> Option<PathBuf> {
-        if self.ignores_installed() {
-            tried.push(Tried::new("installed Java", "ignored, as asked for"));
-            return None;
-        }
-        for (label, candidate) in java::candidates(&self.machine) {
-            let outcome = match candidate {
-                None if label.starts_with('$') => "not set".to_owned(),
-                None => "none there".to_owned(),
-                Some(java) => match java::check(&java) {
-                    Ok(_) => return Some(java),
-                    Err(reason) => reason,
-                },
-            };
-            tried.push(Tried::new(label, outcome));
-        }
-        None
-    }
-
-    fn cache(&self) -> Result<Cache, FindError> {
-        let dir = self
-            .cache_dir
-            .clone()
-            .or_else(|| self.default_cache())
-            .ok_or_else(|| {
-                let rule = "set where neither XDG_CACHE_HOME nor HOME names an absolute directory";
-                SettingError::new(settings::CACHE, "", rule)
-            })?;
-        let absolute = std::path::absolute(&dir);
-        Ok(Cache::new(absolute.map_err(|source| FindError::Cache {
-            action: "resolve",
-            path: dir,
-            source,
-        })?))
-    }
-
-    fn default_cache(&self) -> Option<PathBuf> {
-        let absolute = |name: &str| {
-            self.machine
-                .path_var(name)
-                .filter(|path| path.is_absolute())
-        };
-        let base = if cfg!(target_os = "macos") {
-            absolute("HOME").map(|home| home.join("Library/Caches"))
-        } else {
-            absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        };
-        base.map(|base| base.join("zk-harness"))
-    }
-
-    /// Names the systems that a Java runtime in the cache fits.
-    fn java_tag(&self) -> String {
-        let codename = self
-            .machine
-            .system()
-            .codename
-            .unwrap_or_else(|| std::env::consts::OS.to_owned());
-        format!("{codename}-{}", std::env::consts::ARCH)
-    }
-
-    #[cfg(feature = "provision")]
-    fn provision(
-        &self,
-        cache: &Cache,
-        java_tag: &str,
-        zookeeper: &mut Option<(Found, Source)>,
-        java: &mut Option<PathBuf>,
-        for_zookeeper: &mut Vec<Tried>,
-        for_java: &mut Vec<Tried>,
-    ) -> Result<(), FindError> {
-        if self.provisioning == Provisioning::Never {
-            for tried in [for_zookeeper, for_java] {
-                tried.push(Tried::new("provisioning", "switched off"));
-            }
-            return Ok(());
-        }
-        let parts = Parts {
-            zookeeper: zookeeper.is_none().then_some(self.request),
-            java: java.is_none(),
-        };
-        let progress = Arc::clone(&self.progress);
-        let tell = move |step: Progress| progress(&step);
-        let provisioner = Provisioner {
-            machine: &self.machine,
-            cache,
-            mirror: &self.mirror,
-            pins: &self.pins,
-            patience: self.patience,
-            progress: &tell,
-        };
-        let mut tries = Tries::default();
-        let outcome = provisioner.provision(parts, java_tag, &mut tries)?;
-        for_zookeeper.append(&mut tries.zookeeper);
-        for_java.append(&mut tries.java);
-        if zookeeper.is_none() {
-            *zookeeper = outcome.zookeeper.map(|(found, made)| match made {
-                Made::Here => (found, Source::Provisioned),
-                Made::Elsewhere => (found, Source::Cached),
-            });
-        }
-        if java.is_none() {
-            *java = outcome.java;
-        }
-        Ok(())
-    }
-
-    #[cfg(not(feature = "provision"))]
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "the same signature as with the feature"
-    )]
-    fn provision(
-        &self,
-        _cache: &Cache,
-        _java_tag: &str,
-        _zookeeper: &mut Option<(Found, Source)>,
-        _java: &mut Option<PathBuf>,
-        for_zookeeper: &mut Vec<Tried>,
-        for_java: &mut Vec<Tried>,
-    ) -> Result<(), FindError> {
-        let outcome = if self.provisioning == Provisioning::Never {
-            "switched off"
-        } else {
-            "this build of zk-harness is without its `provision` feature"
-        };
-        for tried in [for_zookeeper, for_java] {
-            tried.push(Tried::new("provisioning", outcome));
-        }
-        Ok(())
-    }
-
-    fn not_found(&self, missing: Missing, tried: Vec<Tried>) -> NotFound {
-        let wanted = match missing {
-            Missing::Java => format!("Java {} or newer", java::OLDEST),
-            Missing::ZooKeeper => match self.request {
-                Request::Any => "ZooKeeper".to_owned(),
-                request => format!("ZooKeeper {request}"),
-            },
-        };
-        let advice = Advice {
-            missing,
-            request: self.request,
-            provisioning: self.provisioning,
-            ignores_installed: self.ignores_installed(),
-            mirror: &self.mirror,
-            pinned: self.pinned(),
-        };
-        NotFound {
-            missing,
-            wanted,
-            tried,
-            fix: advice.command(&self.machine.system()),
-        }
-    }
-
-    /// The newest release with a pinned checksum that would do.
-    #[cfg(feature = "provision")]
-    fn pinned(&self) -> Option<Version> {
-        super::archive::choose(self.request, &self.pins)
-            .ok()
-            .map(|pin| pin.version)
-    }
-
-    #[cfg(not(feature = "provision"))]
-    fn pinned(&self) -> Option<Version> {
-        None
     }
 }
 

@@ -84,6 +84,7 @@ pub(super) fn mirror(name: &'static str, value: &OsStr) -> Result<String, Settin
 }
 
 /// A SHA-512 in lower case.
+#[cfg(feature = "provision")]
 pub(super) fn sha512(value: &str) -> Result<String, SettingError> {
     if value.len() == 128 && value.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(value.to_ascii_lowercase())

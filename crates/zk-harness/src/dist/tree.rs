@@ -73,15 +73,25 @@ pub(super) fn keep(root: &Path, kept: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of the files right in these directories; what cannot be read counts nothing.
+/// Bytes of what apt has downloaded right into these directories; what cannot be read counts nothing, nor do the
+/// package lists that apt has decompressed beside the downloaded ones.
 pub(super) fn bytes_in(dirs: &[&Path]) -> u64 {
     dirs.iter()
         .filter_map(|dir| fs::read_dir(dir).ok())
         .flatten()
-        .filter_map(|entry| entry.ok()?.metadata().ok())
+        .filter_map(Result::ok)
+        .filter(|entry| is_download(&entry.file_name().to_string_lossy()))
+        .filter_map(|entry| entry.metadata().ok())
         .filter(fs::Metadata::is_file)
         .map(|metadata| metadata.len())
         .sum()
+}
+
+fn is_download(name: &str) -> bool {
+    const ENDINGS: [&str; 8] = [
+        "Release", ".deb", ".xz", ".gz", ".bz2", ".lzma", ".lz4", ".zst",
+    ];
+    ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 #[cfg(test)]

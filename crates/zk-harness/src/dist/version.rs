@@ -83,6 +83,7 @@ impl Request {
     }
 
     /// Major and minor number of what to provision.
+    #[cfg(feature = "provision")]
     pub(super) fn series(self) -> (u32, u32) {
         match self {
             Self::Any => Self::PROVISIONED.series(),
@@ -92,6 +93,7 @@ impl Request {
     }
 
     /// What to provision: any version stands for the default series.
+    #[cfg(feature = "provision")]
     pub(super) fn or_default(self) -> Self {
         match self {
             Self::Any => Self::PROVISIONED,
@@ -127,6 +129,7 @@ impl Version {
     }
 
     /// The upstream part of a Debian package version: `1:3.9.3-1+deb13u1` is 3.9.3.
+    #[cfg(feature = "provision")]
     pub(super) fn of_package(text: &str) -> Option<Self> {
         let without_epoch = text.split_once(':').map_or(text, |(_, rest)| rest);
         let upstream = without_epoch.split(['-', '+', '~']).next()?;

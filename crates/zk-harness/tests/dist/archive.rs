@@ -39,7 +39,7 @@ fn last_try(world: &World, server: &Server, error: &FindError) -> String {
         .last()
         .expect("something was tried")
         .to_string();
-    world.anonymous(last).replace(&server.url, "$MIRROR")
+    world.anonymous(&last).replace(&server.url, "$MIRROR")
 }
 
 // covers: H2

@@ -24,7 +24,7 @@ fn directory_without_a_record_does_not_count() {
     let tried: Vec<String> = not_found
         .tried
         .iter()
-        .map(|tried| world.anonymous(tried))
+        .map(|tried| world.anonymous(&tried))
         .collect();
     let damaged = "$W/home/.cache/zk-harness/zookeeper-3.9.3: damaged: distribution.json: \
                    No such file or directory (os error 2)";
@@ -46,9 +46,9 @@ fn damaged_directory_is_told_and_then_replaced() {
 
     for damage in ["", "truncated"] {
         if damage.is_empty() {
-            fs::remove_file(&jar).unwrap()
+            fs::remove_file(&jar).unwrap();
         } else {
-            fs::write(&jar, damage).unwrap()
+            fs::write(&jar, damage).unwrap();
         }
         let error = search
             .clone()

@@ -81,7 +81,7 @@ fn waiting_for_another_process_is_told_and_bounded() {
 
     let error = search.find().unwrap_err();
     assert!(matches!(error, FindError::Busy { .. }), "{error}");
-    insta::assert_snapshot!(world.anonymous(error), @"waited 120ms for another process that is provisioning and holds $W/home/.cache/zk-harness/lock; end that process, or wait longer with Search::patience");
+    insta::assert_snapshot!(world.anonymous(&error), @"waited 120ms for another process that is provisioning and holds $W/home/.cache/zk-harness/lock; end that process, or wait longer with Search::patience");
     assert_eq!(heard.what(), [WAITING]);
 }
 

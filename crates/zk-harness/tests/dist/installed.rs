@@ -153,11 +153,11 @@ fn explicit_home_wins_and_is_never_passed_over() {
     let said = |home: &str, version: Option<&str>| {
         let search = world.search().home(world.path(home));
         let error = version
-            .map_or(search.clone(), |version| search.version(version))
+            .map_or_else(|| search.clone(), |version| search.clone().version(version))
             .find()
             .unwrap_err();
         assert!(matches!(error, FindError::Home { .. }), "{error}");
-        world.anonymous(error)
+        world.anonymous(&error)
     };
     insta::assert_snapshot!(said("absent", None), @"$W/absent is not a usable ZooKeeper home: no such directory");
     insta::assert_snapshot!(said("jarless", None), @"$W/jarless is not a usable ZooKeeper home: no zookeeper jar there, nor in its lib, libexec/lib or usr/share/java");
@@ -193,7 +193,7 @@ fn explicit_java_is_checked() {
     for good in ["eight/bin/java", "speaking"] {
         assert_eq!(find(good).unwrap().java, world.path(good));
     }
-    let said = |java: &str| world.anonymous(find(java).unwrap_err());
+    let said = |java: &str| world.anonymous(&find(java).unwrap_err());
     insta::assert_snapshot!(said("old/bin/java"), @"$W/old/bin/java is not a usable Java: Java 7, but Java 8 or newer is needed");
     insta::assert_snapshot!(said("absent"), @"$W/absent is not a usable Java: no such file");
     insta::assert_snapshot!(said("text"), @"$W/text is not a usable Java: not a program");
@@ -251,7 +251,7 @@ fn everything_that_was_tried_is_listed_with_the_command_that_fixes_it() {
         .provisioning(Provisioning::Never)
         .find()
         .unwrap_err();
-    insta::assert_snapshot!(world.anonymous(error), @r"
+    insta::assert_snapshot!(world.anonymous(&error), @r"
     ZooKeeper 3.9 was not found; tried:
       - $ZOOKEEPER_HOME: not set
       - /usr/share/java: incomplete: no logging binding (slf4j-simple.jar, logback-classic.jar or slf4j-log4j12.jar), so a server would say nothing
@@ -270,7 +270,7 @@ fn missing_java_is_told_apart_from_missing_zookeeper() {
     world.set("JAVA_HOME", world.path("nojava"));
     write(&world.root().join("etc/os-release"), "ID=fedora\n");
     let error = world.search().home(world.path("mine")).find().unwrap_err();
-    insta::assert_snapshot!(world.anonymous(error), @r"
+    insta::assert_snapshot!(world.anonymous(&error), @r"
     Java 8 or newer was not found; tried:
       - $JAVA_HOME ($W/nojava): no such file
       - java on PATH: none there

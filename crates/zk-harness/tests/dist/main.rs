@@ -1,5 +1,6 @@
 //! Finding and provisioning ZooKeeper, with real files, a real HTTP server and the machine's own apt.
-#![cfg(all(test, feature = "provision"))]
+#![cfg(test)]
+#![cfg(feature = "provision")]
 
 mod archive;
 mod cached;

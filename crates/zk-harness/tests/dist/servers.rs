@@ -45,11 +45,12 @@ pub(crate) fn start_and_stop(distribution: &Distribution, count: usize, dir: &Pa
         .map(|listener| listener.local_addr().unwrap().port())
         .collect();
     drop(listeners);
-    let members: String = ports
+    let members: Vec<String> = ports
         .chunks(3)
         .enumerate()
-        .map(|(index, ports)| format!("server.{}=127.0.0.1:{}:{}\n", index + 1, ports[1], ports[2]))
+        .map(|(index, ports)| format!("server.{}=127.0.0.1:{}:{}", index + 1, ports[1], ports[2]))
         .collect();
+    let members = members.join("\n");
     let members = if count == 1 { String::new() } else { members };
     let servers: Vec<Server> = ports
         .chunks(3)

@@ -27,7 +27,7 @@ fn bad_variables_are_named_with_value_and_rule() {
         "ZK_HARNESS_CACHE",
         &world.path("file").display().to_string(),
     );
-    insta::assert_snapshot!(world.anonymous(said), @r#"ZK_HARNESS_CACHE is "$W/file"; it must be a directory, or a path where one can be made"#);
+    insta::assert_snapshot!(world.anonymous(&said), @r#"ZK_HARNESS_CACHE is "$W/file"; it must be a directory, or a path where one can be made"#);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn variables_do_what_the_setters_do() {
     world.set("ZK_HARNESS_PROVISION", "never");
     world.set("ZK_HARNESS_VERSION", "3.7");
     world.set("XDG_CACHE_HOME", world.path("xdg"));
-    let error = world.anonymous(world.search().find().unwrap_err());
+    let error = world.anonymous(&world.search().find().unwrap_err());
     if cfg!(not(target_os = "macos")) {
         assert!(
             error.contains("cache $W/xdg/zk-harness: nothing for 3.7"),
@@ -91,7 +91,7 @@ fn variables_do_what_the_setters_do() {
     }
     assert!(error.contains("provisioning: switched off"), "{error}");
     world.set("ZK_HARNESS_CACHE", world.path("own"));
-    let error = world.anonymous(world.search().find().unwrap_err());
+    let error = world.anonymous(&world.search().find().unwrap_err());
     assert!(error.contains("cache $W/own: nothing for 3.7"), "{error}");
 
     let mut world = World::with_java();

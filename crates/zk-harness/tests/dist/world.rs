@@ -81,7 +81,7 @@ impl World {
     }
 
     /// The text with this world's directories called `$W`.
-    pub(crate) fn anonymous(&self, text: impl ToString) -> String {
+    pub(crate) fn anonymous(&self, text: &dyn ToString) -> String {
         text.to_string()
             .replace(&self.dir.path().display().to_string(), "$W")
     }

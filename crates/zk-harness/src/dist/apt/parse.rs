@@ -196,9 +196,13 @@ pub(super) fn is_on_class_path(name: &str) -> bool {
     NEEDED.contains(&name) || (name.starts_with("libjackson2-") && name.ends_with("-java"))
 }
 
-/// The runtime among the packages that `default-jre-headless` brings, with its feature release.
-pub(super) fn runtime<'a>(packages: &[&'a str]) -> Option<(&'a str, u32)> {
-    packages.iter().find_map(|&name| {
+/// The runtime among the dependencies of `default-jre-headless`, with its feature release.
+pub(super) fn runtime(depends: &str) -> Option<(&str, u32)> {
+    depends.lines().find_map(|line| {
+        let name = line
+            .trim()
+            .trim_start_matches('|')
+            .strip_prefix("Depends: ")?;
         let feature = name
             .strip_prefix("openjdk-")?
             .strip_suffix("-jre-headless")?;

@@ -49,10 +49,13 @@ impl Advice<'_> {
                 return "brew install zookeeper".to_owned();
             }
         }
-        let version = match (self.request, self.pinned) {
-            (Request::Exact(version), _) | (_, Some(version)) => version,
+        let exact = match self.request {
+            Request::Exact(version) => Some(version),
+            _ => self.pinned,
+        };
+        let Some(version) = exact else {
             // Nothing of the wanted series can be provisioned anywhere.
-            (_, None) => return format!("export ZK_HARNESS_VERSION={}", Request::PROVISIONED),
+            return format!("export ZK_HARNESS_VERSION={}", Request::PROVISIONED);
         };
         let (mirror, stem) = (self.mirror, format!("apache-zookeeper-{version}-bin"));
         format!(

@@ -1,0 +1,63 @@
+use super::*;
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn shell(script: &str, limit: Duration, tick: &mut dyn FnMut()) -> Result<String, String> {
+    let lock = File::open("/dev/null").unwrap();
+    let run = Run {
+        lock: &lock,
+        limit,
+        tick,
+    };
+    run.output(Command::new("/bin/sh").args(["-c", script]))
+}
+
+#[test]
+fn output_of_a_program_that_succeeds_is_answered() {
+    assert_eq!(
+        shell("echo out; echo err >&2", LONG, &mut || {}).as_deref(),
+        Ok("out\n")
+    );
+}
+
+#[test]
+fn complaints_of_a_program_that_fails_are_answered() {
+    let said = |script: &str| shell(script, LONG, &mut || {}).unwrap_err();
+    assert_eq!(said("exit 3"), "sh failed (exit status: 3)");
+    assert_eq!(
+        said("echo one >&2; echo ' two ' >&2; exit 1"),
+        "sh failed: one; two"
+    );
+    assert_eq!(
+        said("echo W: warned >&2; echo E: broken >&2; exit 100"),
+        "sh failed: broken"
+    );
+}
+
+#[test]
+fn program_that_takes_too_long_is_killed() {
+    let started = Instant::now();
+    let mut ticks = 0;
+    let limit = Duration::from_millis(250);
+    let said = shell("exec sleep 60", limit, &mut || ticks += 1).unwrap_err();
+    assert_eq!(said, "sh did not end within 250ms");
+    assert!(ticks >= 1, "and was watched until then");
+    assert!(started.elapsed() < LONG);
+}
+
+#[test]
+fn program_that_is_not_there_is_told() {
+    let lock = File::open("/dev/null").unwrap();
+    let run = Run {
+        lock: &lock,
+        limit: LONG,
+        tick: &mut || {},
+    };
+    let said = run
+        .output(&mut Command::new("/no/such/apt-get"))
+        .unwrap_err();
+    assert_eq!(
+        said,
+        "apt-get: cannot start it: No such file or directory (os error 2)"
+    );
+}
