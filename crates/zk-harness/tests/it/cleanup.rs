@@ -105,16 +105,18 @@ fn kill_9_of_the_parent_leaves_nothing() {
 
 // covers: H3
 #[test]
-fn ctrl_c_in_the_terminal_leaves_nothing() {
-    let root = tempfile::tempdir().unwrap();
-    let directory = root.path().join("ensemble");
-    let mut child = serving_child(&directory, false);
-    // A terminal sends the signal to the whole foreground group.
-    kill_process_group(pid(&child), Signal::INT).unwrap();
-    child.wait().unwrap();
-    eventually("the guard had cleaned up", || {
-        processes_of(&directory) == 0 && !directory.exists()
-    });
+fn end_of_the_whole_process_group_leaves_nothing() {
+    // A terminal sends Ctrl-C to the whole foreground group; a test runner kills the group of a test that hangs.
+    for signal in [Signal::INT, Signal::KILL] {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("ensemble");
+        let mut child = serving_child(&directory, false);
+        kill_process_group(pid(&child), signal).unwrap();
+        child.wait().unwrap();
+        eventually("the guard had cleaned up", || {
+            processes_of(&directory) == 0 && !directory.exists()
+        });
+    }
 }
 
 // covers: H3
