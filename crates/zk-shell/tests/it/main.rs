@@ -2,6 +2,9 @@
 
 #![cfg(test)]
 
+mod failover;
+mod interop;
+
 use std::process::Output;
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,0 +1,67 @@
+//! The shell against an ensemble that loses servers.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use zk_harness::DataStore;
+use zk_harness::Ensemble;
+
+use crate::command;
+
+async fn run(connect: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = command(connect, arguments).output().await.expect("zk runs");
+    (
+        output.status.code(),
+        String::from_utf8(output.stdout).expect("text"),
+        String::from_utf8(output.stderr).expect("text"),
+    )
+}
+
+// covers: H5 C1
+#[tokio::test]
+async fn get_answers_after_the_leader_is_killed_and_fails_in_time_without_a_quorum() {
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .data(DataStore::Memory)
+        .start()
+        .await
+        .expect("three servers start");
+    let connect = ensemble.connect_string();
+    let (code, out, err) = run(&connect, &["create", "/hello", "world"]).await;
+    assert_eq!((code, out.as_str()), (Some(0), "Created /hello\n"), "{err}");
+
+    let leader = ensemble.leader().await.expect("one leads");
+    leader.kill().await.expect("it can be killed");
+    ensemble
+        .wait_quorum()
+        .await
+        .expect("two of three elect another");
+    let (code, out, err) = run(&connect, &["get", "/hello"]).await;
+    assert_eq!((code, out.as_str()), (Some(0), "world\n"), "{err}");
+
+    let second = ensemble.leader().await.expect("one leads");
+    second.kill().await.expect("it can be killed");
+    let started = Instant::now();
+    let (code, out, err) = run(&connect, &["--timeout", "2s", "get", "/hello"]).await;
+    assert!(
+        started.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    for server in ensemble.servers() {
+        let address = server.client_address().to_string();
+        assert!(err.contains(&address), "{address} is not in: {err}");
+    }
+    assert!(
+        err.contains("refused the connection") && err.contains("does not serve"),
+        "{err}"
+    );
+
+    leader.start().expect("it starts again");
+    second.start().expect("it starts again");
+    ensemble.wait_serving().await.expect("three serve again");
+    let (code, out, err) = run(&connect, &["get", "/hello"]).await;
+    assert_eq!((code, out.as_str()), (Some(0), "world\n"), "{err}");
+    ensemble.down().await.expect("the servers go down");
+}
