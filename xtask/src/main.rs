@@ -1,2 +1,58 @@
-//! The workspace own commands.
-fn main() {}
+//! The workspace's own commands: `cargo xtask ensemble | zk | test | ci | tidy`.
+//!
+//! This program stays small, so that a first `cargo xtask` costs seconds: it depends on nothing that takes long to
+//! build, and hands over to the program that does the work.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program that talks to a person in a terminal"
+)]
+
+mod ci;
+mod command;
+mod licences;
+mod programs;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use crate::command::Command;
+use crate::workspace::Workspace;
+
+fn main() -> ExitCode {
+    let command = match Command::parse(std::env::args_os().skip(1)) {
+        Ok(command) => command,
+        Err(wrong) => {
+            eprintln!("error: {wrong}\n\n{}", command::USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    match run(command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether everything the command checks is well.
+fn run(command: Command) -> anyhow::Result<bool> {
+    if command == Command::Help {
+        println!("{}", command::USAGE);
+        return Ok(true);
+    }
+    let workspace = Workspace::find()?;
+    match command {
+        Command::Help => Ok(true),
+        Command::Ensemble(args) => programs::ensemble(&workspace, &args),
+        Command::Zk(args) => programs::zk(&workspace, &args),
+        Command::Test(args) => test::command(&workspace, &args),
+        Command::Ci => ci::command(&workspace),
+        Command::Tidy => tidy::command(&workspace),
+    }
+}

@@ -1,0 +1,198 @@
+//! `ci`: what the continuous integration runs, in its order.
+
+mod leftovers;
+
+use std::ffi::OsString;
+use std::process::Command;
+use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+use crate::licences;
+use crate::test;
+use crate::test::Outcome;
+use crate::test::seconds;
+use crate::tidy;
+use crate::workspace::Workspace;
+
+/// Runs all steps up to the first that fails; the last line is the counts of the tests, if they ran.
+pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
+    let mut steps = Steps {
+        workspace,
+        times: Vec::new(),
+    };
+    let good = steps.run_all()?;
+    println!("\n{}", steps.table());
+    if let (_, Some(outcome)) = &good {
+        println!("{}", outcome.counts);
+    }
+    Ok(good.0)
+}
+
+struct Steps<'a> {
+    workspace: &'a Workspace,
+    times: Vec<(&'static str, String)>,
+}
+
+impl Steps<'_> {
+    fn run_all(&mut self) -> anyhow::Result<(bool, Option<Outcome>)> {
+        const DENY: [&str; 2] = ["-D", "warnings"];
+        let checks: [(&'static str, Vec<&str>, &[&str]); 4] = [
+            (
+                "clippy, everything",
+                clippy(&["--workspace", "--all-features"]),
+                &DENY,
+            ),
+            (
+                "clippy, zk-harness alone",
+                clippy(&["-p", "zk-harness"]),
+                &DENY,
+            ),
+            (
+                "clippy, zk-harness without features",
+                clippy(&["-p", "zk-harness", "--no-default-features"]),
+                &DENY,
+            ),
+            (
+                "documentation",
+                vec![
+                    "doc",
+                    "--locked",
+                    "--workspace",
+                    "--all-features",
+                    "--no-deps",
+                    "--document-private-items",
+                ],
+                &[],
+            ),
+        ];
+
+        if !self.step("format", |workspace| {
+            succeeds(workspace.cargo(&["fmt", "--all"]).args(["--", "--check"]))
+        })? {
+            return Ok((false, None));
+        }
+        for (name, args, last) in checks {
+            let run = |workspace: &Workspace| {
+                let mut cargo = workspace.cargo(&args);
+                if !last.is_empty() {
+                    cargo.arg("--").args(last);
+                }
+                succeeds(cargo.env("RUSTDOCFLAGS", "-D warnings"))
+            };
+            if !self.step(name, run)? {
+                return Ok((false, None));
+            }
+        }
+        if !self.step("tidy", tidy::command)? || !self.step("dependencies", dependencies)? {
+            return Ok((false, None));
+        }
+        let mut outcome = None;
+        let good = self.step("tests", |workspace| {
+            let run = tests(workspace)?;
+            outcome = Some(run);
+            Ok(run.good)
+        })?;
+        Ok((good, outcome))
+    }
+
+    /// Announces and runs one step, and remembers how long it took.
+    fn step(
+        &mut self,
+        name: &'static str,
+        run: impl FnOnce(&Workspace) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<bool> {
+        println!("\n== {name}");
+        let started = Instant::now();
+        let good = run(self.workspace).with_context(|| format!("in the step {name:?}"))?;
+        let time = seconds(started.elapsed());
+        println!(
+            "== {name}: {} after {time}",
+            if good { "well" } else { "FAILED" }
+        );
+        self.times.push((
+            name,
+            if good {
+                time
+            } else {
+                format!("{time}, FAILED")
+            },
+        ));
+        Ok(good)
+    }
+
+    fn table(&self) -> String {
+        let lines: Vec<String> = self
+            .times
+            .iter()
+            .map(|(name, time)| format!("{name:<36} {time:>9}"))
+            .collect();
+        lines.join("\n")
+    }
+}
+
+/// The tests, with ZooKeeper provisioned by the harness itself: what this machine has installed proves nothing about a
+/// fresh one.
+fn tests(workspace: &Workspace) -> anyhow::Result<Outcome> {
+    let cache = match std::env::var_os("ZK_HARNESS_CACHE") {
+        Some(cache) => cache,
+        None => workspace
+            .target_dir()
+            .join("zk-harness-cache")
+            .into_os_string(),
+    };
+    let before = leftovers::running_from(&cache);
+    let env = [
+        ("ZK_HARNESS_PROVISION", OsString::from("always")),
+        ("ZK_HARNESS_CACHE", cache.clone()),
+        ("NEXTEST_PROFILE", "ci".into()),
+    ];
+    let mut outcome = test::run(workspace, &[], &env)?;
+    if !leftovers::gone(&cache, &before, Duration::from_secs(5)) {
+        outcome.good = false;
+    }
+    Ok(outcome)
+}
+
+/// Licences, sources and versions of all dependencies, by cargo-deny if this machine has it.
+fn dependencies(workspace: &Workspace) -> anyhow::Result<bool> {
+    let mut version = workspace.cargo(&["deny"]);
+    version
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if version.status().is_ok_and(|status| status.success()) {
+        println!(
+            "with cargo-deny: licences, bans and sources; advisories are not checked, as they need a network"
+        );
+        let mut deny = workspace.cargo(&["deny"]);
+        return succeeds(deny.args([
+            "--all-features",
+            "--offline",
+            "check",
+            "licenses",
+            "bans",
+            "sources",
+        ]));
+    }
+    println!(
+        "cargo-deny is not installed: checking licences, sources and wildcard versions ourselves; \
+         duplicates and advisories are not checked"
+    );
+    licences::check(workspace)
+}
+
+fn succeeds(command: &mut Command) -> anyhow::Result<bool> {
+    Ok(command
+        .stdin(Stdio::null())
+        .status()
+        .context("cannot run cargo")?
+        .success())
+}
+
+fn clippy<'a>(which: &[&'a str]) -> Vec<&'a str> {
+    [&["clippy", "--locked", "--all-targets"], which].concat()
+}

@@ -1,0 +1,87 @@
+//! Servers that a run of the tests has left behind.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::Command;
+use std::time::Duration;
+use std::time::Instant;
+
+/// The processes started with something from the directory `cache`: each server has its class path there.
+pub(super) fn running_from(cache: &OsStr) -> BTreeSet<u32> {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return BTreeSet::new();
+    };
+    processes
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != std::process::id())
+        .filter(|pid| {
+            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| mentions(&line, cache))
+        })
+        .collect()
+}
+
+/// Waits until all but those of `before` are gone; ends what remains, says so and returns whether there was none.
+pub(super) fn gone(cache: &OsStr, before: &BTreeSet<u32>, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    let mut left = &running_from(cache) - before;
+    while !left.is_empty() && Instant::now() < deadline {
+        pause();
+        left = &running_from(cache) - before;
+    }
+    for pid in &left {
+        eprintln!(
+            "error: process {pid} is still there {patience:?} after the tests, and is killed now"
+        );
+        // It may have gone by itself.
+        let _status = Command::new("kill")
+            .args(["-KILL", &pid.to_string()])
+            .status();
+    }
+    left.is_empty()
+}
+
+fn mentions(line: &[u8], cache: &OsStr) -> bool {
+    let cache = cache.as_bytes();
+    !cache.is_empty() && line.windows(cache.len()).any(|part| part == cache)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "between two looks at what is running, up to a deadline"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(100);
+
+    // covers: H3
+    #[test]
+    fn a_process_left_behind_is_found_and_ended() {
+        let cache = format!("/nowhere/xtask-leftovers-{}", std::process::id());
+        let mut child = Command::new("sh")
+            .args(["-c", "read line", &cache])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let found = running_from(OsStr::new(&cache));
+        let known = gone(OsStr::new(&cache), &found, SHORT);
+        let ended = !gone(OsStr::new(&cache), &BTreeSet::new(), SHORT);
+        let status = child.wait().unwrap();
+        assert_eq!(found, BTreeSet::from([child.id()]));
+        assert!(known, "a process from before the tests is none of theirs");
+        assert!(ended && !status.success(), "{status}");
+    }
+
+    #[test]
+    fn nothing_is_left_where_nothing_ran() {
+        assert!(gone(OsStr::new("/nowhere/at/all"), &BTreeSet::new(), SHORT));
+        assert!(running_from(OsStr::new("")).is_empty());
+    }
+}

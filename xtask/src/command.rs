@@ -1,0 +1,122 @@
+//! Which command was asked for.
+
+use std::ffi::OsString;
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Ensemble(Vec<OsString>),
+    Zk(Vec<OsString>),
+    Test(Vec<OsString>),
+    Ci,
+    Tidy,
+    Help,
+}
+
+impl Command {
+    /// Reads the arguments behind the program's name; the error says what is wrong with them.
+    pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
+        let mut args = args.into_iter();
+        let Some(name) = args.next() else {
+            return Err("a command is needed".to_owned());
+        };
+        let rest: Vec<OsString> = args.collect();
+        let alone = |command: Self| match rest.first() {
+            None => Ok(command),
+            Some(arg) => Err(format!(
+                "{} takes no argument, but {} was given",
+                name.display(),
+                arg.display()
+            )),
+        };
+        match name.to_str() {
+            Some("ensemble") => Ok(Self::Ensemble(rest)),
+            Some("zk") => Ok(Self::Zk(rest)),
+            Some("test") => Ok(Self::Test(rest)),
+            Some("ci") => alone(Self::Ci),
+            Some("tidy") => alone(Self::Tidy),
+            Some("help" | "--help" | "-h") => Ok(Self::Help),
+            _ => Err(format!("there is no command {}", name.display())),
+        }
+    }
+}
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask COMMAND [ARGS]
+
+  ensemble ARGS   run zk-ensemble: a real ensemble of servers on this machine
+                  (up, down, list, status, kill, stop, start, restart, pause, resume, logs, env)
+  zk ARGS         run zk, the shell commands on nodes (ls, get, set, create, delete, stat);
+                  without --connect and ZK_CONNECT it talks to the running ensemble
+  test [ARGS]     run all tests; ARGS go to the test runner, and leave the documentation's tests out
+  tidy            check the rules of this workspace that no compiler checks
+  ci              run what the continuous integration runs, in its order";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Command, String> {
+        Command::parse(args.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn programs_and_tests_get_their_arguments_untouched() {
+        let args = || {
+            ["up", "--servers", "5", "--help", "--"]
+                .map(OsString::from)
+                .to_vec()
+        };
+        assert_eq!(
+            parse(&["ensemble", "up", "--servers", "5", "--help", "--"]),
+            Ok(Command::Ensemble(args()))
+        );
+        assert_eq!(
+            parse(&["zk", "up", "--servers", "5", "--help", "--"]),
+            Ok(Command::Zk(args()))
+        );
+        assert_eq!(
+            parse(&["test", "up", "--servers", "5", "--help", "--"]),
+            Ok(Command::Test(args()))
+        );
+        assert_eq!(parse(&["test"]), Ok(Command::Test(vec![])));
+    }
+
+    #[test]
+    fn ci_and_tidy_stand_alone() {
+        assert_eq!(parse(&["ci"]), Ok(Command::Ci));
+        assert_eq!(parse(&["tidy"]), Ok(Command::Tidy));
+        assert_eq!(
+            parse(&["ci", "--fast"]),
+            Err("ci takes no argument, but --fast was given".to_owned())
+        );
+        assert_eq!(
+            parse(&["tidy", "zk-core"]),
+            Err("tidy takes no argument, but zk-core was given".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_is_no_command_is_said() {
+        assert_eq!(parse(&[]), Err("a command is needed".to_owned()));
+        assert_eq!(
+            parse(&["ensembel"]),
+            Err("there is no command ensembel".to_owned())
+        );
+        for help in ["help", "--help", "-h"] {
+            assert_eq!(parse(&[help]), Ok(Command::Help));
+        }
+    }
+
+    #[test]
+    fn usage_names_every_command() {
+        for name in ["ensemble", "zk", "test", "tidy", "ci"] {
+            assert!(
+                USAGE
+                    .lines()
+                    .any(|line| line.starts_with(&format!("  {name} "))),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `ensemble` and `zk`: build a program of this workspace and become it.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::process::Stdio;
+
+use anyhow::Context as _;
+
+use crate::workspace::Workspace;
+
+/// Becomes `zk-ensemble`; returns only if its build fails.
+pub(crate) fn ensemble(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
+    if !build(
+        workspace,
+        "zk-ensemble",
+        &["-p", "zk-harness", "--features", "cli"],
+    )? {
+        return Ok(false);
+    }
+    become_program(command(workspace, "zk-ensemble").args(args))
+}
+
+/// Becomes `zk`, connected to the running ensemble unless told otherwise; returns only if its build fails.
+pub(crate) fn zk(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
+    if !build(workspace, "zk", &["-p", "zk-shell"])? {
+        return Ok(false);
+    }
+    let mut zk = command(workspace, "zk");
+    zk.args(args);
+    if !says_where(args, env::var_os(CONNECT)) {
+        // No ensemble: `zk` itself knows best what to say about that.
+        if let Some(connect) = running_ensemble(workspace) {
+            zk.env(CONNECT, connect);
+        }
+    }
+    become_program(&mut zk)
+}
+
+/// Returns whether the build went well; cargo has said why not.
+fn build(workspace: &Workspace, program: &str, package: &[&str]) -> anyhow::Result<bool> {
+    let mut cargo = workspace.cargo(&["build", "--bin", program]);
+    cargo.args(package);
+    if workspace.program(program).exists() {
+        cargo.arg("--quiet");
+    } else {
+        eprintln!("building {program} (first time only: about a minute)");
+    }
+    Ok(cargo.status().context("cannot run cargo")?.success())
+}
+
+fn command(workspace: &Workspace, program: &str) -> Command {
+    let mut command = Command::new(workspace.program(program));
+    if env::var_os(DIR).is_none() {
+        command.env(DIR, workspace.target_dir().join("zk-ensembles"));
+    }
+    command
+}
+
+fn become_program(command: &mut Command) -> anyhow::Result<bool> {
+    let error = command.exec();
+    Err(error).with_context(|| format!("cannot run {}", command.get_program().display()))
+}
+
+/// Whether the arguments of `zk` or the environment name the servers to connect to.
+fn says_where(args: &[OsString], environment: Option<OsString>) -> bool {
+    let named = args
+        .iter()
+        .filter_map(|arg| arg.to_str())
+        .take_while(|arg| *arg != "--")
+        .any(|arg| arg == "--connect" || arg.starts_with("--connect="));
+    named || environment.is_some_and(|connect| !connect.is_empty())
+}
+
+/// The connect string of the running ensemble, if there is one.
+fn running_ensemble(workspace: &Workspace) -> Option<String> {
+    // Not built means that none was started; which one, if there are several, the program reads from ZK_ENSEMBLE.
+    let mut env_command = command(workspace, "zk-ensemble");
+    env_command.args(["env", "--format", "value"]);
+    let output = env_command
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    if output.status.success() {
+        connect_string(&output.stdout)
+    } else {
+        None
+    }
+}
+
+fn connect_string(stdout: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(stdout).ok()?.trim();
+    (!text.is_empty() && !text.contains(char::is_whitespace)).then(|| text.to_owned())
+}
+
+const CONNECT: &str = "ZK_CONNECT";
+const DIR: &str = "ZK_ENSEMBLE_DIR";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(args: &[&str]) -> Vec<OsString> {
+        args.iter().map(OsString::from).collect()
+    }
+
+    // covers: H5
+    #[test]
+    fn a_named_server_is_left_alone() {
+        assert!(says_where(&args(&["--connect", "h:1", "ls", "/"]), None));
+        assert!(says_where(&args(&["ls", "--connect=h:1", "/"]), None));
+        assert!(says_where(&args(&["ls", "/"]), Some("h:1".into())));
+    }
+
+    #[test]
+    fn otherwise_the_running_ensemble_is_asked() {
+        assert!(!says_where(&args(&["ls", "/"]), None));
+        assert!(!says_where(&args(&["ls", "/"]), Some(OsString::new())));
+        assert!(
+            !says_where(&args(&["set", "/a", "--", "--connect"]), None),
+            "a value is no option"
+        );
+        assert!(!says_where(&args(&["get", "--connected"]), None));
+    }
+
+    #[test]
+    fn only_one_word_is_a_connect_string() {
+        assert_eq!(
+            connect_string(b"127.0.0.1:1,127.0.0.1:2\n").as_deref(),
+            Some("127.0.0.1:1,127.0.0.1:2")
+        );
+        assert_eq!(connect_string(b"\n"), None);
+        assert_eq!(connect_string(b"no ensemble"), None);
+        assert_eq!(connect_string(&[0xff, b'a']), None);
+    }
+}

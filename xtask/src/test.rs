@@ -1,0 +1,204 @@
+//! `test`: everything, with the counts at the end.
+
+mod counts;
+
+use std::ffi::OsString;
+use std::io;
+use std::io::IsTerminal as _;
+use std::io::Read;
+use std::io::Write;
+use std::process::Command;
+use std::process::Stdio;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+pub(crate) use counts::Counts;
+
+use crate::workspace::Workspace;
+
+/// What a run of the tests came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    /// All that was counted.
+    pub(crate) counts: Counts,
+    /// Whether every runner ended well; a test that does not compile is counted nowhere.
+    pub(crate) good: bool,
+}
+
+/// Runs the tests, prints the counts as the last line, and returns whether all went well.
+pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
+    let outcome = run(workspace, args, &[])?;
+    println!("{}", outcome.counts);
+    Ok(outcome.good)
+}
+
+/// Runs the tests with these additions to the environment.
+pub(crate) fn run(
+    workspace: &Workspace,
+    args: &[OsString],
+    env: &[(&str, OsString)],
+) -> anyhow::Result<Outcome> {
+    let started = Instant::now();
+    // Tests start the workspace's programs, also those of other packages than their own.
+    let mut build = workspace.cargo(&[
+        "build",
+        "--quiet",
+        "--workspace",
+        "--all-features",
+        "--bins",
+    ]);
+    if !build.status().context("cannot run cargo")?.success() {
+        return Ok(Outcome {
+            counts: Counts::default(),
+            good: false,
+        });
+    }
+
+    let nextest = has_nextest();
+    let mut tests = if nextest {
+        workspace.cargo(&["nextest", "run", "--workspace", "--all-features"])
+    } else {
+        eprintln!(
+            "cargo-nextest is not installed: running the tests with cargo test, two at a time"
+        );
+        let mut tests = workspace.cargo(&[
+            "test",
+            "--workspace",
+            "--all-features",
+            "--no-fail-fast",
+            "--lib",
+            "--bins",
+            "--tests",
+        ]);
+        // What the group `ensemble` is to nextest.
+        tests.env("RUST_TEST_THREADS", "2");
+        tests
+    };
+    tests.args(args);
+    let (good, mut counts) = counted(&mut tests, env)?;
+    let tests_took = started.elapsed();
+
+    if !args.is_empty() {
+        println!(
+            "tests took {}; the documentation's were left out, as arguments were given",
+            seconds(tests_took)
+        );
+        return Ok(Outcome { counts, good });
+    }
+    let mut doctests = workspace.cargo(&[
+        "test",
+        "--doc",
+        "--workspace",
+        "--all-features",
+        "--no-fail-fast",
+    ]);
+    let (doctests_good, doctest_counts) = counted(&mut doctests, env)?;
+    counts = counts + doctest_counts;
+    println!(
+        "tests took {}: {} for those in the code, {} for those in the documentation",
+        seconds(started.elapsed()),
+        seconds(tests_took),
+        seconds(started.elapsed().saturating_sub(tests_took)),
+    );
+    Ok(Outcome {
+        counts,
+        good: good && doctests_good && counts.failed == 0,
+    })
+}
+
+pub(crate) fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+fn has_nextest() -> bool {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let version = Command::new(cargo)
+        .args(["nextest", "--version"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    version.is_ok_and(|status| status.success())
+}
+
+/// Runs a test runner, passes on what it says and reads the counts in it.
+fn counted(command: &mut Command, env: &[(&str, OsString)]) -> anyhow::Result<(bool, Counts)> {
+    if io::stderr().is_terminal() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    command.envs(env.iter().map(|(name, value)| (name, value)));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().context("cannot run cargo")?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = std::thread::scope(|scope| {
+        let stdout = scope.spawn(|| stdout.map_or(Ok(Vec::new()), |from| tee(from, io::stdout())));
+        let stderr = stderr.map_or(Ok(Vec::new()), |from| tee(from, io::stderr()));
+        (stdout.join().expect("copying bytes does not panic"), stderr)
+    });
+    let status = child.wait().context("cannot wait for cargo")?;
+    let (stdout, stderr) = (
+        stdout.context("cannot pass on the output")?,
+        stderr.context("cannot pass on the output")?,
+    );
+    // nextest speaks on stderr, cargo test on stdout.
+    let counts = Counts::read(&String::from_utf8_lossy(&stdout))
+        + Counts::read(&String::from_utf8_lossy(&stderr));
+    Ok((status.success(), counts))
+}
+
+/// Copies everything to `to` as it comes, and keeps it.
+fn tee(mut from: impl Read, mut to: impl Write) -> io::Result<Vec<u8>> {
+    let mut kept = Vec::new();
+    let mut buffer = [0; 8192];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return Ok(kept),
+            read => {
+                to.write_all(&buffer[..read])?;
+                to.flush()?;
+                kept.extend_from_slice(&buffer[..read]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_passed_on_is_kept_whole() {
+        let text = "line\n".repeat(5000);
+        let mut passed = Vec::new();
+        let kept = tee(text.as_bytes(), &mut passed).unwrap();
+        assert_eq!(
+            (kept.as_slice(), passed.as_slice()),
+            (text.as_bytes(), text.as_bytes())
+        );
+    }
+
+    #[test]
+    fn a_runner_is_counted_and_its_failure_seen() {
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "echo \"$TEXT\" >&2; echo 'test result: ok. 3 passed; 0 failed; 1 ignored;'; exit 4",
+        ]);
+        let text = "Summary [ 0.1s] 2 tests run: 1 passed, 1 failed, 0 skipped";
+        let (good, counts) = counted(&mut command, &[("TEXT", text.into())]).unwrap();
+        assert!(!good);
+        assert_eq!(
+            counts,
+            Counts {
+                passed: 4,
+                failed: 1,
+                skipped: 1
+            }
+        );
+    }
+}

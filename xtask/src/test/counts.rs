@@ -1,0 +1,181 @@
+//! Reading the counts in what a test runner says.
+
+use std::fmt;
+use std::ops::Add;
+
+/// How many tests passed, failed and were skipped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+}
+
+impl Counts {
+    /// Sums up all the summaries in `output`, those of nextest and of cargo test.
+    pub(crate) fn read(output: &str) -> Self {
+        output
+            .lines()
+            .map(|line| Self::of_line(&without_colours(line)))
+            .fold(Self::default(), Self::add)
+    }
+
+    fn of_line(line: &str) -> Self {
+        let line = line.trim();
+        if let Some(rest) = line.strip_prefix("Summary [") {
+            // `Summary [   0.159s] 28 tests run: 27 passed (1 slow), 1 timed out, 0 skipped`
+            let counts = rest.split_once("run: ").map_or("", |(_, counts)| counts);
+            Self::of_list(&without_parentheses(counts), ',')
+        } else if let Some(rest) = line.strip_prefix("test result: ") {
+            // `test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s`
+            Self::of_list(rest.split_once(". ").map_or("", |(_, counts)| counts), ';')
+        } else {
+            Self::default()
+        }
+    }
+
+    fn of_list(list: &str, separator: char) -> Self {
+        let mut counts = Self::default();
+        for item in list.split(separator) {
+            let Some((number, what)) = item.trim().split_once(' ') else {
+                continue;
+            };
+            let Ok(number) = number.parse::<u64>() else {
+                continue;
+            };
+            match what.trim() {
+                "passed" => counts.passed += number,
+                "failed" | "timed out" | "exec failed" => counts.failed += number,
+                "skipped" | "ignored" | "filtered out" => counts.skipped += number,
+                _ => {}
+            }
+        }
+        counts
+    }
+}
+
+impl Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            skipped: self.skipped + other.skipped,
+        }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} passed, {} failed, {} skipped",
+            self.passed, self.failed, self.skipped
+        )
+    }
+}
+
+/// Drops the escape sequences that colour a terminal: everything from an escape up to the next `m`.
+fn without_colours(line: &str) -> String {
+    let mut pieces = line.split('\u{1b}');
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    plain.extend(
+        pieces
+            .filter_map(|piece| piece.split_once('m'))
+            .map(|(_, text)| text),
+    );
+    plain
+}
+
+fn without_parentheses(text: &str) -> String {
+    let mut depth = 0_u32;
+    text.chars()
+        .filter(|&c| {
+            if c == '(' {
+                depth += 1;
+            }
+            let outside = depth == 0;
+            if c == ')' {
+                depth = depth.saturating_sub(1);
+            }
+            outside
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(passed: u64, failed: u64, skipped: u64) -> Counts {
+        Counts {
+            passed,
+            failed,
+            skipped,
+        }
+    }
+
+    #[test]
+    fn the_summary_of_nextest_is_read_in_all_its_forms() {
+        for (line, expected) in [
+            (
+                "     Summary [   0.159s] 28 tests run: 28 passed, 0 skipped",
+                counts(28, 0, 0),
+            ),
+            (
+                "     Summary [   0.001s] 1 test run: 1 passed, 47 skipped",
+                counts(1, 0, 47),
+            ),
+            (
+                "     Summary [  61.0s] 9 tests run: 6 passed (2 slow, 1 leaky), 1 failed, 1 timed out, 1 exec failed, 3 skipped",
+                counts(6, 3, 3),
+            ),
+            (
+                "     Summary [   0.2s] 3/28 tests run: 2 passed, 1 failed, 5 skipped",
+                counts(2, 1, 5),
+            ),
+            (
+                "\u{1b}[32;1m     Summary\u{1b}[0m [   0.159s] \u{1b}[1m28\u{1b}[0m tests run: \u{1b}[1m28\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, \u{1b}[1m2\u{1b}[0m \u{1b}[33;1mskipped\u{1b}[0m",
+                counts(28, 0, 2),
+            ),
+        ] {
+            assert_eq!(Counts::read(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_summary_of_cargo_test_is_read() {
+        let line = "test result: FAILED. 5 passed; 2 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.1s";
+        assert_eq!(Counts::read(line), counts(5, 2, 5));
+    }
+
+    #[test]
+    fn all_summaries_of_a_run_are_summed_up() {
+        let output = "   Doc-tests zk_core\n\nrunning 2 tests\n\ntest result: ok. 2 passed; 0 failed; 0 ignored;\n\n\
+                      test result: ok. 3 passed; 0 failed; 1 ignored;\n all doctests ran in 0.2s\n";
+        assert_eq!(Counts::read(output), counts(5, 0, 1));
+    }
+
+    #[test]
+    fn other_lines_count_nothing() {
+        for line in [
+            "PASS [ 0.1s] 3 passed",
+            "12 passed, 3 failed",
+            "error: test run failed",
+            "Summary [",
+            "test result: ok",
+        ] {
+            assert_eq!(Counts::read(line), Counts::default(), "{line}");
+        }
+    }
+
+    // covers: H6
+    #[test]
+    fn the_last_line_has_its_exact_form() {
+        assert_eq!(
+            counts(12, 0, 3).to_string(),
+            "12 passed, 0 failed, 3 skipped"
+        );
+    }
+}

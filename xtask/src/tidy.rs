@@ -1,0 +1,257 @@
+//! `tidy`: the rules of this workspace that no compiler checks.
+//!
+//! The rules themselves are pure and look at texts; this file reads the tree.
+
+mod coverage;
+mod manifest;
+mod source;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
+use crate::workspace::Workspace;
+use coverage::Coverage;
+use manifest::Manifest;
+
+/// Files that decide and do nothing else, so that they can be tested without a server, a clock or a disk.
+const PURE: &[&str] = &[
+    "crates/zk-core/src/acl.rs",
+    "crates/zk-core/src/connect_string.rs",
+    "crates/zk-core/src/path.rs",
+    "crates/zk-harness/src/admin/cons.rs",
+    "crates/zk-harness/src/admin/mntr.rs",
+    "crates/zk-harness/src/admin/srvr.rs",
+    "crates/zk-harness/src/admin/stat.rs",
+    "crates/zk-harness/src/admin/text.rs",
+    "crates/zk-harness/src/admin/wchs.rs",
+    "crates/zk-harness/src/config.rs",
+    "crates/zk-harness/src/dist/apt/parse.rs",
+    "crates/zk-harness/src/dist/version.rs",
+    "crates/zk-harness/src/health.rs",
+    "crates/zk-harness/src/spec.rs",
+    "crates/zk-harness/src/wire/frame.rs",
+    "crates/zk-harness/src/wire/jute.rs",
+    "crates/zk-harness/src/wire/record.rs",
+];
+
+/// The one module that may name the client crate, as a file and as a directory.
+const TRANSPORT: [&str; 2] = [
+    "crates/zk-core/src/transport.rs",
+    "crates/zk-core/src/transport/",
+];
+
+/// What a look at the whole tree found.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// Broken rules, as `place: what is wrong and what would be right`.
+    pub(crate) problems: Vec<String>,
+    /// Feature rows that no test is marked with.
+    pub(crate) uncovered: Vec<String>,
+}
+
+/// Prints what was found and returns whether no rule is broken.
+pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
+    let report = look(&workspace.root)?;
+    for problem in &report.problems {
+        eprintln!("error: {problem}");
+    }
+    if !report.uncovered.is_empty() {
+        println!(
+            "feature rows without a test yet: {}",
+            report.uncovered.join(" ")
+        );
+    }
+    match report.problems.len() {
+        0 => println!("tidy: every rule is kept"),
+        broken => println!("tidy: {broken} broken"),
+    }
+    Ok(report.problems.is_empty())
+}
+
+/// Looks at the whole tree below `root`.
+pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
+    let mut report = Report::default();
+    let mut coverage = Coverage::default();
+    let mut seen = BTreeSet::new();
+
+    for name in crates(root)? {
+        let dir = format!("crates/{name}");
+        if !root.join(&dir).join("README.md").is_file() {
+            report.problems.push(format!(
+                "{dir}: a README.md is needed: what the crate is, in a page"
+            ));
+        }
+        let at = format!("{dir}/Cargo.toml");
+        let text = read(root, &at)?;
+        report
+            .problems
+            .extend(prefixed(&at, Manifest::parse(&text).problems(&name)));
+    }
+
+    let mut files = Vec::new();
+    for dir in ["crates", "tests", "xtask"] {
+        rust_files(root, Path::new(dir), &mut files)?;
+    }
+    for path in files {
+        let at = path.to_string_lossy().into_owned();
+        let text = read(root, &at)?;
+        // The rules name what they forbid.
+        if !at.starts_with("xtask/src/tidy") {
+            report
+                .problems
+                .extend(prefixed(&at, source::everywhere(&text)));
+        }
+        if at.starts_with("crates/") && !source::is_test_file(&at) {
+            report
+                .problems
+                .extend(prefixed(&at, source::in_crates(&text, &at)));
+        }
+        if at.starts_with("crates/") && !TRANSPORT.iter().any(|transport| at.starts_with(transport))
+        {
+            report
+                .problems
+                .extend(prefixed(&at, source::outside_transport(&text)));
+        }
+        if PURE.contains(&at.as_str()) {
+            report.problems.extend(prefixed(&at, source::pure(&text)));
+        }
+        report.problems.extend(prefixed(&at, coverage.add(&text)));
+        seen.insert(at);
+    }
+    for gone in PURE.iter().filter(|pure| !seen.contains(**pure)) {
+        report.problems.push(format!(
+            "{gone}: listed as a pure file in xtask/src/tidy.rs, but not there"
+        ));
+    }
+    report.uncovered = coverage.uncovered();
+    Ok(report)
+}
+
+fn prefixed(at: &str, problems: Vec<String>) -> impl Iterator<Item = String> {
+    // A problem in a certain line begins with its number.
+    problems.into_iter().map(move |problem| {
+        let separator = if problem.starts_with(|c: char| c.is_ascii_digit()) {
+            ":"
+        } else {
+            ": "
+        };
+        format!("{at}{separator}{problem}")
+    })
+}
+
+/// The names of the directories below `crates`, in order.
+fn crates(root: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let entries = fs::read_dir(root.join("crates"))
+        .with_context(|| format!("cannot list {}/crates", root.display()))?;
+    let mut names = BTreeSet::new();
+    for entry in entries {
+        let entry = entry?;
+        if entry.path().join("Cargo.toml").is_file() {
+            names.insert(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Collects the `.rs` files below `dir`, as paths from `root`, in order.
+fn rust_files(root: &Path, dir: &Path, to: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let Ok(entries) = fs::read_dir(root.join(dir)) else {
+        return Ok(());
+    };
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| Ok(dir.join(entry?.file_name())))
+        .collect::<anyhow::Result<_>>()?;
+    paths.sort();
+    for path in paths {
+        if root.join(&path).is_dir() {
+            if !path.ends_with("target") {
+                rust_files(root, &path, to)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            to.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn read(root: &Path, path: &str) -> anyhow::Result<String> {
+    fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_workspace_keeps_its_rules() {
+        let report = look(&Workspace::root()).unwrap();
+        assert!(
+            report.problems.is_empty(),
+            "\n{}",
+            report.problems.join("\n")
+        );
+    }
+
+    #[test]
+    fn a_tree_that_breaks_every_rule_is_told_so() {
+        let root = std::env::temp_dir().join(format!("xtask-tidy-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(
+            "crates/zk-harness/Cargo.toml",
+            "[dependencies]\nzk-core.workspace = true\n",
+        );
+        write("crates/zk-harness/src/spec.rs", "//! Spec.\nuse std::fs;\n");
+        write("crates/zk-lock/Cargo.toml", "[package]\n");
+        write("crates/zk-lock/README.md", "");
+        write(
+            "crates/zk-lock/src/lib.rs",
+            "//! Locks.\n\nuse zookeeper_client::Client;\n/// Waits.\npub async fn wait() {}\n",
+        );
+        write("crates/zk-lock/src/order.rs", "fn order() {}\n");
+        write(
+            "tests/it/main.rs",
+            "// covers: L1 L99\nfn main() { std::thread::sleep(D) }\n",
+        );
+        let report = look(&root);
+        fs::remove_dir_all(&root).unwrap();
+        let report = report.unwrap();
+        for expected in [
+            "crates/zk-harness: a README.md",
+            "crates/zk-harness/Cargo.toml: zk-core",
+            "crates/zk-harness/src/spec.rs:2: std::fs",
+            "crates/zk-harness/src/config.rs: listed as a pure file",
+            "crates/zk-lock/src/lib.rs:3: zookeeper_client",
+            "crates/zk-lock/src/lib.rs:5: ",
+            "crates/zk-lock/src/order.rs: module documentation",
+            "tests/it/main.rs:1: L99",
+            "tests/it/main.rs:2: a bare sleep",
+        ] {
+            assert!(
+                report
+                    .problems
+                    .iter()
+                    .any(|problem| problem.starts_with(expected)),
+                "{expected}: {report:#?}"
+            );
+        }
+        assert!(
+            !report
+                .problems
+                .iter()
+                .any(|problem| problem.contains("zk-lock: ")),
+            "{report:#?}"
+        );
+        assert!(
+            !report.uncovered.contains(&"L1".to_owned())
+                && report.uncovered.contains(&"L2".to_owned())
+        );
+    }
+}

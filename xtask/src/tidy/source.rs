@@ -1,0 +1,287 @@
+//! Rules about one source file.
+//!
+//! They look at lines, not at syntax: that is enough for a tree that is formatted by one tool, and it stays readable.
+
+/// Whether a file holds only tests, which need no documentation and may use what they like.
+pub(super) fn is_test_file(path: &str) -> bool {
+    path.ends_with("/tests.rs")
+        || path
+            .split('/')
+            .any(|part| matches!(part, "tests" | "benches" | "examples"))
+}
+
+/// Rules for every file.
+pub(super) fn everywhere(text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let lines: Vec<&str> = text.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
+        let number = at + 1;
+        let code = line.trim_start();
+        if !is_comment(code)
+            && BARE_SLEEPS.iter().any(|sleep| code.contains(sleep))
+            && !excused(&lines[..at])
+        {
+            problems.push(format!(
+                "{number}: a bare sleep: wait for a condition with a deadline, \
+                 or state why not in an #[expect(clippy::disallowed_methods, reason = …)]"
+            ));
+        }
+        for (marker, instead) in [
+            ("TODO", "finish it or open an issue"),
+            ("FIXME", "fix it or open an issue"),
+            ("todo!(", "write it or leave it out"),
+            ("#[ignore", "make the test run or remove it"),
+            ("#[should_panic", "test the error instead"),
+            (
+                "allow(clippy::disallowed_methods",
+                "use #[expect(…, reason = …)]",
+            ),
+        ] {
+            if line.contains(marker) {
+                problems.push(format!(
+                    "{number}: {marker} is not for this tree: {instead}"
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// Rules for the code of the crates, tests apart.
+pub(super) fn in_crates(text: &str, path: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !text.trim_start().starts_with("//!") {
+        problems
+            .push("module documentation is needed: a first line that begins with //!".to_owned());
+    }
+    // A program's functions are nobody's interface.
+    if path.contains("/src/bin/") || path.ends_with("/src/main.rs") {
+        return problems;
+    }
+    let mut docs: Vec<&str> = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let code = line.trim();
+        if let Some(doc) = code.strip_prefix("///") {
+            docs.push(doc.trim());
+        } else if code.starts_with("pub async fn ") || code.starts_with("pub async unsafe fn ") {
+            if !docs.contains(&"# Cancel safety") {
+                problems.push(format!(
+                    "{}: the documentation needs the heading `# Cancel safety`: {code}",
+                    at + 1
+                ));
+            }
+            docs.clear();
+        } else if !(code.starts_with("#[") || code.ends_with(")]")) {
+            docs.clear();
+        }
+    }
+    problems
+}
+
+/// Rules for every crate's code but the transport of zk-core.
+pub(super) fn outside_transport(text: &str) -> Vec<String> {
+    named_in_code(text, &["zookeeper_client"])
+        .map(|(number, name)| {
+            format!("{number}: {name} is named, which only the transport of zk-core may")
+        })
+        .collect()
+}
+
+/// Rules for files that decide and do nothing else.
+///
+/// Plain values such as `Duration` and `SocketAddr` are welcome.
+pub(super) fn pure(text: &str) -> Vec<String> {
+    // What follows `#[cfg(test)]` at the left margin is the module of the tests.
+    let code = text.split("\n#[cfg(test)]").next().unwrap_or_default();
+    named_in_code(code, IMPURE)
+        .map(|(number, name)| format!("{number}: {name} is named in a file that is listed as pure"))
+        .collect()
+}
+
+fn named_in_code<'a>(
+    text: &'a str,
+    names: &'a [&'a str],
+) -> impl Iterator<Item = (usize, &'a str)> {
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !is_comment(line.trim_start()))
+        .flat_map(move |(at, line)| {
+            names
+                .iter()
+                .filter(move |name| has_word(line, name))
+                .map(move |name| (at + 1, *name))
+        })
+}
+
+/// Whether `line` has `word` and not just a longer name with it.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        !line[..at].chars().next_back().is_some_and(is_name)
+            && !line[at + word.len()..].chars().next().is_some_and(is_name)
+    })
+}
+
+fn is_comment(code: &str) -> bool {
+    code.starts_with("//")
+}
+
+/// Whether the lines before a sleep state why it may be there: in an attribute within the same function, which is at
+/// most so long.
+fn excused(before: &[&str]) -> bool {
+    let from = before.len().saturating_sub(LONGEST_FUNCTION);
+    let near = &before[from..];
+    // `#[expect(` may be broken over lines.
+    near.iter()
+        .any(|line| line.contains("clippy::disallowed_methods"))
+}
+
+const LONGEST_FUNCTION: usize = 40;
+const BARE_SLEEPS: &[&str] = &["thread::sleep(", "time::sleep(", "sleep_until("];
+const IMPURE: &[&str] = &[
+    "tokio",
+    "zookeeper_client",
+    "std::fs",
+    "std::process",
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
+    "ToSocketAddrs",
+    "Instant",
+    "SystemTime",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_needs_a_stated_reason() {
+        let bare = "fn wait() {\n    std::thread::sleep(PAUSE);\n}\n";
+        assert!(
+            everywhere(bare)[0].starts_with("2: a bare sleep"),
+            "{:?}",
+            everywhere(bare)
+        );
+        assert_eq!(
+            everywhere("    tokio::time::sleep(PAUSE).await;\n").len(),
+            1
+        );
+        let stated = "#[expect(\n    clippy::disallowed_methods,\n    reason = \"the one wait\"\n)]\nfn wait() {\n    thread::sleep(PAUSE);\n}\n";
+        assert_eq!(everywhere(stated), [""; 0]);
+        assert_eq!(everywhere("// thread::sleep( is not used\n"), [""; 0]);
+        let far = format!(
+            "#[expect(clippy::disallowed_methods)]\n{}thread::sleep(PAUSE);\n",
+            "\n".repeat(60)
+        );
+        assert_eq!(
+            everywhere(&far).len(),
+            1,
+            "an excuse does not reach over functions"
+        );
+    }
+
+    #[test]
+    fn unfinished_business_is_found() {
+        for marker in [
+            "// TODO: later",
+            "// FIXME",
+            "todo!()",
+            "#[ignore]",
+            "#[ignore = \"slow\"]",
+            "#[should_panic]",
+        ] {
+            assert_eq!(everywhere(marker).len(), 1, "{marker}");
+        }
+        assert_eq!(
+            everywhere("#![allow(clippy::disallowed_methods)]\n").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn modules_begin_with_their_documentation() {
+        assert_eq!(
+            in_crates("//! A thing.\n", "crates/x/src/thing.rs"),
+            [""; 0]
+        );
+        assert_eq!(
+            in_crates("use std::fmt;\n", "crates/x/src/thing.rs").len(),
+            1
+        );
+        assert_eq!(
+            in_crates("/// A thing.\nstruct Thing;\n", "crates/x/src/thing.rs").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn public_async_functions_speak_of_cancellation() {
+        let with = "//! D.\n/// Waits.\n///\n/// # Cancel safety\n///\n/// Safe.\n#[must_use]\npub async fn wait() {}\n";
+        assert_eq!(in_crates(with, "crates/x/src/a.rs"), [""; 0]);
+        let without = "//! D.\n/// Waits.\n///\n/// # Errors\npub async fn wait() {}\n";
+        assert_eq!(
+            in_crates(without, "crates/x/src/a.rs"),
+            ["5: the documentation needs the heading `# Cancel safety`: pub async fn wait() {}"]
+        );
+        assert_eq!(
+            in_crates(without, "crates/x/src/bin/y/a.rs"),
+            [""; 0],
+            "programs have no callers"
+        );
+        assert_eq!(
+            in_crates(
+                "//! D.\npub(crate) async fn wait() {}\n",
+                "crates/x/src/a.rs"
+            ),
+            [""; 0]
+        );
+        let other = "//! D.\n/// # Cancel safety\nstruct A;\npub async fn wait() {}\n";
+        assert_eq!(
+            in_crates(other, "crates/x/src/a.rs").len(),
+            1,
+            "another item's heading does not count"
+        );
+    }
+
+    #[test]
+    fn the_client_is_named_in_code_only() {
+        assert_eq!(outside_transport("use zookeeper_client as zk;\n").len(), 1);
+        assert_eq!(outside_transport("/// Unlike zookeeper_client.\n"), [""; 0]);
+    }
+
+    #[test]
+    fn pure_files_have_values_and_no_effects() {
+        for line in [
+            "use tokio::sync::Mutex;",
+            "use std::fs;",
+            "let a = std::process::id();",
+            "let now = Instant::now();",
+        ] {
+            assert_eq!(pure(line).len(), 1, "{line}");
+        }
+        assert_eq!(
+            pure(
+                "use std::time::Duration;\nuse std::net::SocketAddr;\nstruct Instantly;\n// tokio\n"
+            ),
+            [""; 0]
+        );
+        assert_eq!(
+            pure("fn a() {}\n\n#[cfg(test)]\nmod tests { use std::fs; }\n"),
+            [""; 0],
+            "its tests may"
+        );
+    }
+
+    #[test]
+    fn test_files_are_told_by_their_place() {
+        for path in [
+            "crates/a/src/b/tests.rs",
+            "crates/a/tests/it/main.rs",
+            "crates/a/benches/b.rs",
+        ] {
+            assert!(is_test_file(path), "{path}");
+        }
+        assert!(!is_test_file("crates/a/src/test.rs"));
+    }
+}

@@ -1,0 +1,90 @@
+//! Where things are, and how cargo is called.
+
+use std::env;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context as _;
+
+/// The workspace and the directory cargo builds into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Workspace {
+    /// The directory of the workspace's `Cargo.toml`.
+    pub(crate) root: PathBuf,
+    /// Where this program lies, and so do the workspace's other programs.
+    programs: PathBuf,
+}
+
+impl Workspace {
+    pub(crate) fn find() -> anyhow::Result<Self> {
+        let exe = env::current_exe().context("cannot tell where this program lies")?;
+        let programs = exe
+            .parent()
+            .context("this program lies in no directory")?
+            .to_owned();
+        Ok(Self {
+            root: Self::root(),
+            programs,
+        })
+    }
+
+    /// The root of the workspace, which cargo tells a program it runs.
+    pub(crate) fn root() -> PathBuf {
+        let xtask = env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        xtask.parent().map_or_else(|| xtask.clone(), Path::to_owned)
+    }
+
+    /// The target directory.
+    ///
+    /// Taken from where cargo has put this program, so that `CARGO_TARGET_DIR` and cargo's configuration are followed
+    /// without reading them.
+    pub(crate) fn target_dir(&self) -> &Path {
+        self.programs.parent().unwrap_or(&self.programs)
+    }
+
+    /// Where a program of this workspace is, once built.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.programs
+            .join(format!("{name}{}", env::consts::EXE_SUFFIX))
+    }
+
+    /// A cargo command on this workspace, in the caller's directory, as that is what a relative `CARGO_TARGET_DIR` starts
+    /// from.
+    pub(crate) fn cargo(&self, subcommand: &[&str]) -> Command {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command
+            .args(subcommand)
+            .arg("--manifest-path")
+            .arg(self.root.join("Cargo.toml"));
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_and_target_directory_follow_from_where_this_program_lies() {
+        let workspace = Workspace {
+            root: "/src".into(),
+            programs: "/elsewhere/build/debug".into(),
+        };
+        assert_eq!(workspace.target_dir(), Path::new("/elsewhere/build"));
+        assert_eq!(
+            workspace.program("zk"),
+            PathBuf::from(format!(
+                "/elsewhere/build/debug/zk{}",
+                env::consts::EXE_SUFFIX
+            ))
+        );
+    }
+
+    #[test]
+    fn the_root_has_this_crate() {
+        assert!(Workspace::root().join("xtask/src/workspace.rs").is_file());
+    }
+}
