@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// Looks at a condition every now and then until a deadline.
 ///
-/// ```ignore
+/// ```text
 /// let mut looks = Looks::within(limit, pause);
 /// loop {
 ///     let last = match probe().await { Ok(value) => return Ok(value), Err(last) => last };
