@@ -3,9 +3,9 @@
 //! It is a small shell script in a process group of its own. Its standard input is a pipe whose only writing end is
 //! held by the starting process and closed on `exec`, so the kernel reports its end when that process is gone: after
 //! a return, a panic, Ctrl-C, a kill of its process group, or `kill -9`.
-//! The script then kills every process that carries the ensemble's marker on its command line, and removes the
-//! directories it was told of. It looks for processes again after the removal: one that was just being spawned is
-//! either visible by then or no longer finds its start script.
+//! The script then kills every process that carries the ensemble's marker on its command line, and empties the
+//! directories it was told of. It looks for processes again after that: one that was just being spawned is either
+//! visible by then or no longer finds its start script. The empty directories themselves go last.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -141,11 +141,24 @@ kill_all() {
         sleep 0.01
     done
 }
+clear_all() {
+    for path in "$@"; do
+        if [ -d "$path" ]; then
+            rm -rf -- "$path"/* "$path"/.[!.]* "$path"/..?*
+        else
+            rm -f -- "$path"
+        fi
+    done
+}
 kill_all
 if [ -z "${keep-}" ]; then
-    for path in "$@"; do rm -rf -- "$path"; done
+    clear_all "$@"
     kill_all
-    for path in "$@"; do rm -rf -- "$path"; done
+    clear_all "$@"
+    # Last of all, and nothing after it: the lock on a directory protects its name as long as it is there.
+    for path in "$@"; do
+        if [ -d "$path" ]; then rmdir -- "$path"; fi
+    done
 fi
 "#;
 

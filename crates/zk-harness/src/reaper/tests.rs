@@ -112,3 +112,41 @@ fn lock_is_held_until_the_guard_is_done() {
     guard.finish().unwrap();
     flock(&probe, FlockOperation::NonBlockingLockExclusive).unwrap();
 }
+
+// covers: H3
+#[test]
+fn whoever_gets_the_lock_next_is_left_alone() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use rustix::fs::{FlockOperation, flock};
+
+    for _ in 0..30 {
+        let place = place();
+        let lock = fs::File::open(&place.ensemble).unwrap();
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let mut guard = Reaper::spawn(&place.ensemble, Some(lock)).unwrap();
+        guard.remove_at_end(&place.ensemble).unwrap();
+        // Its pipe ends here; it works on while the next one is after the directory.
+        guard.orders = None;
+        let next = until_blocking(Duration::from_secs(10), Duration::ZERO, || {
+            // The directory may vanish between any two of these calls.
+            drop(fs::create_dir(&place.ensemble));
+            let next = fs::File::open(&place.ensemble).map_err(drop)?;
+            flock(&next, FlockOperation::NonBlockingLockExclusive).map_err(drop)?;
+            let (held, there) = (
+                next.metadata().map_err(drop)?,
+                fs::metadata(&place.ensemble).map_err(drop)?,
+            );
+            if held.ino() == there.ino() {
+                Ok(next)
+            } else {
+                Err(())
+            }
+        })
+        .expect("the lock is free within 10 s");
+        fs::write(place.ensemble.join("of the next one"), "").unwrap();
+        guard.finish().unwrap();
+        assert!(place.ensemble.join("of the next one").exists());
+        drop(next);
+    }
+}

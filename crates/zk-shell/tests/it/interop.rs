@@ -16,6 +16,8 @@ async fn java(ensemble: &Ensemble, arguments: &[&str]) -> String {
         .args(["org.apache.zookeeper.ZooKeeperMain", "-server"])
         .arg(ensemble.connect_string())
         .args(arguments)
+        // Java speaks the encoding of the locale.
+        .env("LC_ALL", "C.UTF-8")
         .output()
         .await
         .expect("Java runs");

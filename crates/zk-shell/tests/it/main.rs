@@ -270,7 +270,7 @@ async fn ephemeral_node_lives_until_the_input_ends_or_a_signal_comes() {
                 None => drop(open_input),
                 Some(signal) => {
                     let pid = child.id().expect("it runs").to_string();
-                    let kill = Command::new("kill").args(["-s", signal, &pid]).status().await.unwrap();
+                    let kill = Command::new("sh").args(["-c", "kill -s $0 $1", signal, &pid]).status().await.unwrap();
                     assert!(kill.success());
                     // The input stays open meanwhile.
                     let ended = tokio::time::timeout(Duration::from_secs(20), child.wait()).await;

@@ -83,9 +83,7 @@ async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitC
         Ok(ensemble) => ensemble,
         Err(error) => {
             // What could not even be begun leaves the directory that the lock was on.
-            drop(fs::remove_dir(&directory));
-            drop(lock);
-            store.tidy();
+            store.discard(name, lock);
             return Err(error.into());
         }
     };

@@ -76,14 +76,11 @@ impl Store {
         let deadline = Instant::now() + LOCK_WITHIN;
         let mut told = false;
         loop {
-            if create {
-                fs::create_dir_all(&directory)
-                    .with_context(|| format!("cannot create {}", directory.display()))?;
-            }
-            let lock = match File::open(&directory) {
+            let made = if create { make(&directory) } else { Ok(()) };
+            let lock = match made.and_then(|()| File::open(&directory)) {
                 Ok(lock) => lock,
-                // Removed between the two calls by a `down`.
-                Err(error) if create && error.kind() == io::ErrorKind::NotFound => continue,
+                // Removed between two of these calls by a `down`.
+                Err(error) if create && vanished(&error) && Instant::now() < deadline => continue,
                 Err(error) => {
                     return Err(error)
                         .with_context(|| format!("cannot open {}", directory.display()));
@@ -123,11 +120,36 @@ impl Store {
         }
     }
 
+    /// Gives up an ensemble that did not come to be: removes its directory if it is empty.
+    pub(crate) fn discard(&self, name: &str, lock: File) {
+        let directory = self.directory(name);
+        // Only the holder of the lock on what is there may remove it.
+        if is_same(&lock, &directory) {
+            drop(fs::remove_dir(&directory));
+        }
+        drop(lock);
+        self.tidy();
+    }
+
     /// Removes the root if no ensemble is left in it.
     pub(crate) fn tidy(&self) {
         // Not empty, or gone already: either is fine.
         drop(fs::remove_dir(&self.root));
     }
+}
+
+fn make(directory: &Path) -> io::Result<()> {
+    match fs::create_dir_all(directory) {
+        // It was there, and is gone again: the next look tells.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !directory.exists() => {
+            Err(io::ErrorKind::NotFound.into())
+        }
+        other => other,
+    }
+}
+
+fn vanished(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
 
 fn is_same(lock: &File, directory: &Path) -> bool {
