@@ -1,6 +1,6 @@
 //! The few frames of the client protocol that a readiness check needs.
 //!
-//! The harness must not depend on the client under test, so it speaks for itself: [`canary`] opens a session, writes
+//! The harness must not depend on the client under test, so it speaks for itself: [`canary()`] opens a session, writes
 //! an ephemeral node, reads it back and closes the session.
 //! That answers the question a four-letter word cannot: does a quorum accept *writes* through this server?
 //!
