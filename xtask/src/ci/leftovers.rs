@@ -57,6 +57,9 @@ fn pause() {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+    use std::process::Stdio;
+
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(100);
@@ -66,10 +69,14 @@ mod tests {
     fn a_process_left_behind_is_found_and_ended() {
         let cache = format!("/nowhere/xtask-leftovers-{}", std::process::id());
         let mut child = Command::new("sh")
-            .args(["-c", "read line", &cache])
-            .stdin(std::process::Stdio::piped())
+            .args(["-c", "echo up; read line", &cache])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        // A process has no command line for a moment after it is spawned; one that speaks has.
+        let mut up = [0; 3];
+        child.stdout.take().unwrap().read_exact(&mut up).unwrap();
         let found = running_from(OsStr::new(&cache));
         let known = gone(OsStr::new(&cache), &found, SHORT);
         let ended = !gone(OsStr::new(&cache), &BTreeSet::new(), SHORT);
