@@ -77,7 +77,15 @@ pub(crate) fn run(
         tests
     };
     tests.args(args);
-    let (good, mut counts) = counted(&mut tests, env)?;
+    let (good, mut counts) = counted(
+        &mut tests,
+        env,
+        if nextest {
+            Runner::Nextest
+        } else {
+            Runner::CargoTest
+        },
+    )?;
     let tests_took = started.elapsed();
 
     if !args.is_empty() {
@@ -94,7 +102,7 @@ pub(crate) fn run(
         "--all-features",
         "--no-fail-fast",
     ]);
-    let (doctests_good, doctest_counts) = counted(&mut doctests, env)?;
+    let (doctests_good, doctest_counts) = counted(&mut doctests, env, Runner::CargoTest)?;
     counts = counts + doctest_counts;
     println!(
         "tests took {}: {} for those in the code, {} for those in the documentation",
@@ -123,12 +131,34 @@ fn has_nextest() -> bool {
     version.is_ok_and(|status| status.success())
 }
 
+/// Whose summaries are to be read.
+#[derive(Clone, Copy, Debug)]
+enum Runner {
+    /// Speaks on stderr.
+    Nextest,
+    /// Speaks on stdout.
+    CargoTest,
+}
+
 /// Runs a test runner, passes on what it says and reads the counts in it.
-fn counted(command: &mut Command, env: &[(&str, OsString)]) -> anyhow::Result<(bool, Counts)> {
+fn counted(
+    command: &mut Command,
+    env: &[(&str, OsString)],
+    runner: Runner,
+) -> anyhow::Result<(bool, Counts)> {
     if io::stderr().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");
     }
     command.envs(env.iter().map(|(name, value)| (name, value)));
+    counted_into(command, runner, io::stdout(), io::stderr())
+}
+
+fn counted_into(
+    command: &mut Command,
+    runner: Runner,
+    out: impl Write + Send,
+    err: impl Write,
+) -> anyhow::Result<(bool, Counts)> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -136,8 +166,8 @@ fn counted(command: &mut Command, env: &[(&str, OsString)]) -> anyhow::Result<(b
     let mut child = command.spawn().context("cannot run cargo")?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr) = std::thread::scope(|scope| {
-        let stdout = scope.spawn(|| stdout.map_or(Ok(Vec::new()), |from| tee(from, io::stdout())));
-        let stderr = stderr.map_or(Ok(Vec::new()), |from| tee(from, io::stderr()));
+        let stdout = scope.spawn(|| stdout.map_or(Ok(Vec::new()), |from| tee(from, out)));
+        let stderr = stderr.map_or(Ok(Vec::new()), |from| tee(from, err));
         (stdout.join().expect("copying bytes does not panic"), stderr)
     });
     let status = child.wait().context("cannot wait for cargo")?;
@@ -145,9 +175,10 @@ fn counted(command: &mut Command, env: &[(&str, OsString)]) -> anyhow::Result<(b
         stdout.context("cannot pass on the output")?,
         stderr.context("cannot pass on the output")?,
     );
-    // nextest speaks on stderr, cargo test on stdout.
-    let counts = Counts::read(&String::from_utf8_lossy(&stdout))
-        + Counts::read(&String::from_utf8_lossy(&stderr));
+    let counts = match runner {
+        Runner::Nextest => Counts::of_nextest(&String::from_utf8_lossy(&stderr)),
+        Runner::CargoTest => Counts::of_cargo_test(&String::from_utf8_lossy(&stdout)),
+    };
     Ok((status.success(), counts))
 }
 
@@ -183,22 +214,37 @@ mod tests {
     }
 
     #[test]
-    fn a_runner_is_counted_and_its_failure_seen() {
-        let mut command = Command::new("sh");
-        command.args([
-            "-c",
-            "echo \"$TEXT\" >&2; echo 'test result: ok. 3 passed; 0 failed; 1 ignored;'; exit 4",
-        ]);
-        let text = "Summary [ 0.1s] 2 tests run: 1 passed, 1 failed, 0 skipped";
-        let (good, counts) = counted(&mut command, &[("TEXT", text.into())]).unwrap();
-        assert!(!good);
-        assert_eq!(
-            counts,
-            Counts {
-                passed: 4,
-                failed: 1,
-                skipped: 1
-            }
-        );
+    fn a_runner_is_counted_where_it_speaks_and_its_failure_seen() {
+        for (runner, expected) in [
+            (
+                Runner::Nextest,
+                Counts {
+                    passed: 1,
+                    failed: 1,
+                    skipped: 0,
+                },
+            ),
+            (
+                Runner::CargoTest,
+                Counts {
+                    passed: 3,
+                    failed: 0,
+                    skipped: 1,
+                },
+            ),
+        ] {
+            let mut command = Command::new("sh");
+            command.args(["-c", "echo \"$ERR\" >&2; echo \"$OUT\"; exit 4"]);
+            command.env("OUT", "test result: ok. 3 passed; 0 failed; 1 ignored;");
+            command.env(
+                "ERR",
+                "Summary [ 0.1s] 2 tests run: 1 passed, 1 failed, 0 skipped",
+            );
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let (good, counts) = counted_into(&mut command, runner, &mut out, &mut err).unwrap();
+            assert!(!good);
+            assert_eq!(counts, expected, "{runner:?}");
+            assert!(out.starts_with(b"test result") && err.starts_with(b"Summary"));
+        }
     }
 }

@@ -12,26 +12,33 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Sums up all the summaries in `output`, those of nextest and of cargo test.
-    pub(crate) fn read(output: &str) -> Self {
-        output
+    /// Reads the summary of nextest: the last one in `output`, as what failing tests print comes before it and may look like
+    /// any summary.
+    pub(crate) fn of_nextest(output: &str) -> Self {
+        // `Summary [   0.159s] 28 tests run: 27 passed (1 slow), 1 timed out, 0 skipped`
+        let last = output
             .lines()
-            .map(|line| Self::of_line(&without_colours(line)))
-            .fold(Self::default(), Self::add)
+            .rev()
+            .map(without_colours)
+            .find(|line| line.trim_start().starts_with("Summary ["));
+        let last = last.unwrap_or_default();
+        Self::of_list(
+            &without_parentheses(last.split_once("run: ").map_or("", |(_, counts)| counts)),
+            ',',
+        )
     }
 
-    fn of_line(line: &str) -> Self {
-        let line = line.trim();
-        if let Some(rest) = line.strip_prefix("Summary [") {
-            // `Summary [   0.159s] 28 tests run: 27 passed (1 slow), 1 timed out, 0 skipped`
-            let counts = rest.split_once("run: ").map_or("", |(_, counts)| counts);
-            Self::of_list(&without_parentheses(counts), ',')
-        } else if let Some(rest) = line.strip_prefix("test result: ") {
-            // `test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s`
-            Self::of_list(rest.split_once(". ").map_or("", |(_, counts)| counts), ';')
-        } else {
-            Self::default()
-        }
+    /// Sums up the summaries of `cargo test`, one for each program it runs.
+    pub(crate) fn of_cargo_test(output: &str) -> Self {
+        // `test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s`
+        output
+            .lines()
+            .map(without_colours)
+            .filter_map(|line| {
+                let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+                Some(Self::of_list(counts, ';'))
+            })
+            .fold(Self::default(), Self::add)
     }
 
     fn of_list(list: &str, separator: char) -> Self {
@@ -140,21 +147,30 @@ mod tests {
                 counts(28, 0, 2),
             ),
         ] {
-            assert_eq!(Counts::read(line), expected, "{line}");
+            assert_eq!(Counts::of_nextest(line), expected, "{line}");
         }
     }
 
     #[test]
     fn the_summary_of_cargo_test_is_read() {
         let line = "test result: FAILED. 5 passed; 2 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.1s";
-        assert_eq!(Counts::read(line), counts(5, 2, 5));
+        assert_eq!(Counts::of_cargo_test(line), counts(5, 2, 5));
     }
 
     #[test]
     fn all_summaries_of_a_run_are_summed_up() {
         let output = "   Doc-tests zk_core\n\nrunning 2 tests\n\ntest result: ok. 2 passed; 0 failed; 0 ignored;\n\n\
                       test result: ok. 3 passed; 0 failed; 1 ignored;\n all doctests ran in 0.2s\n";
-        assert_eq!(Counts::read(output), counts(5, 0, 1));
+        assert_eq!(Counts::of_cargo_test(output), counts(5, 0, 1));
+    }
+
+    #[test]
+    fn what_failing_tests_print_is_not_counted() {
+        let output = "  stdout ───\n    test result: FAILED. 0 passed; 1 failed; 0 ignored; 39 filtered out;\n\
+                      test result: FAILED. 0 passed; 1 failed; 0 ignored; 39 filtered out;\n\
+                      Summary [ 1s] 9 tests run: 9 passed, 0 skipped\n\
+                           Summary [   9.7s] 27 tests run: 26 passed, 1 failed, 0 skipped\n        FAIL [ 0.1s] a::b\n";
+        assert_eq!(Counts::of_nextest(output), counts(26, 1, 0));
     }
 
     #[test]
@@ -166,7 +182,8 @@ mod tests {
             "Summary [",
             "test result: ok",
         ] {
-            assert_eq!(Counts::read(line), Counts::default(), "{line}");
+            assert_eq!(Counts::of_nextest(line), Counts::default(), "{line}");
+            assert_eq!(Counts::of_cargo_test(line), Counts::default(), "{line}");
         }
     }
 
