@@ -206,6 +206,7 @@ impl Session {
     /// This is how to be told of it.
     /// In this first cut the client notices an expiry when a server tells it so, or after 7/5 of the session timeout
     /// without any server.
+    /// It never resolves once the runtime that connected the session has ended.
     pub async fn lost(&self) {
         self.shared.transport.ended().await;
     }
