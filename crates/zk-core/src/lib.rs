@@ -25,7 +25,7 @@
 //!    When its answer is lost, the error says so ([`ErrorKind::OutcomeUnknown`]); it is never repeated blindly.
 //! 2. A read is repeated after a connection loss, until the deadline of the call.
 //! 3. Every call has one deadline, retries and parents included.
-//!    A call that could not be sent by then says that the session was not connected, and is not sent later.
+//!    A call that could not be sent by then says so, and is not sent later.
 //! 4. A lost session stays lost: every later operation answers a fatal error.
 //!
 //! # Failure behaviour
