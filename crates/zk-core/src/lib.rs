@@ -38,10 +38,10 @@
 //! | the server is reached but does not answer | [`ErrorKind::TimedOut`], for a write [`ErrorKind::OutcomeUnknown`] |
 //! | the session expires | [`ErrorKind::SessionExpired`], for ever; [`Session::lost`] resolves |
 //!
-//! # What this first cut does not do
+//! # What it does not do yet
 //!
 //! A write in flight cannot be called back: dropping its future leaves the outcome unknown, see [`Create`].
-//! Watches, transactions and namespaces are not here yet.
+//! There are no watches, transactions and namespaces.
 //! Everything needs a Tokio runtime with its time and I/O drivers enabled, and a session stays on the runtime that
 //! connected it.
 

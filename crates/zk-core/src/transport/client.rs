@@ -298,6 +298,11 @@ fn fault(error: &zk::Error) -> Fault {
         zk::Error::QuotaExceeded => refused(ErrorKind::QuotaExceeded),
         zk::Error::NotReadOnly => refused(ErrorKind::ReadOnlyServer),
         zk::Error::Unimplemented | zk::Error::ReconfigDisabled => refused(ErrorKind::Unsupported),
+        // The client's words for this answer of a server are "bad arguments: server error".
+        zk::Error::BadArguments(why) if **why == "server error" => Fault::Refused(
+            ErrorKind::InvalidArgument,
+            Some("the server refuses it".to_owned()),
+        ),
         zk::Error::BadArguments(_) | zk::Error::MarshallingError | zk::Error::NoWatcher => {
             Fault::Refused(ErrorKind::InvalidArgument, Some(error.to_string()))
         }

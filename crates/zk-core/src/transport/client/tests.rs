@@ -130,3 +130,13 @@ fn short_session_timeout_leaves_time_for_an_answer() {
         assert_eq!(link_timeout(asked, 3), Duration::from_secs(1));
     }
 }
+
+#[test]
+fn arguments_the_server_refuses_are_not_called_an_error_of_the_server() {
+    let Fault::Refused(ErrorKind::InvalidArgument, detail) =
+        fault(&zk::Error::BadArguments(&"server error"))
+    else {
+        panic!("it is refused");
+    };
+    assert_eq!(detail.as_deref(), Some("the server refuses it"));
+}
