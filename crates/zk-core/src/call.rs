@@ -18,8 +18,10 @@ use crate::transport::Transport;
 /// Whether a request may be sent again when the answer to it was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// A read, or a write that leaves the same behind however often it is applied.
-    Safe,
+    /// A read.
+    Read,
+    /// A write that leaves the same behind however often it is applied.
+    Idempotent,
     /// Any other write.
     Never,
 }
@@ -55,12 +57,16 @@ impl Call {
     ) -> Result<T, Error> {
         let transport = &*self.shared.transport;
         let mut attempts = 0;
+        let mut in_doubt = false;
         let mut last: Option<Fault> = None;
         loop {
             match self.deadline.bound(transport.connected()).await {
                 Some(Ok(())) => {}
-                Some(Err(fault)) => return Err(self.failure(path, repeat, attempts, &fault)),
-                None => return Err(self.unsent(path, repeat, attempts, last.as_ref())),
+                Some(Err(fault)) => return Err(self.failure(path, in_doubt, attempts, &fault)),
+                None => return Err(self.unsent(path, in_doubt, attempts, last.as_ref())),
+            }
+            if self.deadline.remaining().is_zero() {
+                return Err(self.too_late(path, in_doubt, attempts));
             }
             attempts += 1;
             tracing::Span::current().record("attempts", attempts);
@@ -69,8 +75,9 @@ impl Call {
                 Some(Err(fault)) => fault,
                 None => return Err(self.unanswered(path, repeat, attempts)),
             };
+            in_doubt |= repeat != Repeat::Read && may_be_applied(&fault);
             if !may_retry(repeat, &fault) || !self.deadline.pause(pause_before(attempts)).await {
-                return Err(self.failure(path, repeat, attempts, &fault));
+                return Err(self.failure(path, in_doubt, attempts, &fault));
             }
             tracing::debug!(attempts, ?fault, "repeating the request");
             last = Some(fault);
@@ -87,11 +94,10 @@ impl Call {
         Error::new(self.operation, Some(path), kind)
     }
 
-    /// The error for a fault that ends the call.
-    fn failure(&self, path: &NodePath, repeat: Repeat, attempts: u32, fault: &Fault) -> Error {
-        let sent_write = repeat == Repeat::Never && attempts > 0;
+    /// The error for a fault that ends the call; `in_doubt` when a write was sent and may have been applied.
+    fn failure(&self, path: &NodePath, in_doubt: bool, attempts: u32, fault: &Fault) -> Error {
         let unknown = |kind| {
-            if sent_write {
+            if in_doubt {
                 ErrorKind::OutcomeUnknown
             } else {
                 kind
@@ -103,6 +109,7 @@ impl Call {
                 Some(detail) => error(*kind).detail(detail),
                 None => error(*kind),
             },
+            Fault::Later(kind) if in_doubt => error(*kind).maybe_applied(),
             Fault::Later(kind) => error(*kind),
             Fault::Server(cause) => {
                 error(unknown(ErrorKind::ServerError)).caused_by(Some(cause.clone()))
@@ -110,7 +117,7 @@ impl Call {
             Fault::Lost(cause) => {
                 error(unknown(ErrorKind::ConnectionLost)).caused_by(Some(cause.clone()))
             }
-            Fault::Ended(ending) if sent_write => error(ending.kind()).maybe_applied(),
+            Fault::Ended(ending) if in_doubt => error(ending.kind()).maybe_applied(),
             Fault::Ended(ending) => error(ending.kind()),
         }
     }
@@ -119,13 +126,13 @@ impl Call {
     fn unsent(
         &self,
         path: &NodePath,
-        repeat: Repeat,
+        in_doubt: bool,
         attempts: u32,
         last: Option<&Fault>,
     ) -> Error {
         match last {
             Some(fault) => self
-                .failure(path, repeat, attempts, fault)
+                .failure(path, in_doubt, attempts, fault)
                 .detail(self.waited_for()),
             None => self
                 .error(path, ErrorKind::NotConnected)
@@ -133,11 +140,31 @@ impl Call {
         }
     }
 
+    /// The error for a call whose time was over before the request could be sent.
+    fn too_late(&self, path: &NodePath, in_doubt: bool, attempts: u32) -> Error {
+        let kind = if in_doubt {
+            ErrorKind::OutcomeUnknown
+        } else {
+            ErrorKind::TimedOut
+        };
+        let sent = if attempts == 0 {
+            "not sent"
+        } else {
+            "not sent again"
+        };
+        self.error(path, kind)
+            .attempts_made(attempts)
+            .detail(format!(
+                "{sent}, the {:?} it was given were over",
+                self.deadline.allowed()
+            ))
+    }
+
     /// The error for a request that was sent and not answered by the deadline.
     fn unanswered(&self, path: &NodePath, repeat: Repeat, attempts: u32) -> Error {
         let kind = match repeat {
-            Repeat::Safe => ErrorKind::TimedOut,
-            Repeat::Never => ErrorKind::OutcomeUnknown,
+            Repeat::Read => ErrorKind::TimedOut,
+            Repeat::Idempotent | Repeat::Never => ErrorKind::OutcomeUnknown,
         };
         let detail = if self.shared.transport.is_connected() {
             format!("waited {:?} for the answer", self.deadline.allowed())
@@ -195,8 +222,16 @@ pub(crate) async fn join_all<T>(
 fn may_retry(repeat: Repeat, fault: &Fault) -> bool {
     match fault {
         Fault::Later(_) => true,
-        Fault::Lost(_) | Fault::Server(_) => repeat == Repeat::Safe,
+        Fault::Lost(_) | Fault::Server(_) => repeat != Repeat::Never,
         Fault::Refused(..) | Fault::Ended(_) => false,
+    }
+}
+
+/// Whether a write that was sent may have been applied after this fault.
+fn may_be_applied(fault: &Fault) -> bool {
+    match fault {
+        Fault::Lost(_) | Fault::Server(_) | Fault::Ended(_) => true,
+        Fault::Refused(..) | Fault::Later(_) => false,
     }
 }
 

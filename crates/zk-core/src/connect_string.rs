@@ -67,6 +67,13 @@ impl FromStr for ConnectString {
         if trimmed.is_empty() {
             return refuse(Problem::Empty);
         }
+        if has_credentials(trimmed) {
+            // Nothing of the text is kept, since it may hold a password.
+            return Err(ParseConnectStringError {
+                text: String::new(),
+                problem: Problem::Credentials,
+            });
+        }
         if let Some(scheme) = ["tcp://", "tcp+tls://", "zk://", "http://", "https://"]
             .into_iter()
             .find(|scheme| {
@@ -150,6 +157,9 @@ impl fmt::Display for ParseConnectStringError {
             Problem::Empty => {
                 f.write_str("connect string is empty; write host:port,host:port/chroot")
             }
+            Problem::Credentials => f.write_str(
+                "connect string has a '@' in it; write host:port alone and give the credentials to the session",
+            ),
             Problem::Scheme(scheme) => {
                 write!(
                     f,
@@ -180,6 +190,7 @@ impl std::error::Error for ParseConnectStringError {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Problem {
     Empty,
+    Credentials,
     Scheme(&'static str),
     ServerAfterChroot,
     Chroot(ParsePathError),
@@ -188,6 +199,15 @@ enum Problem {
         part: String,
         rule: &'static str,
     },
+}
+
+/// Whether a `@` stands anywhere but in the chroot, which is what follows the first `/` that is not of a scheme.
+fn has_credentials(text: &str) -> bool {
+    let text = text.replace("://", " ");
+    let hosts = text
+        .split_once('/')
+        .map_or(text.as_str(), |(hosts, _)| hosts);
+    hosts.contains('@')
 }
 
 fn parse_server(part: &str) -> Result<ServerAddress, &'static str> {

@@ -187,7 +187,9 @@ pub enum ErrorKind {
     TooLarge,
     /// The session was not connected until the deadline; the request was never sent, and will not be.
     NotConnected,
-    /// The read was sent and not answered by the deadline.
+    /// No answer by the deadline: of a read that was sent, or of any request that came too late to be sent at all.
+    ///
+    /// [`Error::attempts`] tells them apart.
     TimedOut,
     /// The connection broke during the read, each time until the deadline.
     ConnectionLost,

@@ -25,7 +25,7 @@
 //!    When its answer is lost, the error says so ([`ErrorKind::OutcomeUnknown`]); it is never repeated blindly.
 //! 2. A read is repeated after a connection loss, until the deadline of the call.
 //! 3. Every call has one deadline, retries and parents included.
-//!    A call that could not be sent by then says that the session was not connected, and is not sent later.
+//!    A call that could not be sent by then says so, and is not sent later.
 //! 4. A lost session stays lost: every later operation answers a fatal error.
 //!
 //! # Failure behaviour
@@ -38,10 +38,10 @@
 //! | the server is reached but does not answer | [`ErrorKind::TimedOut`], for a write [`ErrorKind::OutcomeUnknown`] |
 //! | the session expires | [`ErrorKind::SessionExpired`], for ever; [`Session::lost`] resolves |
 //!
-//! # What this first cut does not do
+//! # What it does not do yet
 //!
 //! A write in flight cannot be called back: dropping its future leaves the outcome unknown, see [`Create`].
-//! Watches, transactions and namespaces are not here yet.
+//! There are no watches, transactions and namespaces.
 //! Everything needs a Tokio runtime with its time and I/O drivers enabled, and a session stays on the runtime that
 //! connected it.
 

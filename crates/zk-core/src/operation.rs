@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
+use crate::acl::Acl;
 use crate::call::Call;
 use crate::error::Error;
 use crate::error::ErrorKind;
@@ -85,6 +86,7 @@ impl Target {
                 outcome = tracing::field::Empty,
             );
             let call = Call::new(shared, operation, timeout);
+            check_size(&call, &path, &[], 0)?;
             let result = body(call, path).instrument(span.clone()).await;
             match &result {
                 Ok(_) => span.record("outcome", "ok"),
@@ -102,10 +104,23 @@ fn check_size(call: &Call, path: &NodePath, data: &[u8], acl_bytes: usize) -> Re
         return Ok(());
     }
     let most = MAX_REQUEST.saturating_sub(size - data.len());
-    Err(call.error(path, ErrorKind::TooLarge).detail(format!(
-        "{} bytes of data; with this path at most {most} fit, so store it in pieces or elsewhere",
-        data.len()
-    )))
+    let detail = if data.is_empty() {
+        format!("path and acl take {size} bytes; the server reads at most {MAX_REQUEST}")
+    } else {
+        format!(
+            "{} bytes of data; with this path at most {most} fit, so store it in pieces or elsewhere",
+            data.len()
+        )
+    };
+    Err(call.error(path, ErrorKind::TooLarge).detail(detail))
+}
+
+/// What the access rules take in a request.
+fn acl_bytes(acl: &Acl) -> usize {
+    let entries = acl.entries().iter();
+    entries
+        .map(|entry| entry.scheme().len() + entry.id().len() + 12)
+        .sum()
 }
 
 /// The server's default `jute.maxbuffer`.

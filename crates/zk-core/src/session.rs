@@ -204,8 +204,8 @@ impl Session {
     /// # Session loss
     ///
     /// This is how to be told of it.
-    /// In this first cut the client notices an expiry when a server tells it so, or after 7/5 of the session timeout
-    /// without any server.
+    /// An expiry is noticed when a server says so, or after 7/5 of the session timeout without any server.
+    /// It never resolves once the runtime that connected the session has ended.
     pub async fn lost(&self) {
         self.shared.transport.ended().await;
     }

@@ -92,7 +92,7 @@ pub(crate) struct Set {
     #[arg(short)]
     pub(crate) stat: bool,
     /// Write only if the data has this version
-    #[arg(short, value_name = "VERSION", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(short, value_name = "VERSION", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     pub(crate) version: Option<i32>,
     /// The node
     pub(crate) path: String,
@@ -132,7 +132,7 @@ pub(crate) struct Create {
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
     /// Delete only if the data has this version
-    #[arg(short, value_name = "VERSION", conflicts_with = "recursive", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(short, value_name = "VERSION", allow_negative_numbers = true, conflicts_with = "recursive", value_parser = clap::value_parser!(i32).range(0..))]
     pub(crate) version: Option<i32>,
     /// Delete everything below it too, like deleteall
     #[arg(short, long)]

@@ -32,13 +32,20 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     let credentials = credentials()?;
     // Input may be long in coming, and a session must not wait for it.
     let data = read_data(&cli.command)?;
+    let is_held = matches!(&cli.command, Command::Create(create) if create.ephemeral);
     let shell = Shell {
         deadline: Instant::now() + cli.timeout,
         session: open(connect, cli.timeout, credentials).await?,
     };
     let result = shell.carry_out(cli.command, &path, data).await;
+    // A session that was held has outlived the time for its command.
+    let goodbye = if is_held {
+        LONGEST_GOODBYE
+    } else {
+        LONGEST_GOODBYE.min(shell.remaining())
+    };
     // The answer is known by now; an end that is not acknowledged costs the servers one session timeout.
-    drop(tokio::time::timeout(LONGEST_GOODBYE, shell.session.close()).await);
+    drop(tokio::time::timeout(goodbye, shell.session.close()).await);
     result
 }
 
@@ -236,7 +243,17 @@ fn read_data(command: &Command) -> Result<Vec<u8>, Failure> {
         return Ok(data.clone().into_bytes());
     }
     let mut bytes = Vec::new();
-    match io::stdin().lock().read_to_end(&mut bytes) {
+    match io::stdin()
+        .lock()
+        .take(MOST_INPUT + 1)
+        .read_to_end(&mut bytes)
+    {
+        Ok(read) if read as u64 > MOST_INPUT => Err(Failure::operation(
+            format!(
+                "standard input goes on beyond {MOST_INPUT} bytes, and no node holds that much"
+            ),
+            Some("store it in pieces, or elsewhere and its place in the node"),
+        )),
         Ok(_) => Ok(bytes),
         Err(error) => Err(Failure::operation(
             format!("cannot read the data from standard input: {error}"),
@@ -257,5 +274,7 @@ fn print(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// A node holds a little less; it is refused with the exact number.
+const MOST_INPUT: u64 = 1 << 20;
 const STANDARD_INPUT: &str = "-";
 const LONGEST_GOODBYE: Duration = Duration::from_secs(2);

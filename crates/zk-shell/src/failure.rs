@@ -1,5 +1,6 @@
 //! What went wrong, and what would be right, in two lines.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use zk_core::ConnectError;
@@ -40,12 +41,10 @@ impl Failure {
     }
 
     /// Prints the failure and turns it into the exit status.
-    #[expect(
-        clippy::print_stderr,
-        reason = "this is where the program speaks to its user"
-    )]
     pub(crate) fn report(&self) -> ExitCode {
-        eprint!("{}", self.text());
+        if !self.problem.is_empty() {
+            tell(&self.text());
+        }
         ExitCode::from(if self.is_usage { 2 } else { 1 })
     }
 
@@ -112,6 +111,12 @@ impl From<ConnectError> for Failure {
             _ => Self::operation(chain(&error), None),
         }
     }
+}
+
+/// Writes to standard error, if anybody reads it.
+pub(crate) fn tell(text: &str) {
+    // There is no third place to complain that the second one is closed.
+    drop(std::io::stderr().write_all(text.as_bytes()));
 }
 
 /// The message and those of its causes.

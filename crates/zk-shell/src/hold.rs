@@ -8,6 +8,7 @@ use tokio::signal::unix::signal;
 use zk_core::Session;
 
 use crate::failure::Failure;
+use crate::failure::tell;
 
 /// Resolves on Ctrl-C, SIGTERM, SIGHUP or, unless it is a terminal or was read already, the end of standard input.
 ///
@@ -42,10 +43,9 @@ async fn end_of_stdin() {
     while stdin.read(&mut scrap).await.is_ok_and(|read| read > 0) {}
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "standard output is for the answer alone"
-)]
+/// Standard output is for the answer alone.
 fn note(until: &str) {
-    eprintln!("the node is ephemeral: keeping its session {until}");
+    tell(&format!(
+        "the node is ephemeral: keeping its session {until}\n"
+    ));
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
     match parse(text) {
         Some((number, Some(unit))) if number > 0 => Ok(unit.saturating_mul(number)),
-        Some((_, Some(_))) => Err("it must be longer than zero".to_owned()),
-        Some((_, None)) => Err(format!("a unit is missing; write {text}s or {text}ms")),
+        Some((0, _)) => Err("it must be longer than zero".to_owned()),
+        Some((_, _)) => Err(format!("a unit is missing; write {text}s or {text}ms")),
         None => Err("write a number with a unit: 500ms, 10s or 2m".to_owned()),
     }
 }
@@ -50,6 +50,7 @@ mod tests {
             ("2m", Ok(Duration::from_secs(120))),
             ("10", Err("a unit is missing; write 10s or 10ms")),
             ("0s", Err("it must be longer than zero")),
+            ("0", Err("it must be longer than zero")),
             ("", Err("write a number with a unit: 500ms, 10s or 2m")),
             ("s", Err("write a number with a unit: 500ms, 10s or 2m")),
             ("-1s", Err("write a number with a unit: 500ms, 10s or 2m")),

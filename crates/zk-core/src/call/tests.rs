@@ -520,6 +520,80 @@ async fn recursive_delete_with_a_lost_answer_says_where_it_stopped() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn parent_with_a_lost_answer_has_an_unknown_outcome() {
+    let silent = vec![refused(ErrorKind::NoNode), Step::Silence];
+    let mut broken = vec![lost(); 100];
+    broken[0] = refused(ErrorKind::NoNode);
+    for steps in [silent, broken] {
+        let script = Script::new(steps);
+        let error = script
+            .session()
+            .create("/a/b", "")
+            .parents()
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.path().map(NodePath::as_str)),
+            (ErrorKind::OutcomeUnknown, Some("/a"))
+        );
+        assert!(error.is_outcome_unknown());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_the_server_did_not_take_is_not_in_doubt_when_the_session_ends() {
+    let script = Script::new([Step::Fail(Fault::Later(ErrorKind::Throttled))]);
+    let session = script.session();
+    let (result, ()) = tokio::join!(session.set("/a", "x").into_future(), async {
+        *script.ending.lock().unwrap() = Some(Ending::Expired);
+    });
+    let error = result.unwrap_err();
+    assert_eq!(
+        (error.kind(), script.sent()),
+        (ErrorKind::SessionExpired, 1)
+    );
+    assert!(!error.is_outcome_unknown(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_after_the_deadline() {
+    let script = Script::new([Step::Answer, Step::Answer]);
+    let session = script.session();
+    let write = session
+        .set("/a", "x")
+        .timeout(Duration::ZERO)
+        .await
+        .unwrap_err();
+    let read = session.get("/a").timeout(Duration::ZERO).await.unwrap_err();
+    assert_eq!(script.sent(), 0);
+    for error in [&write, &read] {
+        assert_eq!((error.kind(), error.attempts()), (ErrorKind::TimedOut, 0));
+        assert!(!error.is_outcome_unknown());
+    }
+    assert_eq!(
+        write.to_string(),
+        "set /a: no answer in time (not sent, the 0ns it was given were over)"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_paths_and_acls_are_refused_before_anything_is_sent() {
+    let script = Script::default();
+    let session = script.session();
+    let long = format!("/{}", "x".repeat(1 << 20));
+    let acl = Acl::new(vec![Acl::open().entries()[0].clone(); 50_000]);
+    let errors = [
+        session.get(&long).await.unwrap_err(),
+        session.delete(&long).await.unwrap_err(),
+        session.set_acl("/a", acl).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::TooLarge, "{:?}", error.operation());
+    }
+    assert_eq!(script.sent(), 0);
+}
+
 #[test]
 fn only_what_cannot_have_been_applied_twice_is_retried() {
     let lost = || Fault::Lost(String::new());
@@ -531,7 +605,8 @@ fn only_what_cannot_have_been_applied_twice_is_retried() {
         (Fault::Refused(ErrorKind::NoNode, None), false, false),
         (Fault::Ended(Ending::Expired), false, false),
     ] {
-        assert_eq!(may_retry(Repeat::Safe, &fault), read, "{fault:?}");
+        assert_eq!(may_retry(Repeat::Read, &fault), read, "{fault:?}");
+        assert_eq!(may_retry(Repeat::Idempotent, &fault), read, "{fault:?}");
         assert_eq!(may_retry(Repeat::Never, &fault), write, "{fault:?}");
     }
 }

@@ -106,3 +106,21 @@ fn refusals_name_the_part_and_the_rule() {
         assert_eq!(error.to_string(), message);
     }
 }
+
+#[test]
+fn credentials_in_a_connect_string_are_refused_and_not_repeated() {
+    for text in [
+        "user:secret@zk1:2181",
+        "zk1,user:secret@zk2/app",
+        "http://user:secret@zk1",
+    ] {
+        let error = text.parse::<ConnectString>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "connect string has a '@' in it; write host:port alone and give the credentials to the session"
+        );
+        assert!(!format!("{error:?}").contains("secret"));
+    }
+    let chroot: ConnectString = "zk1/a@b".parse().unwrap();
+    assert_eq!(chroot.chroot().as_str(), "/a@b");
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::OperationFuture;
 use super::Target;
+use super::check_size;
 use crate::acl::Acl;
 use crate::call::Repeat;
 use crate::error::Error;
@@ -54,7 +55,7 @@ impl IntoFuture for GetAcl {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::GetAcl, async move |call, path| {
-            call.request(&path, Repeat::Safe, |wire| wire.acl(&path))
+            call.request(&path, Repeat::Read, |wire| wire.acl(&path))
                 .await
         })
     }
@@ -67,7 +68,7 @@ impl IntoFuture for GetAcl {
 /// # Errors
 ///
 /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion), [`NoAuth`](ErrorKind::NoAuth),
-/// [`InvalidAcl`](ErrorKind::InvalidAcl).
+/// [`InvalidAcl`](ErrorKind::InvalidAcl), [`TooLarge`](ErrorKind::TooLarge).
 /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when the request was sent and no answer came.
 ///
 /// # Cancel safety
@@ -128,6 +129,7 @@ impl IntoFuture for SetAcl {
                     .error(&path, ErrorKind::InvalidAcl)
                     .detail("it has no entry"));
             }
+            check_size(&call, &path, &[], super::acl_bytes(&acl))?;
             call.request(&path, Repeat::Never, |wire| {
                 wire.set_acl(&path, &acl, version)
             })

@@ -147,12 +147,7 @@ impl IntoFuture for Create {
                     .error(&path, ErrorKind::InvalidAcl)
                     .detail("it has no entry"));
             }
-            let acl_bytes = acl
-                .entries()
-                .iter()
-                .map(|entry| entry.scheme().len() + entry.id().len() + 12)
-                .sum();
-            check_size(&call, &path, &data, acl_bytes)?;
+            check_size(&call, &path, &data, super::acl_bytes(&acl))?;
             let mut rounds = 0;
             loop {
                 let result = call
@@ -183,7 +178,7 @@ async fn create_parents(call: &Call, path: &NodePath, acl: &Acl) -> Result<(), E
     let mut missing = Vec::new();
     for ancestor in path.ancestors() {
         match call
-            .request(&ancestor, Repeat::Safe, |wire| {
+            .request(&ancestor, Repeat::Idempotent, |wire| {
                 wire.create(&ancestor, &[], mode, acl)
             })
             .await
@@ -201,7 +196,7 @@ async fn create_parents(call: &Call, path: &NodePath, acl: &Acl) -> Result<(), E
     }
     for ancestor in missing.iter().rev() {
         match call
-            .request(ancestor, Repeat::Safe, |wire| {
+            .request(ancestor, Repeat::Idempotent, |wire| {
                 wire.create(ancestor, &[], mode, acl)
             })
             .await

@@ -145,7 +145,7 @@ async fn collect_tree(call: &Call, root: &NodePath) -> Result<Option<Vec<NodePat
         let batch = listed..nodes.len().min(listed + BATCH);
         let requests = nodes[batch.clone()]
             .iter()
-            .map(|path| call.request(path, Repeat::Safe, |wire| wire.list(path)));
+            .map(|path| call.request(path, Repeat::Read, |wire| wire.list(path)));
         let answers = join_all(requests).await;
         for (at, answer) in batch.clone().zip(answers) {
             match answer {

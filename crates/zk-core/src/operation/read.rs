@@ -56,7 +56,7 @@ impl IntoFuture for Get {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
-            call.request(&path, Repeat::Safe, |wire| wire.get(&path))
+            call.request(&path, Repeat::Read, |wire| wire.get(&path))
                 .await
         })
     }
@@ -108,7 +108,7 @@ impl IntoFuture for Exists {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Exists, async move |call, path| {
-            call.request(&path, Repeat::Safe, |wire| wire.exists(&path))
+            call.request(&path, Repeat::Read, |wire| wire.exists(&path))
                 .await
         })
     }
@@ -161,7 +161,7 @@ impl IntoFuture for GetStat {
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Stat, async move |call, path| {
             let stat = call
-                .request(&path, Repeat::Safe, |wire| wire.exists(&path))
+                .request(&path, Repeat::Read, |wire| wire.exists(&path))
                 .await?;
             stat.ok_or_else(|| call.error(&path, ErrorKind::NoNode).attempts_made(1))
         })
@@ -214,7 +214,7 @@ impl IntoFuture for List {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::List, async move |call, path| {
-            call.request(&path, Repeat::Safe, |wire| wire.list(&path))
+            call.request(&path, Repeat::Read, |wire| wire.list(&path))
                 .await
         })
     }
@@ -266,7 +266,7 @@ impl IntoFuture for Sync {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Sync, async move |call, path| {
-            call.request(&path, Repeat::Safe, |wire| wire.sync(&path))
+            call.request(&path, Repeat::Read, |wire| wire.sync(&path))
                 .await
         })
     }

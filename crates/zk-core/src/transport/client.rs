@@ -60,6 +60,13 @@ impl ClientTransport {
         })
     }
 
+    fn is_closing(&self) -> bool {
+        self.client
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_none()
+    }
+
     /// Runs a request on a clone of the client, which lives as long as the request.
     fn request<T, F>(&self, run: impl FnOnce(zk::Client) -> F) -> Reply<T>
     where
@@ -91,6 +98,15 @@ impl Transport for ClientTransport {
     }
 
     fn connected(&self) -> Reply<()> {
+        if self.is_closing() {
+            return Box::pin(std::future::ready(Err(Fault::Ended(
+                // A session that was lost before it was closed stays lost.
+                match phase(self.state.peek_state()) {
+                    Phase::Over(ending) => ending,
+                    Phase::Up | Phase::Down => Ending::Closed,
+                },
+            ))));
+        }
         let mut state = self.state.clone();
         Box::pin(async move {
             loop {
@@ -234,6 +250,8 @@ impl Transport for ClientTransport {
     }
 }
 
+const SHORTEST_LINK_TIMEOUT: Duration = Duration::from_secs(1);
+
 enum Phase {
     Up,
     Down,
@@ -253,14 +271,18 @@ fn phase(state: zk::SessionState) -> Phase {
 /// How long a silent server is waited for before the next one is tried.
 ///
 /// The client's own 2/5 of the session timeout leaves no time for a third server when two are hung.
+/// It keeps to its own as long as this is more than 3/5 of the timeout that the server granted, which may be far more
+/// than was asked for: a share of a short wish would break the connection at each pause of the server.
 fn link_timeout(session_timeout: Duration, servers: usize) -> Duration {
     let share = session_timeout
         / u32::try_from(servers.max(1))
             .unwrap_or(u32::MAX)
             .saturating_mul(2);
-    share
-        .max(Duration::from_secs(1))
-        .min(session_timeout * 2 / 5)
+    if servers > 1 {
+        share.max(SHORTEST_LINK_TIMEOUT)
+    } else {
+        (session_timeout * 2 / 5).max(SHORTEST_LINK_TIMEOUT)
+    }
 }
 
 fn fault(error: &zk::Error) -> Fault {
@@ -276,6 +298,11 @@ fn fault(error: &zk::Error) -> Fault {
         zk::Error::QuotaExceeded => refused(ErrorKind::QuotaExceeded),
         zk::Error::NotReadOnly => refused(ErrorKind::ReadOnlyServer),
         zk::Error::Unimplemented | zk::Error::ReconfigDisabled => refused(ErrorKind::Unsupported),
+        // The client's words for this answer of a server are "bad arguments: server error".
+        zk::Error::BadArguments(why) if **why == "server error" => Fault::Refused(
+            ErrorKind::InvalidArgument,
+            Some("the server refuses it".to_owned()),
+        ),
         zk::Error::BadArguments(_) | zk::Error::MarshallingError | zk::Error::NoWatcher => {
             Fault::Refused(ErrorKind::InvalidArgument, Some(error.to_string()))
         }

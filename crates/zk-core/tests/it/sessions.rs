@@ -8,6 +8,7 @@ use zk_core::ConnectError;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::Session;
+use zk_harness::Ensemble;
 
 use crate::connect;
 use crate::eventually;
@@ -222,4 +223,44 @@ async fn hung_server_makes_a_write_unknown_and_a_connect_fail_in_time() {
         .await;
     })
     .await;
+}
+
+#[tokio::test]
+async fn write_after_close_was_certainly_not_applied() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        let (closed, late) =
+            tokio::join!(session.close(), session.create("/late", "").into_future());
+        closed.expect("the server acknowledges");
+        let late = late.unwrap_err();
+        assert_eq!(
+            (late.kind(), late.attempts(), late.is_outcome_unknown()),
+            (ErrorKind::SessionClosed, 0, false)
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn short_session_timeout_does_not_break_the_connection() {
+    let ensemble = Ensemble::builder()
+        .servers(1)
+        .min_session_timeout(Duration::from_secs(4))
+        .start()
+        .await
+        .expect("a server starts");
+    let session = Session::builder(ensemble.connect_string())
+        .session_timeout(Duration::from_millis(100))
+        .connect()
+        .await
+        .expect("the server grants more than was asked for");
+    // A stop as short as this one is everyday life on a busy server.
+    let server = ensemble.server(1).expect("there is one");
+    server.pause().await.expect("it stops");
+    let mut write = std::pin::pin!(session.create("/slow", "").into_future());
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut write).await;
+    server.resume().await.expect("it goes on");
+    assert!(early.is_err(), "nobody answers: {early:?}");
+    write.await.expect("the connection is still the same");
+    ensemble.down().await.expect("the server goes down");
 }

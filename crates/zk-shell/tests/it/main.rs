@@ -290,3 +290,32 @@ async fn ephemeral_node_lives_until_the_input_ends_or_a_signal_comes() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn reader_that_has_gone_is_not_an_error_worth_a_line() {
+    with_ensemble(async |connect| {
+        let (reader, writer) = std::io::pipe().expect("a pipe opens");
+        drop(reader);
+        let mut listing = command(connect, &["ls", "/"]);
+        listing.stdout(writer);
+        let output = finish(listing, b"").await;
+        assert_eq!(
+            (output.status.code(), output.stderr.as_slice()),
+            (Some(1), b"".as_slice())
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ephemeral_node_lives_on_when_nobody_reads_standard_error() {
+    with_ensemble(async |connect| {
+        let (reader, writer) = std::io::pipe().expect("a pipe opens");
+        drop(reader);
+        let mut creation = command(connect, &["create", "-e", "/held"]);
+        creation.stderr(writer);
+        let output = finish(creation, b"").await;
+        assert_eq!(output.status.code(), Some(0));
+    })
+    .await;
+}

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+use std::io::Write;
 use std::process::Command;
 use std::process::Stdio;
 use std::time::Duration;
@@ -110,6 +111,18 @@ fn bad_arguments_are_usage_errors_that_name_the_argument() {
             &["--timeout", "10", "ls"],
             "invalid value '10' for '--timeout <TIME>': a unit is missing; write 10s or 10ms",
         ),
+        (
+            &["--timeout", "0", "ls"],
+            "invalid value '0' for '--timeout <TIME>': it must be longer than zero",
+        ),
+        (
+            &["set", "-v", "-1", "/a", "d"],
+            "invalid value '-1' for '-v <VERSION>': -1 is not in 0..=2147483647",
+        ),
+        (
+            &["delete", "-v", "-1", "/a"],
+            "invalid value '-1' for '-v <VERSION>': -1 is not in 0..=2147483647",
+        ),
         (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),
     ] {
         let said = zk(&[("ZK_CONNECT", "127.0.0.1:1")], arguments);
@@ -159,4 +172,55 @@ fn nobody_there_is_said_within_the_timeout_for_every_server() {
         "took {:?}",
         start.elapsed()
     );
+}
+
+#[test]
+fn credentials_in_the_connect_string_are_not_repeated() {
+    let said = zk(&[], &["--connect", "user:hunter2@127.0.0.1:1", "ls"]);
+    assert!(
+        !said.contains("hunter2") && said.ends_with("exit 2"),
+        "{said}"
+    );
+}
+
+#[test]
+fn closed_standard_error_does_not_change_the_exit_status() {
+    let (reader, writer) = std::io::pipe().expect("a pipe opens");
+    drop(reader);
+    let status = Command::new(env!("CARGO_BIN_EXE_zk"))
+        .args(["get", "no-path"])
+        .stderr(writer)
+        .status()
+        .expect("zk starts");
+    assert_eq!(status.code(), Some(2));
+}
+
+#[test]
+fn endless_input_is_refused_before_it_fills_the_memory() {
+    for command in ["create", "set"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_zk"))
+            .args(["--connect", "127.0.0.1:1", "--timeout", "500ms"])
+            .args([command, "/a", "-"])
+            .env_remove("ZK_AUTH")
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("zk starts");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        // It may have gone before everything is written.
+        drop(stdin.write_all(&vec![0; 4 << 20]));
+        drop(stdin);
+        let output = child.wait_with_output().expect("zk ends");
+        assert_eq!(
+            (
+                String::from_utf8_lossy(&output.stderr).as_ref(),
+                output.status.code()
+            ),
+            (
+                "error: standard input goes on beyond 1048576 bytes, and no node holds that much\n\
+              help: store it in pieces, or elsewhere and its place in the node\n",
+                Some(1)
+            )
+        );
+    }
 }

@@ -96,7 +96,7 @@ fn three_hung_servers_fit_into_one_session_timeout() {
         (seconds(10), 2, Duration::from_millis(2500)),
         (seconds(12), 3, seconds(2)),
         (seconds(10), 20, seconds(1)),
-        (seconds(2), 3, Duration::from_millis(800)),
+        (seconds(2), 3, seconds(1)),
     ] {
         assert_eq!(
             link_timeout(timeout, servers),
@@ -121,4 +121,22 @@ fn times_before_the_epoch_and_beyond_the_clock_do_not_panic() {
         // Any answer will do; the server's clock is not ours to trust.
         let _time: SystemTime = to_time(extreme);
     }
+}
+
+#[test]
+fn short_session_timeout_leaves_time_for_an_answer() {
+    // The server grants more than was asked for, and the client falls back to 2/5 of a grant that is that short.
+    for asked in [1, 100, 2_000].map(Duration::from_millis) {
+        assert_eq!(link_timeout(asked, 3), Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn arguments_the_server_refuses_are_not_called_an_error_of_the_server() {
+    let Fault::Refused(ErrorKind::InvalidArgument, detail) =
+        fault(&zk::Error::BadArguments(&"server error"))
+    else {
+        panic!("it is refused");
+    };
+    assert_eq!(detail.as_deref(), Some("the server refuses it"));
 }
