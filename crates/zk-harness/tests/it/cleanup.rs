@@ -146,8 +146,8 @@ fn kill_9_during_start_leaves_nothing() {
 }
 
 // covers: H3
-#[test]
-fn panic_keeps_the_files_and_says_where() {
+#[tokio::test]
+async fn panic_keeps_the_files_and_says_where() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("ensemble");
     let child = serving_child(&directory, true);
@@ -161,6 +161,10 @@ fn panic_keeps_the_files_and_says_where() {
     assert!(text.contains(&line), "{text}");
     assert_eq!(processes_of(&directory), 0);
     assert!(directory.join("server-1/server.log").exists());
+    // Kept for a person to look at, who removes them like this; the data in memory goes too.
+    let kept = zk_harness::Ensemble::attach(&directory).unwrap();
+    kept.down().await.unwrap();
+    assert!(!directory.exists());
 }
 
 // covers: H3
