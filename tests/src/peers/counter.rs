@@ -49,7 +49,7 @@ pub async fn seed_counter(ensemble: &Ensemble, parent: &str, next: i32) -> anyho
     let compiler = Compiler::find().await?;
     let distribution = ensemble.distribution();
     let mut classpath = distribution.classpath.clone();
-    classpath.retain(|jar| !jars::is_logging(jar));
+    classpath.retain(|jar| !jars::is_chatty(jar));
     let classes = compiler.compile(&[SOURCE], &classpath).await?;
     classpath.insert(0, classes);
     let [data, log] = directories(server)?;

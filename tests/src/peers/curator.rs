@@ -109,7 +109,7 @@ fn look() -> anyhow::Result<Vec<PathBuf>> {
         zookeeper
             .classpath
             .into_iter()
-            .filter(|jar| !jars::is_logging(jar)),
+            .filter(|jar| !jars::is_chatty(jar)),
     );
     Ok(classpath)
 }

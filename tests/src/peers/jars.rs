@@ -51,10 +51,11 @@ pub(super) fn joined(classpath: &[PathBuf]) -> anyhow::Result<OsString> {
     std::env::join_paths(classpath).context("a path on the class path has a colon in it")
 }
 
-/// Is it a logging binding? Without any, libraries say nothing, and nothing of theirs is between a program's lines.
-pub(super) fn is_logging(jar: &Path) -> bool {
-    const BINDINGS: [&str; 6] = [
-        "slf4j-simple",
+/// Is it a logging binding that writes to standard output, between a program's lines, unless it is configured?
+///
+/// slf4j-simple may stay: it writes to standard error. Where there is no binding, libraries are silent.
+pub(super) fn is_chatty(jar: &Path) -> bool {
+    const BINDINGS: [&str; 5] = [
         "slf4j-log4j12",
         "slf4j-reload4j",
         "logback-classic",
@@ -108,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn logging_bindings_are_left_out() {
+    fn bindings_that_write_to_standard_output_are_left_out() {
         for (name, expected) in [
-            ("slf4j-simple.jar", true),
+            ("slf4j-simple.jar", false),
             ("logback-classic-1.2.13.jar", true),
             ("slf4j-api.jar", false),
             ("zookeeper.jar", false),
         ] {
-            assert_eq!(is_logging(&Path::new("/x").join(name)), expected, "{name}");
+            assert_eq!(is_chatty(&Path::new("/x").join(name)), expected, "{name}");
         }
     }
 }

@@ -22,6 +22,7 @@ pub(super) fn java(java: &Path) -> Command {
         // It would be announced on standard error, and change what is measured.
         .env_remove("JAVA_TOOL_OPTIONS")
         .env_remove("JDK_JAVA_OPTIONS")
+        .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
         .stdin(Stdio::null())
         .kill_on_drop(true);
     command

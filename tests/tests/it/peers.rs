@@ -62,7 +62,7 @@ async fn a_contender_holds_the_lock_by_a_protected_sequential_node_of_its_sessio
     assert!(is_curators_lock(name), "{name}");
     let stat = session.stat(format!("/lock/{name}")).await.unwrap();
     assert_eq!(
-        stat.ephemeral_owner.map(|id| id.0),
+        stat.ephemeral_owner.map(|id| id.as_i64()),
         Some(contender.session_id())
     );
 
