@@ -1,10 +1,12 @@
 //! The other clients do what tests and benchmarks need of them.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
 use zk_core::Session;
+use zk_core::SessionId;
 use zk_harness::Ensemble;
 use zk_tests::peers::Curator;
 use zk_tests::peers::CuratorBench;
@@ -62,7 +64,7 @@ async fn a_contender_holds_the_lock_by_a_protected_sequential_node_of_its_sessio
     assert!(is_curators_lock(name), "{name}");
     let stat = session.stat(format!("/lock/{name}")).await.unwrap();
     assert_eq!(
-        stat.ephemeral_owner.map(|id| id.as_i64()),
+        stat.ephemeral_owner.map(SessionId::as_i64),
         Some(contender.session_id())
     );
 
@@ -113,7 +115,7 @@ async fn contenders_exclude_each_other_and_give_up_when_told_to() {
     all.sort_by_key(|held| held.acquired);
     assert_eq!(all.len(), 40);
     for held in &all {
-        assert!(held.released - held.acquired >= hold, "{held:?}");
+        assert!(held.released >= held.acquired + hold, "{held:?}");
     }
     for pair in all.windows(2) {
         assert!(pair[0].released < pair[1].acquired, "{pair:?}");
@@ -131,8 +133,9 @@ async fn a_dropped_contender_is_gone_and_leaves_its_session() {
     drop(contender);
     let gone = tokio::time::timeout(SOON, async {
         // The runtime collects the killed process in the background.
-        while std::path::Path::new(&format!("/proc/{pid}")).exists() {
-            tokio::task::yield_now().await;
+        let mut looks = tokio::time::interval(Duration::from_millis(10));
+        while Path::new(&format!("/proc/{pid}")).exists() {
+            looks.tick().await;
         }
     });
     gone.await.expect("the process is gone soon");
@@ -212,11 +215,9 @@ async fn curators_lock_is_measured() {
             each.p50_micros > 0.0 && each.p50_micros <= each.p99_micros,
             "{each:?}"
         );
-        // With one at a time, operations cannot take longer than the time there was; the first began before it.
-        assert!(
-            each.p50_micros / 1e6 * (each.operations / 2) as f64 <= each.seconds + 0.1,
-            "{each:?}"
-        );
+        // There is one holder at a time: half of the operations took this long, one after the other.
+        let busy = each.p50_micros / 1e6 * each.per_second / 2.0;
+        assert!(busy <= 1.5, "{each:?} would need {busy} s in a second");
     }
     ensemble.down().await.unwrap();
 }
