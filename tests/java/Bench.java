@@ -23,8 +23,13 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * "sessions": SESSIONS clients with one thread each contend, holding the lock for no time; a latency is that of a
  * hand-over, from just before the release until the next acquire returns.
  * "threads": the same with THREADS threads on one client and one mutex.
+ *
+ * A workload that has come to fewer than LEAST operations by then goes on until it has, as on a machine that is busy
+ * with something else; "seconds" says how long it was.
  */
 public final class Bench {
+    private static final int LEAST = 50;
+
     private final String workload;
     private final int sessions;
     private final int threads;
@@ -34,6 +39,10 @@ public final class Bench {
 
     /** When the holder began to release; written and read under the lock that is measured. */
     private volatile long releasedAt;
+
+    /** How many operations were measured, and when the last one ended; written under the lock, too. */
+    private volatile int measured;
+    private volatile long lastEnded;
 
     private Bench(String workload, int sessions, int threads, String[] args) {
         this.workload = workload;
@@ -84,7 +93,7 @@ public final class Bench {
         for (CuratorFramework client : clients) {
             client.close();
         }
-        all.print(this);
+        all.print(this, Math.max(measureNanos, lastEnded - from));
     }
 
     private Latencies work(InterProcessMutex mutex, long from, long until) throws Exception {
@@ -92,21 +101,32 @@ public final class Bench {
         Latencies latencies = new Latencies();
         while (true) {
             long begun = System.nanoTime();
-            if (begun - until >= 0) {
-                return latencies;
-            }
             if (!mutex.acquire(30, TimeUnit.SECONDS)) {
                 throw new IllegalStateException("the lock was not acquired within 30 s");
             }
             long acquired = System.nanoTime();
             long handedOver = releasedAt;
+            boolean over = acquired - until >= 0 && measured >= LEAST;
+            if (!over && !alone && handedOver != 0 && acquired - from >= 0) {
+                latencies.add(acquired - handedOver);
+                ended(acquired);
+            }
             releasedAt = System.nanoTime();
             mutex.release();
-            long ended = alone ? System.nanoTime() : acquired;
-            if (handedOver != 0 && ended - from >= 0 && ended - until < 0) {
-                latencies.add(alone ? ended - begun : acquired - handedOver);
+            if (over) {
+                return latencies;
+            }
+            long released = System.nanoTime();
+            if (alone && released - from >= 0) {
+                latencies.add(released - begun);
+                ended(released);
             }
         }
+    }
+
+    private void ended(long at) {
+        measured++;
+        lastEnded = at;
     }
 
     /** Nanoseconds, in the order in which they were measured. */
@@ -127,12 +147,9 @@ public final class Bench {
             }
         }
 
-        void print(Bench bench) {
-            if (count == 0) {
-                throw new IllegalStateException("nothing was measured in the workload " + bench.workload);
-            }
+        void print(Bench bench, long duration) {
             Arrays.sort(nanos, 0, count);
-            double seconds = bench.measureNanos / 1e9;
+            double seconds = duration / 1e9;
             System.out.println(String.format(Locale.ROOT,
                 "{\"workload\":\"%s\",\"sessions\":%d,\"threads\":%d,\"seconds\":%.3f,\"operations\":%d,"
                     + "\"per_second\":%.1f,\"p50_micros\":%.1f,\"p99_micros\":%.1f}",

@@ -15,7 +15,7 @@ use super::run;
 pub struct CuratorBench {
     /// Each workload runs this long before it is measured, because Java compiles what runs often.
     pub warm_up: Duration,
-    /// Each workload is measured for this long.
+    /// Each workload is measured for this long, and until it has come to fifty operations.
     pub measure: Duration,
     /// Sessions of the workload [`Workload::Sessions`].
     pub sessions: u32,

@@ -190,7 +190,7 @@ async fn curators_lock_is_measured() {
     let (ensemble, curator) = (ensemble().await, curator().await);
     let mut bench = CuratorBench::new();
     bench.warm_up = Duration::from_millis(200);
-    bench.measure = Duration::from_millis(300);
+    bench.measure = Duration::from_millis(1);
     (bench.sessions, bench.threads) = (3, 2);
     let measured = bench
         .run(&curator, &ensemble.connect_string(), "/bench")
@@ -210,7 +210,7 @@ async fn curators_lock_is_measured() {
     );
     for each in &measured {
         println!("{each:?}");
-        assert!(each.operations > 0 && each.per_second > 0.0, "{each:?}");
+        assert!(each.operations >= 50 && each.per_second > 0.0, "{each:?}");
         assert!(
             each.p50_micros > 0.0 && each.p50_micros <= each.p99_micros,
             "{each:?}"
