@@ -103,6 +103,8 @@ pub use sequence::Sequence;
 pub use session::ConnectError;
 pub use session::Session;
 pub use session::SessionBuilder;
+#[cfg(feature = "tls")]
+pub use session::Tls;
 pub use session::Trusted;
 pub use stat::SessionId;
 pub use stat::Stat;

@@ -35,11 +35,15 @@ use crate::transport::Phase;
 use crate::transport::Transport;
 
 mod builder;
+#[cfg(feature = "tls")]
+mod tls;
 mod trusted;
 mod view;
 
 pub use builder::ConnectError;
 pub use builder::SessionBuilder;
+#[cfg(feature = "tls")]
+pub use tls::Tls;
 pub use trusted::Trusted;
 pub(crate) use view::View;
 

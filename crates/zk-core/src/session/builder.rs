@@ -10,11 +10,15 @@ use crate::connect_string::ConnectString;
 use crate::connect_string::ParseConnectStringError;
 use crate::deadline::Deadline;
 use crate::error::Error;
+#[cfg(feature = "tls")]
+use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::probe::Unanswered;
 use crate::probe::probe;
 use crate::retry::RetryPolicy;
 use crate::session::Session;
+#[cfg(feature = "tls")]
+use crate::session::Tls;
 use crate::session::View;
 use crate::transport::Ending;
 use crate::transport::Fault;
@@ -36,6 +40,8 @@ pub struct SessionBuilder {
     view: View,
     digest: Option<Credentials>,
     allow_read_only: bool,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
 }
 
 impl SessionBuilder {
@@ -47,6 +53,8 @@ impl SessionBuilder {
             view: View::default(),
             digest: None,
             allow_read_only: false,
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 
@@ -98,6 +106,15 @@ impl SessionBuilder {
     /// [`ConnectError::InvalidOption`].
     pub fn acl(mut self, acl: Acl) -> Self {
         self.view.acl = acl;
+        self
+    }
+
+    /// Encrypts the connections to all servers, and refuses servers that cannot prove who they are.
+    ///
+    /// Text that is not PEM is a [`ConnectError::InvalidTls`].
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
         self
     }
 
@@ -168,10 +185,16 @@ impl SessionBuilder {
                 session_timeout: self.session_timeout,
                 digest,
                 allow_read_only: self.allow_read_only,
+                #[cfg(feature = "tls")]
+                tls: self.tls.as_ref(),
             };
             match ClientTransport::connect(&wish).await {
                 Ok(transport) => return Ok(transport),
                 Err(Fault::Ended(Ending::AuthFailed)) => return Err(ConnectError::AuthFailed),
+                #[cfg(feature = "tls")]
+                Err(Fault::Refused(ErrorKind::InvalidArgument, Some(problem))) => {
+                    return Err(ConnectError::InvalidTls { problem });
+                }
                 Err(fault) => {
                     tracing::debug!(%servers, ?fault, "no server granted a session, trying again");
                 }
@@ -240,6 +263,14 @@ pub enum ConnectError {
         option: &'static str,
         /// What it must be.
         rule: &'static str,
+    },
+    /// The certificates or the key for an encrypted connection cannot be used.
+    #[cfg(feature = "tls")]
+    #[error("the tls options are not valid: {problem}")]
+    #[non_exhaustive]
+    InvalidTls {
+        /// What is wrong with them.
+        problem: String,
     },
     /// No server granted a session within the connect timeout.
     #[error(transparent)]

@@ -28,6 +28,8 @@ use crate::connect_string::ConnectString;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
+#[cfg(feature = "tls")]
+use crate::session::Tls;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 
@@ -47,6 +49,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) session_timeout: Duration,
     pub(crate) digest: Option<&'a str>,
     pub(crate) allow_read_only: bool,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<&'a Tls>,
 }
 
 impl ClientTransport {
@@ -63,16 +67,39 @@ impl ClientTransport {
         if let Some(digest) = wish.digest {
             connector = connector.with_auth("digest", digest.as_bytes());
         }
-        let client = connector
-            .connect(&servers.to_string())
-            .await
-            .map_err(|error| fault(&error))?;
+        let address = servers.to_string();
+        #[cfg(feature = "tls")]
+        let connected = match wish.tls {
+            Some(tls) => {
+                connector
+                    .with_tls(tls_options(tls)?)
+                    .secure_connect(&address)
+                    .await
+            }
+            None => connector.connect(&address).await,
+        };
+        #[cfg(not(feature = "tls"))]
+        let connected = connector.connect(&address).await;
+        let client = connected.map_err(|error| fault(&error))?;
         Ok(Self {
             link: follow(client.state_watcher()),
             session_id: SessionId::new(client.session_id().0),
             session_timeout: client.session_timeout(),
             client: Mutex::new(Some(client)),
         })
+    }
+}
+
+#[cfg(feature = "tls")]
+fn tls_options(tls: &Tls) -> Result<zk::TlsOptions, Fault> {
+    let invalid =
+        |error: zk::Error| Fault::Refused(ErrorKind::InvalidArgument, Some(error.to_string()));
+    let options = zk::TlsOptions::new()
+        .with_pem_ca(&tls.ca)
+        .map_err(invalid)?;
+    match &tls.identity {
+        Some((certificate, key)) => options.with_pem_identity(certificate, key).map_err(invalid),
+        None => Ok(options),
     }
 }
 
