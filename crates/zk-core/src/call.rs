@@ -1,92 +1,180 @@
 //! One call: attempts, pauses and the deadline over all of them.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::deadline::Deadline;
+use crate::engine::Engine;
+use crate::engine::reaper::unexpected;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::path::NodePath;
-use crate::session::Shared;
+use crate::session::Session;
 use crate::transport::Fault;
-use crate::transport::Reply;
-use crate::transport::Transport;
+use crate::transport::Request;
+use crate::transport::Response;
 
-/// Whether a request may be sent again when the answer to it was lost.
+/// Whether a request may be made again when the answer to it was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// A read.
+    /// It is a read.
     Read,
-    /// A write that leaves the same behind however often it is applied.
-    Idempotent,
-    /// Any other write.
+    /// It is a write that may be applied twice, or whose second answer tells whether the first one was applied.
+    Write,
+    /// It is a write of which one is enough.
     Never,
 }
 
 /// A call in progress: one or more requests of one operation under one deadline.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    shared: Arc<Shared>,
+    session: Session,
     operation: Operation,
     deadline: Deadline,
+    started: Instant,
+}
+
+/// The answer to a request, and whether an earlier try of it may have been applied, too.
+#[derive(Debug)]
+pub(crate) struct Answer<T> {
+    pub(crate) result: Result<T, Error>,
+    pub(crate) was_in_doubt: bool,
 }
 
 impl Call {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        operation: Operation,
-        timeout: Option<Duration>,
-    ) -> Self {
-        let deadline = Deadline::after(timeout.unwrap_or(shared.operation_timeout));
+    pub(crate) fn new(session: Session, operation: Operation, timeout: Option<Duration>) -> Self {
+        let deadline = Deadline::after(timeout.unwrap_or_else(|| session.operation_timeout()));
+        session.engine().counters.calls.add();
         Self {
-            shared,
+            session,
             operation,
             deadline,
+            started: Instant::now(),
         }
     }
 
-    /// Sends one request, and again as far as `repeat` allows, until there is an answer or the deadline comes.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.session.engine()
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+
+    /// The path below the chroot of a path below the namespace.
+    pub(crate) fn wire(&self, path: &NodePath) -> NodePath {
+        self.session.view().wire(path)
+    }
+
+    /// Makes a request for the sake of `path`, and again as far as `repeat` and the policy allow, until there is an
+    /// answer or the deadline comes. `read` takes what it wants from the answer; `None` when it is of another kind.
     pub(crate) async fn request<T>(
         &self,
         path: &NodePath,
         repeat: Repeat,
-        issue: impl Fn(&dyn Transport) -> Reply<T>,
-    ) -> Result<T, Error> {
-        let transport = &*self.shared.transport;
+        request: &Request,
+        read: impl Fn(Response) -> Option<T>,
+    ) -> Answer<T> {
+        let engine = self.engine();
         let mut attempts = 0;
         let mut in_doubt = false;
         let mut last: Option<Fault> = None;
+        let answer = |result, was_in_doubt| Answer {
+            result,
+            was_in_doubt,
+        };
         loop {
-            match self.deadline.bound(transport.connected()).await {
+            match self.deadline.bound(engine.connected()).await {
                 Some(Ok(())) => {}
-                Some(Err(fault)) => return Err(self.failure(path, in_doubt, attempts, &fault)),
-                None => return Err(self.unsent(path, in_doubt, attempts, last.as_ref())),
+                Some(Err(ending)) => {
+                    let fault = Fault::Ended(ending);
+                    return answer(
+                        Err(self.failure(path, in_doubt, attempts, &fault)),
+                        in_doubt,
+                    );
+                }
+                None => {
+                    return answer(
+                        Err(self.unsent(path, in_doubt, attempts, last.as_ref())),
+                        in_doubt,
+                    );
+                }
             }
             if self.deadline.remaining().is_zero() {
-                return Err(self.too_late(path, in_doubt, attempts));
+                return answer(Err(self.too_late(path, in_doubt, attempts)), in_doubt);
             }
             attempts += 1;
             tracing::Span::current().record("attempts", attempts);
-            let fault = match self.deadline.bound(issue(transport)).await {
-                Some(Ok(answer)) => return Ok(answer),
+            let fault = match self.deadline.bound(engine.send(request.clone())).await {
+                Some(Ok(response)) => {
+                    let kind = unexpected(&response);
+                    match read(response) {
+                        Some(value) => return answer(Ok(value), in_doubt),
+                        None => kind,
+                    }
+                }
                 Some(Err(fault)) => fault,
-                None => return Err(self.unanswered(path, repeat, attempts)),
+                None => {
+                    let in_doubt = in_doubt || repeat != Repeat::Read;
+                    return answer(Err(self.unanswered(path, repeat, attempts)), in_doubt);
+                }
             };
+            let was_in_doubt = in_doubt;
             in_doubt |= repeat != Repeat::Read && may_be_applied(&fault);
-            if !may_retry(repeat, &fault) || !self.deadline.pause(pause_before(attempts)).await {
-                return Err(self.failure(path, in_doubt, attempts, &fault));
+            let policy = &self.session.view().retry;
+            let pause = may_retry(repeat, &fault)
+                .then(|| policy.pause(attempts, self.started.elapsed(), fastrand::f64))
+                .flatten();
+            let goes_on = match pause {
+                Some(pause) => self.deadline.pause(pause).await,
+                None => false,
+            };
+            if !goes_on {
+                return answer(
+                    Err(self.failure(path, in_doubt, attempts, &fault)),
+                    was_in_doubt,
+                );
             }
-            tracing::debug!(attempts, ?fault, "repeating the request");
+            engine.counters.retries.add();
+            tracing::debug!(attempts, ?fault, "making the request again");
             last = Some(fault);
         }
     }
 
-    /// The bytes the chroot adds to every path on the wire.
-    pub(crate) fn chroot_len(&self) -> usize {
-        self.shared.servers.chroot().as_str().len()
+    /// Pauses before the next attempt at the whole, after `attempts` of them; false when there is to be none.
+    pub(crate) async fn may_try_again(&self, attempts: u32) -> bool {
+        let policy = &self.session.view().retry;
+        match policy.pause(attempts, self.started.elapsed(), fastrand::f64) {
+            Some(pause) => self.deadline.pause(pause).await,
+            None => false,
+        }
+    }
+
+    /// Makes a read.
+    pub(crate) async fn read<T>(
+        &self,
+        path: &NodePath,
+        request: &Request,
+        read: impl Fn(Response) -> Option<T>,
+    ) -> Result<T, Error> {
+        self.request(path, Repeat::Read, request, read).await.result
+    }
+
+    /// The bytes the chroot and the namespace add to every path on the wire.
+    pub(crate) fn prefix_len(&self) -> usize {
+        let chroot = self.engine().servers.chroot().as_str().len();
+        match &self.session.view().namespace {
+            namespace if namespace.is_root() => chroot,
+            namespace => chroot + namespace.as_str().len(),
+        }
     }
 
     /// An error of this call that no server gave.
@@ -95,7 +183,13 @@ impl Call {
     }
 
     /// The error for a fault that ends the call; `in_doubt` when a write was sent and may have been applied.
-    fn failure(&self, path: &NodePath, in_doubt: bool, attempts: u32, fault: &Fault) -> Error {
+    pub(crate) fn failure(
+        &self,
+        path: &NodePath,
+        in_doubt: bool,
+        attempts: u32,
+        fault: &Fault,
+    ) -> Error {
         let unknown = |kind| {
             if in_doubt {
                 ErrorKind::OutcomeUnknown
@@ -109,6 +203,7 @@ impl Call {
                 Some(detail) => error(*kind).detail(detail),
                 None => error(*kind),
             },
+            Fault::RefusedAt { index, kind } => error(*kind).failed_at(*index),
             Fault::Later(kind) if in_doubt => error(*kind).maybe_applied(),
             Fault::Later(kind) => error(*kind),
             Fault::Server(cause) => {
@@ -164,9 +259,9 @@ impl Call {
     fn unanswered(&self, path: &NodePath, repeat: Repeat, attempts: u32) -> Error {
         let kind = match repeat {
             Repeat::Read => ErrorKind::TimedOut,
-            Repeat::Idempotent | Repeat::Never => ErrorKind::OutcomeUnknown,
+            Repeat::Write | Repeat::Never => ErrorKind::OutcomeUnknown,
         };
-        let detail = if self.shared.transport.is_connected() {
+        let detail = if self.engine().is_connected() {
             format!("waited {:?} for the answer", self.deadline.allowed())
         } else {
             self.waited_for()
@@ -180,7 +275,7 @@ impl Call {
         format!(
             "waited {:?} for a connection to {}",
             self.deadline.allowed(),
-            self.shared.servers
+            self.engine().servers
         )
     }
 }
@@ -223,7 +318,7 @@ fn may_retry(repeat: Repeat, fault: &Fault) -> bool {
     match fault {
         Fault::Later(_) => true,
         Fault::Lost(_) | Fault::Server(_) => repeat != Repeat::Never,
-        Fault::Refused(..) | Fault::Ended(_) => false,
+        Fault::Refused(..) | Fault::RefusedAt { .. } | Fault::Ended(_) => false,
     }
 }
 
@@ -231,21 +326,9 @@ fn may_retry(repeat: Repeat, fault: &Fault) -> bool {
 fn may_be_applied(fault: &Fault) -> bool {
     match fault {
         Fault::Lost(_) | Fault::Server(_) | Fault::Ended(_) => true,
-        Fault::Refused(..) | Fault::Later(_) => false,
+        Fault::Refused(..) | Fault::RefusedAt { .. } | Fault::Later(_) => false,
     }
 }
-
-/// Doubles from 20 ms and stays at one second.
-fn pause_before(attempts: u32) -> Duration {
-    (FIRST_PAUSE
-        * 2_u32
-            .saturating_pow(attempts.saturating_sub(1))
-            .min(1 << 10))
-    .min(LONGEST_PAUSE)
-}
-
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

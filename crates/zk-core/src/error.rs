@@ -20,6 +20,7 @@ struct Repr {
     attempts: u32,
     kind: ErrorKind,
     may_be_applied: bool,
+    failed_part: Option<usize>,
     detail: Option<String>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -32,6 +33,7 @@ impl Error {
             attempts: 0,
             kind,
             may_be_applied: kind == ErrorKind::OutcomeUnknown,
+            failed_part: None,
             detail: None,
             source: None,
         }))
@@ -71,6 +73,21 @@ impl Error {
         self
     }
 
+    /// Notes which part of a transaction was refused.
+    #[must_use]
+    pub(crate) fn failed_at(mut self, part: usize) -> Self {
+        self.0.failed_part = Some(part);
+        self
+    }
+
+    /// Names the part of a transaction that was refused, and its path.
+    #[must_use]
+    pub(crate) fn about(mut self, path: &NodePath, detail: impl Into<String>) -> Self {
+        self.0.path = Some(path.clone());
+        self.0.detail = Some(detail.into());
+        self
+    }
+
     /// Returns what happened.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -95,6 +112,16 @@ impl Error {
     /// Returns how often the request was sent; zero when it never was.
     pub fn attempts(&self) -> u32 {
         self.0.attempts
+    }
+
+    /// Returns which part of a transaction was refused, counted from zero in the order in which they were added.
+    pub fn failed_part(&self) -> Option<usize> {
+        self.0.failed_part
+    }
+
+    /// Tells whether the session is gone, and everything built on it.
+    pub fn is_fatal(&self) -> bool {
+        self.class() == ErrorClass::Fatal
     }
 
     /// Tells whether the node does not exist (for a create: its parent).
@@ -185,6 +212,8 @@ pub enum ErrorKind {
     InvalidArgument,
     /// The request is over the size the server reads; it was not sent.
     TooLarge,
+    /// The session has as many bytes of paths under watch as it can set again on another server; nothing was sent.
+    TooManyWatches,
     /// The session was not connected until the deadline; the request was never sent, and will not be.
     NotConnected,
     /// No answer by the deadline: of a read that was sent, or of any request that came too late to be sent at all.
@@ -225,7 +254,8 @@ impl ErrorKind {
             | Self::Unsupported
             | Self::InvalidPath
             | Self::InvalidArgument
-            | Self::TooLarge => ErrorClass::Outcome,
+            | Self::TooLarge
+            | Self::TooManyWatches => ErrorClass::Outcome,
             Self::NotConnected
             | Self::TimedOut
             | Self::ConnectionLost
@@ -277,6 +307,10 @@ pub enum Operation {
     GetAcl,
     /// [`Session::set_acl`](crate::Session::set_acl).
     SetAcl,
+    /// [`Session::transaction`](crate::Session::transaction).
+    Transaction,
+    /// [`Trusted::renewed`](crate::Trusted::renewed).
+    Probe,
     /// [`Session::close`](crate::Session::close).
     Close,
 }
@@ -294,6 +328,8 @@ impl fmt::Display for Operation {
             Self::Sync => "sync",
             Self::GetAcl => "get the acl of",
             Self::SetAcl => "set the acl of",
+            Self::Transaction => "transaction",
+            Self::Probe => "probe",
             Self::Close => "close",
         })
     }
@@ -327,6 +363,7 @@ fn describe(kind: ErrorKind, operation: Operation) -> &'static str {
         (ErrorKind::InvalidPath, _) => "not a valid path",
         (ErrorKind::InvalidArgument, _) => "not possible",
         (ErrorKind::TooLarge, _) => "the request is too large",
+        (ErrorKind::TooManyWatches, _) => "the session has too much under watch",
         (ErrorKind::NotConnected, _) => "not sent, the session was not connected",
         (ErrorKind::TimedOut, _) => "no answer in time",
         (ErrorKind::ConnectionLost, _) => "the connection broke",

@@ -1,7 +1,6 @@
 //! The operations of a session, as builders that end in `.await`.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::Instrument;
@@ -13,23 +12,32 @@ use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
-use crate::session::Shared;
+use crate::session::Session;
+use crate::watch::MOST_WATCHED;
+use crate::watch::Share;
 
 mod access;
 mod create;
 mod delete;
 mod read;
+mod transaction;
 mod write;
 
 pub use access::GetAcl;
 pub use access::SetAcl;
 pub use create::Create;
+pub use create::CreateOwned;
+pub use create::OwnedNode;
 pub use delete::Delete;
 pub use read::Exists;
+pub use read::ExistsWatched;
 pub use read::Get;
 pub use read::GetStat;
+pub use read::GetWatched;
 pub use read::List;
+pub use read::ListWatched;
 pub use read::Sync;
+pub use transaction::Transaction;
 pub use write::Set;
 
 /// The future of an operation. It may move between threads and owns all it needs.
@@ -38,22 +46,26 @@ pub type OperationFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Se
 /// What every operation has: a session, a path and a deadline.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    shared: Arc<Shared>,
+    session: Session,
     path: Result<NodePath, ParsePathError>,
     timeout: Option<Duration>,
 }
 
 impl Target {
-    pub(crate) fn new<P>(shared: Arc<Shared>, path: P) -> Self
+    pub(crate) fn new<P>(session: Session, path: P) -> Self
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
         Self {
-            shared,
+            session,
             path: path.try_into().map_err(Into::into),
             timeout: None,
         }
+    }
+
+    fn session(&self) -> &Session {
+        &self.session
     }
 
     fn timeout(&mut self, timeout: Duration) {
@@ -71,7 +83,7 @@ impl Target {
         F: Future<Output = Result<T, Error>> + Send,
     {
         let Self {
-            shared,
+            session,
             path,
             timeout,
         } = self;
@@ -81,11 +93,11 @@ impl Target {
                 "zk.operation",
                 %operation,
                 %path,
-                session = %shared.transport.session_id(),
+                session = %session.id(),
                 attempts = tracing::field::Empty,
                 outcome = tracing::field::Empty,
             );
-            let call = Call::new(shared, operation, timeout);
+            let call = Call::new(session, operation, timeout);
             check_size(&call, &path, &[], 0)?;
             let result = body(call, path).instrument(span.clone()).await;
             match &result {
@@ -97,9 +109,21 @@ impl Target {
     }
 }
 
+/// Takes a share of what a session may have under watch.
+fn share_of_watches(call: &Call, path: &NodePath) -> Result<Share, Error> {
+    let bytes = path.as_str().len() + call.prefix_len();
+    let share = Share::take(&call.engine().watched, bytes).map_err(|taken| {
+        call.error(path, ErrorKind::TooManyWatches).detail(format!(
+            "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
+        ))
+    })?;
+    call.engine().counters.watches.add();
+    Ok(share)
+}
+
 /// Refuses a request that the server would answer by cutting the connection.
 fn check_size(call: &Call, path: &NodePath, data: &[u8], acl_bytes: usize) -> Result<(), Error> {
-    let size = data.len() + path.as_str().len() + call.chroot_len() + acl_bytes + FRAME_OVERHEAD;
+    let size = data.len() + path.as_str().len() + call.prefix_len() + acl_bytes + FRAME_OVERHEAD;
     if size <= MAX_REQUEST {
         return Ok(());
     }
@@ -113,6 +137,17 @@ fn check_size(call: &Call, path: &NodePath, data: &[u8], acl_bytes: usize) -> Re
         )
     };
     Err(call.error(path, ErrorKind::TooLarge).detail(detail))
+}
+
+/// Refuses a request of several parts that the server would answer by cutting the connection.
+fn check_frame(call: &Call, path: &NodePath, size: usize) -> Result<(), Error> {
+    let size = size + FRAME_OVERHEAD;
+    if size <= MAX_REQUEST {
+        return Ok(());
+    }
+    Err(call.error(path, ErrorKind::TooLarge).detail(format!(
+        "the parts take {size} bytes together; the server reads at most {MAX_REQUEST}"
+    )))
 }
 
 /// What the access rules take in a request.

@@ -99,6 +99,31 @@ impl NodePath {
         Self(Arc::from(format!("{base}/{name}")))
     }
 
+    /// Returns this path with `prefix` before its last component. The root has none.
+    pub(crate) fn with_name_prefix(&self, prefix: &str) -> Self {
+        match self.split() {
+            Some((parent, name)) => Self(Arc::from(format!("{parent}/{prefix}{name}"))),
+            None => self.clone(),
+        }
+    }
+
+    /// Returns `path` as a path below this one.
+    pub(crate) fn below(&self, path: &Self) -> Self {
+        Self(Arc::from(format!("{self}{path}")))
+    }
+
+    /// Returns this path as seen from `base`, which it begins with.
+    pub(crate) fn above(&self, base: &Self) -> Self {
+        if base.is_root() {
+            return self.clone();
+        }
+        match self.as_str().strip_prefix(base.as_str()) {
+            Some("") => Self::root(),
+            Some(rest) if rest.starts_with('/') => Self(Arc::from(rest)),
+            _ => self.clone(),
+        }
+    }
+
     /// Returns this path with the sequence number the server added.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         Self(Arc::from(format!("{self}{suffix}")))

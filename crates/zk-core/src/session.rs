@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use std::time::Instant;
 
 use crate::acl::Acl;
 use crate::connect_string::ConnectString;
+use crate::counters::Counts;
 use crate::deadline::Deadline;
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -20,24 +23,42 @@ use crate::operation::Set;
 use crate::operation::SetAcl;
 use crate::operation::Sync;
 use crate::operation::Target;
+use crate::operation::Transaction;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
+use crate::retry::RetryPolicy;
 use crate::stat::SessionId;
+use crate::state::ConnectionState;
+use crate::state::StateChanges;
 use crate::transport::Ending;
+use crate::transport::Phase;
 use crate::transport::Transport;
 
 mod builder;
+#[cfg(feature = "tls")]
+mod tls;
+mod trusted;
+mod view;
 
 pub use builder::ConnectError;
 pub use builder::SessionBuilder;
+#[cfg(feature = "tls")]
+pub use tls::Tls;
+pub use trusted::Trusted;
+pub(crate) use view::View;
 
 /// One ZooKeeper session, connected.
 ///
 /// Clones share the session.
 /// Between servers it moves by itself; when the ensemble expires it, it is lost for ever and never replaced.
+/// [`SessionBuilder::supervise`] opens the next one for an application that wants it.
 ///
 /// Each operation takes a [`NodePath`] or a text that is parsed into one, and is sent when it is first polled.
-/// Requests of one session are carried out in the order in which they were sent.
+/// Requests of one session are carried out in the order in which they were sent, so that requests polled one after
+/// the other, as `tokio::join!` does, are in flight at once and in that order.
+/// After the connection broke this holds for what is sent from then on.
+///
+/// The `with_…` methods give views of the same session with other defaults.
 ///
 /// # Dropping
 ///
@@ -47,13 +68,19 @@ pub use builder::SessionBuilder;
 #[derive(Debug, Clone)]
 pub struct Session {
     shared: Arc<Shared>,
+    view: Arc<View>,
 }
 
+/// Dropped with the last handle of a session; the tasks of the session hold the engine and not this.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) transport: Box<dyn Transport>,
-    pub(crate) servers: ConnectString,
-    pub(crate) operation_timeout: Duration,
+struct Shared {
+    engine: Arc<Engine>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.engine.abandon();
+    }
 }
 
 impl Session {
@@ -76,33 +103,149 @@ impl Session {
         SessionBuilder::new(connect.into())
     }
 
-    pub(crate) fn over(
+    /// Makes a session of a transport that has one open, with the defaults of [`SessionBuilder`]: for tests.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime, on which the tasks of the session run.
+    pub fn over(transport: impl Transport, servers: ConnectString) -> Self {
+        Self::start(
+            Box::new(transport),
+            servers,
+            View::default(),
+            tokio::time::Instant::now(),
+        )
+    }
+
+    fn start(
         transport: Box<dyn Transport>,
         servers: ConnectString,
-        operation_timeout: Duration,
+        view: View,
+        asked: tokio::time::Instant,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
-                transport,
-                servers,
-                operation_timeout,
+                engine: Engine::start(transport, servers, asked),
             }),
+            view: Arc::new(view),
         }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.shared.engine
+    }
+
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    fn viewed(&self, change: impl FnOnce(&mut View)) -> Self {
+        let mut view = View::clone(&self.view);
+        change(&mut view);
+        Self {
+            shared: Arc::clone(&self.shared),
+            view: Arc::new(view),
+        }
+    }
+
+    /// Returns a view of this session whose paths are all below `namespace`, itself below this view's namespace.
+    ///
+    /// The paths that operations answer are without it.
+    /// The node it names is not created by this; [`Create::parents`] makes it with the rest of a path.
+    ///
+    /// # Errors
+    ///
+    /// When `namespace` is not a path.
+    pub fn with_namespace<P>(&self, namespace: P) -> Result<Self, ParsePathError>
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        let namespace = namespace.try_into().map_err(Into::into)?;
+        let namespace = self.view.wire(&namespace);
+        Ok(self.viewed(|view| view.namespace = namespace))
+    }
+
+    /// Returns a view of this session that creates nodes, parents included, with other access rules by default.
+    #[must_use]
+    pub fn with_acl(&self, acl: Acl) -> Self {
+        self.viewed(|view| view.acl = acl)
+    }
+
+    /// Returns a view of this session with another retry policy.
+    #[must_use]
+    pub fn with_retry(&self, policy: RetryPolicy) -> Self {
+        self.viewed(|view| view.retry = policy)
+    }
+
+    /// Returns a view of this session that bounds operations without a timeout of their own by `timeout`.
+    #[must_use]
+    pub fn with_operation_timeout(&self, timeout: Duration) -> Self {
+        self.viewed(|view| view.operation_timeout = timeout)
     }
 
     /// Returns the number by which the ensemble knows this session.
     pub fn id(&self) -> SessionId {
-        self.shared.transport.session_id()
+        self.engine().transport().session_id()
     }
 
     /// Returns the session timeout the server granted, which may differ from the one asked for.
     pub fn session_timeout(&self) -> Duration {
-        self.shared.transport.session_timeout()
+        self.engine().transport().session_timeout()
+    }
+
+    /// Returns the time that bounds operations of this view that have no timeout of their own.
+    pub fn operation_timeout(&self) -> Duration {
+        self.view.operation_timeout
     }
 
     /// Returns the servers and the chroot of this session.
     pub fn servers(&self) -> &ConnectString {
-        &self.shared.servers
+        &self.engine().servers
+    }
+
+    /// Returns the node that is the root of this view's paths, below the chroot.
+    pub fn namespace(&self) -> &NodePath {
+        &self.view.namespace
+    }
+
+    /// Returns the state of the connection now.
+    pub fn state(&self) -> ConnectionState {
+        ConnectionState::of(self.engine().link_now().phase)
+    }
+
+    /// Follows the state of the connection, beginning with the state of now.
+    pub fn state_changes(&self) -> StateChanges {
+        StateChanges::new(self.engine().link())
+    }
+
+    /// Returns what the session has done so far, in numbers. All views share them.
+    pub fn counters(&self) -> Counts {
+        let engine = self.engine();
+        Counts {
+            calls: engine.counters.calls.get(),
+            retries: engine.counters.retries.get(),
+            connection_losses: engine.link_now().breaks,
+            watches: engine.counters.watches.get(),
+            unsettled: engine.unsettled().count(),
+        }
+    }
+
+    /// Returns the instant until which the ensemble certainly keeps this session, as far as this client can prove;
+    /// it may be past, and `None` when the session is over.
+    ///
+    /// It moves with the traffic of the session, and by itself while there is a [`Trusted`]; see there for what it
+    /// rests on.
+    pub fn trusted_until(&self) -> Option<Instant> {
+        match self.engine().link_now().phase {
+            Phase::Over(_) => None,
+            _ => Some(self.engine().trust().until()),
+        }
+    }
+
+    /// Keeps the proof fresh that this session is alive, for as long as the answer lives.
+    pub fn keep_trusted(&self) -> Trusted {
+        Trusted::new(self.clone())
     }
 
     /// Creates a node.
@@ -195,6 +338,11 @@ impl Session {
         SetAcl::new(self.target(path), acl)
     }
 
+    /// Starts a transaction: changes of which all are made or none.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(self.clone())
+    }
+
     /// Waits until the session is over: expired, refused or closed.
     ///
     /// # Cancel safety
@@ -204,13 +352,28 @@ impl Session {
     /// # Session loss
     ///
     /// This is how to be told of it.
-    /// An expiry is noticed when a server says so, or after 7/5 of the session timeout without any server.
-    /// It never resolves once the runtime that connected the session has ended.
+    /// An expiry is noticed when a server says so, or after 7/5 of the session timeout without any server, although
+    /// the ensemble may keep the session for longer when it was down itself.
     pub async fn lost(&self) {
-        self.shared.transport.ended().await;
+        self.engine().ended().await;
     }
 
-    /// Ends the session and waits until the server has acknowledged it, at most for the operation timeout.
+    /// Waits until everything is removed that is being removed in the background: nodes of dropped calls and handles.
+    ///
+    /// Returns at once when the session is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, the removal goes on.
+    pub async fn settled(&self) {
+        tokio::select! {
+            () = self.engine().unsettled().settled() => {}
+            _ = self.engine().ended() => {}
+        }
+    }
+
+    /// Finishes what is being removed in the background, ends the session and waits until the server has
+    /// acknowledged it; at most for the operation timeout in all.
     ///
     /// Ephemeral nodes are gone then.
     /// Requests in flight are answered first; later ones on any clone fail with
@@ -226,15 +389,21 @@ impl Session {
     ///
     /// # Cancel safety
     ///
-    /// Safe once polled: the end of the session continues in the background. Only waiting for it is given up.
+    /// Dropped while it waits for the background, the session stays open; dropped later, the end of the session
+    /// continues by itself.
     ///
     /// # Session loss
     ///
     /// Reported as an error, see above.
     pub async fn close(&self) -> Result<(), Error> {
-        let deadline = Deadline::after(self.shared.operation_timeout);
-        self.shared.transport.close();
-        match deadline.bound(self.shared.transport.ended()).await {
+        let deadline = Deadline::after(self.view.operation_timeout);
+        // Half of the time is kept for the end itself.
+        let for_settling = Deadline::after(self.view.operation_timeout / 2);
+        if for_settling.bound(self.settled()).await.is_none() {
+            tracing::warn!(session = %self.id(), "closing although something could not be removed in time");
+        }
+        self.engine().close();
+        match deadline.bound(self.engine().ended()).await {
             Some(Ending::Closed) => Ok(()),
             Some(ending) => Err(Error::new(Operation::Close, None, ending.kind())),
             None => Err(Error::new(Operation::Close, None, ErrorKind::TimedOut)
@@ -242,7 +411,7 @@ impl Session {
                 .detail(format!(
                     "waited {:?} for {} to acknowledge the end of session {}",
                     deadline.allowed(),
-                    self.shared.servers,
+                    self.servers(),
                     self.id()
                 ))),
         }
@@ -253,6 +422,6 @@ impl Session {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        Target::new(Arc::clone(&self.shared), path)
+        Target::new(self.clone(), path)
     }
 }

@@ -11,6 +11,8 @@ use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::stat::Stat;
+use crate::transport::Request;
+use crate::transport::Response;
 
 /// Reads the access rules of a node; made by [`Session::acl`](crate::Session::acl).
 ///
@@ -55,8 +57,14 @@ impl IntoFuture for GetAcl {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::GetAcl, async move |call, path| {
-            call.request(&path, Repeat::Read, |wire| wire.acl(&path))
-                .await
+            let request = Request::GetAcl {
+                path: call.wire(&path),
+            };
+            call.read(&path, &request, |response| match response {
+                Response::Acl { acl, stat } => Some((acl, stat)),
+                _ => None,
+            })
+            .await
         })
     }
 }
@@ -130,10 +138,21 @@ impl IntoFuture for SetAcl {
                     .detail("it has no entry"));
             }
             check_size(&call, &path, &[], super::acl_bytes(&acl))?;
-            call.request(&path, Repeat::Never, |wire| {
-                wire.set_acl(&path, &acl, version)
-            })
-            .await
+            let request = Request::SetAcl {
+                path: call.wire(&path),
+                acl,
+                version,
+            };
+            let repeat = if version.is_some() {
+                Repeat::Never
+            } else {
+                Repeat::Write
+            };
+            let answer = call.request(&path, repeat, &request, Response::set).await;
+            match answer.result {
+                Err(error) if answer.was_in_doubt => Err(error.maybe_applied()),
+                result => result,
+            }
         })
     }
 }

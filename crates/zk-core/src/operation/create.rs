@@ -1,5 +1,6 @@
 //! Creating nodes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::OperationFuture;
@@ -8,17 +9,45 @@ use super::check_size;
 use crate::acl::Acl;
 use crate::call::Call;
 use crate::call::Repeat;
+use crate::engine::Engine;
+use crate::engine::lock;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::outcome::Verdict;
+use crate::outcome::Wanted;
+use crate::outcome::judge_create;
 use crate::path::NodePath;
 use crate::stat::Stat;
+use crate::transport::Bytes;
 use crate::transport::CreateMode;
+use crate::transport::CreateRequest;
+use crate::transport::Request;
+use crate::transport::Response;
+
+mod owned;
+mod parents;
+mod protected;
+
+pub use owned::CreateOwned;
+pub use owned::OwnedNode;
 
 /// Creates a node; made by [`Session::create`](crate::Session::create).
 ///
-/// Without options the node is persistent, open to everyone, and its parent must exist.
-/// The answer is the path of the node made, which differs from the one given when it is sequential, and its stat.
+/// Without options the node is persistent, has the access rules of the session's view, and its parent must exist.
+/// The answer is the path of the node made, which differs from the one given when it is sequential or protected, and
+/// its stat.
+///
+/// # After a lost answer
+///
+/// A create whose answer was lost is repeated, and the repetition is judged:
+///
+/// | kind of node | what tells | otherwise |
+/// |---|---|---|
+/// | [`protected`](Self::protected) | its unique name | |
+/// | ephemeral | its owner is this session | |
+/// | persistent | other data: it is not ours; the same data, with [`idempotent`](Self::idempotent): it is ours | [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
+/// | sequential, not protected | nothing: it is not repeated | [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
 ///
 /// # Errors
 ///
@@ -26,14 +55,15 @@ use crate::transport::CreateMode;
 /// [`ParentIsEphemeral`](ErrorKind::ParentIsEphemeral), [`NoAuth`](ErrorKind::NoAuth),
 /// [`InvalidAcl`](ErrorKind::InvalidAcl), [`TooLarge`](ErrorKind::TooLarge),
 /// [`InvalidArgument`](ErrorKind::InvalidArgument) for options that do not go together.
-/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when the request was sent and no answer came: the node may have been
-/// made, and for a sequential one its name is not known.
+/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when the request was sent and nothing tells what became of it.
 /// [`NotConnected`](ErrorKind::NotConnected) when it could not be sent; then it is not sent later either.
 ///
 /// # Cancel safety
 ///
-/// Not safe once it was polled, because a request that has left cannot be called back: the node may still be made.
-/// Look for the node afterwards, or make it ephemeral and close the session.
+/// Safe when [`protected`](Self::protected) or [`owned`](Self::owned): what was made, or will be by a request that has
+/// left, is removed in the background.
+/// Otherwise not safe once it was polled, because a request that has left cannot be called back: the node may still be
+/// made. Look for the node afterwards, or make it ephemeral and close the session.
 /// Dropped before its first poll, nothing has happened.
 ///
 /// # Session loss
@@ -48,28 +78,34 @@ use crate::transport::CreateMode;
 #[must_use = "nothing is created until it is awaited"]
 pub struct Create {
     target: Target,
-    data: Vec<u8>,
+    data: Bytes,
     options: Options,
     acl: Acl,
-    parents: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are what the builder's methods set, one each"
+)]
 struct Options {
     ephemeral: bool,
     sequential: bool,
     container: bool,
     ttl: Option<Duration>,
+    parents: Option<CreateMode>,
+    protected: bool,
+    idempotent: bool,
+    or_set: bool,
 }
 
 impl Create {
     pub(crate) fn new(target: Target, data: Vec<u8>) -> Self {
         Self {
+            acl: target.session().view().acl.clone(),
             target,
-            data,
+            data: data.into(),
             options: Options::default(),
-            acl: Acl::open(),
-            parents: false,
         }
     }
 
@@ -103,17 +139,56 @@ impl Create {
     ///
     /// A parent that someone else makes or removes meanwhile is no error.
     pub fn parents(mut self) -> Self {
-        self.parents = true;
+        self.options.parents = Some(PLAIN);
         self
     }
 
-    /// Sets the access rules; the default is [`Acl::open`].
+    /// Like [`parents`](Self::parents), but as container nodes, which the server removes some time after their last
+    /// child went; as persistent ones where the server knows no containers.
+    pub fn container_parents(mut self) -> Self {
+        self.options.parents = Some(CreateMode::Container);
+        self
+    }
+
+    /// Puts a unique id before the name, `_c_<uuid>-`, so that the node is found again when the answer is lost, and
+    /// removed when this call is dropped.
+    ///
+    /// The form is that of Curator's protection.
+    /// Unlike Curator's it looks for the node only after the server has caught up with the leader: a server that lags
+    /// would not show it yet.
+    pub fn protected(mut self) -> Self {
+        self.options.protected = true;
+        self
+    }
+
+    /// Like [`protected`](Self::protected), and answers a handle that removes the node when it is dropped.
+    pub fn owned(mut self) -> CreateOwned {
+        self.options.protected = true;
+        CreateOwned::new(self)
+    }
+
+    /// Says that the data names its writer, so that a node with exactly this data that was never changed is taken for
+    /// the work of this call when an answer was lost.
+    pub fn idempotent(mut self) -> Self {
+        self.options.idempotent = true;
+        self
+    }
+
+    /// Replaces the data if the node exists already, whatever its version.
+    ///
+    /// The answer is then the path and the stat after the change.
+    pub fn or_set(mut self) -> Self {
+        self.options.or_set = true;
+        self
+    }
+
+    /// Sets the access rules; the default is that of the session's view.
     pub fn acl(mut self, acl: Acl) -> Self {
         self.acl = acl;
         self
     }
 
-    /// Bounds the whole call; the default is the session's operation timeout.
+    /// Bounds the whole call; the default is the operation timeout of the session's view.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.target.timeout(timeout);
         self
@@ -130,84 +205,202 @@ impl IntoFuture for Create {
             data,
             options,
             acl,
-            parents,
         } = self;
         target.run(Operation::Create, async move |call, path| {
-            let invalid =
-                |rule: &str| Err(call.error(&path, ErrorKind::InvalidArgument).detail(rule));
-            if path.is_root() {
-                return invalid("the root always exists");
-            }
-            let mode = match mode_of(options) {
-                Ok(mode) => mode,
-                Err(rule) => return invalid(rule),
-            };
-            if acl.entries().is_empty() {
-                return Err(call
-                    .error(&path, ErrorKind::InvalidAcl)
-                    .detail("it has no entry"));
-            }
-            check_size(&call, &path, &data, super::acl_bytes(&acl))?;
-            let mut rounds = 0;
-            loop {
-                let result = call
-                    .request(&path, Repeat::Never, |wire| {
-                        wire.create(&path, &data, mode, &acl)
-                    })
-                    .await;
-                match result {
-                    Err(error) if parents && error.is_no_node() && rounds < MOST_ROUNDS => {
-                        create_parents(&call, &path, &acl).await?;
-                        rounds += 1;
-                    }
-                    result => return result,
-                }
-            }
+            create(&call, &path, data, options, acl).await
         })
     }
 }
 
-/// Makes the missing ancestors, from the nearest one that can be made downwards.
-///
-/// It climbs from below, since the nodes far above may be closed to this session.
-async fn create_parents(call: &Call, path: &NodePath, acl: &Acl) -> Result<(), Error> {
-    let mode = CreateMode::Persistent {
-        sequential: false,
-        ttl: None,
+async fn create(
+    call: &Call,
+    path: &NodePath,
+    data: Bytes,
+    options: Options,
+    acl: Acl,
+) -> Result<(NodePath, Stat), Error> {
+    let invalid = |rule: &str| Err(call.error(path, ErrorKind::InvalidArgument).detail(rule));
+    if path.is_root() {
+        return invalid("the root always exists");
+    }
+    let mode = match mode_of(options) {
+        Ok(mode) => mode,
+        Err(rule) => return invalid(rule),
     };
-    let mut missing = Vec::new();
-    for ancestor in path.ancestors() {
-        match call
-            .request(&ancestor, Repeat::Idempotent, |wire| {
-                wire.create(&ancestor, &[], mode, acl)
-            })
-            .await
-        {
-            Ok(_) => break,
-            Err(error) if error.is_node_exists() => break,
-            Err(error)
-                if error.is_no_node()
-                    && ancestor.parent().is_some_and(|above| !above.is_root()) =>
-            {
-                missing.push(ancestor);
+    if acl.entries().is_empty() {
+        return Err(call
+            .error(path, ErrorKind::InvalidAcl)
+            .detail("it has no entry"));
+    }
+    let prefix = options.protected.then(protected::new_prefix);
+    let wire = call.wire(path);
+    let (wire, named) = match &prefix {
+        None => (wire, path.clone()),
+        Some(prefix) => (wire.with_name_prefix(prefix), path.with_name_prefix(prefix)),
+    };
+    check_size(call, &named, data.as_slice(), super::acl_bytes(&acl))?;
+    let request = CreateRequest {
+        path: wire,
+        data,
+        mode,
+        acl,
+    };
+    let (made, stat) = match prefix {
+        Some(prefix) => protected::create(call, path, request, prefix, options.parents).await?,
+        None => create_plain(call, path, &request, options).await?,
+    };
+    Ok((call.session().view().unwire(&made), stat))
+}
+
+/// Creates a node under the name that was given.
+async fn create_plain(
+    call: &Call,
+    path: &NodePath,
+    request: &CreateRequest,
+    options: Options,
+) -> Result<(NodePath, Stat), Error> {
+    let repeat = if options.sequential {
+        Repeat::Never
+    } else {
+        Repeat::Write
+    };
+    let making = Making::new(call, request);
+    let mut rounds = 0;
+    let mut in_doubt = false;
+    loop {
+        let answer = call
+            .request(
+                path,
+                repeat,
+                &Request::Create(request.clone()),
+                Response::created,
+            )
+            .await;
+        in_doubt |= answer.was_in_doubt;
+        match (answer.result, options.parents) {
+            (Ok((made, stat)), _) => {
+                making.made(stat.czxid);
+                return Ok((made, stat));
             }
-            Err(error) => return Err(error),
+            (Err(error), Some(mode)) if error.is_no_node() && rounds < MOST_ROUNDS => {
+                parents::create(call, request, mode).await?;
+                rounds += 1;
+            }
+            (Err(error), _) if error.is_node_exists() && options.or_set => {
+                let set = Request::Set {
+                    path: request.path.clone(),
+                    data: request.data.clone(),
+                    version: None,
+                };
+                match call
+                    .request(path, Repeat::Write, &set, Response::set)
+                    .await
+                    .result
+                {
+                    // It went in between: create it after all.
+                    Err(error) if error.is_no_node() && rounds < MOST_ROUNDS => rounds += 1,
+                    result => return result.map(|stat| (request.path.clone(), stat)),
+                }
+            }
+            (Err(error), _) if error.is_node_exists() && in_doubt => {
+                return judge(call, path, request, options, &making, error).await;
+            }
+            (Err(error), _) if in_doubt => return Err(error.maybe_applied()),
+            (Err(error), _) => return Err(error),
         }
     }
-    for ancestor in missing.iter().rev() {
-        match call
-            .request(ancestor, Repeat::Idempotent, |wire| {
-                wire.create(ancestor, &[], mode, acl)
-            })
-            .await
-        {
-            Ok(_) => {}
-            // Someone was faster, or removed the one above again: the node's own create finds out.
-            Err(error) if error.is_node_exists() || error.is_no_node() => {}
-            Err(error) => return Err(error),
+}
+
+/// Finds out whether the node that is there is the one whose answer was lost.
+async fn judge(
+    call: &Call,
+    path: &NodePath,
+    request: &CreateRequest,
+    options: Options,
+    making: &Making,
+    exists: Error,
+) -> Result<(NodePath, Stat), Error> {
+    let get = Request::Get {
+        path: request.path.clone(),
+        watch: false,
+    };
+    let found = match call.read(path, &get, Response::data).await {
+        Ok(found) => Some(found),
+        Err(error) if error.is_no_node() => None,
+        Err(error) => return Err(error.maybe_applied()),
+    };
+    let wanted = Wanted {
+        data: request.data.as_slice(),
+        owner: options.ephemeral.then(|| call.session().id()),
+        is_idempotent: options.idempotent,
+    };
+    let verdict = judge_create(
+        wanted,
+        found.as_ref().map(|(data, stat)| (data.as_slice(), stat)),
+    );
+    match (verdict, found) {
+        (Verdict::Ours, Some((_, stat))) if !options.ephemeral || making.claim(stat.czxid) => {
+            making.made(stat.czxid);
+            Ok((request.path.clone(), stat))
+        }
+        (Verdict::NotOurs, _) => Err(exists),
+        (Verdict::Ours | Verdict::Unknown, _) => Err(call
+            .error(path, ErrorKind::OutcomeUnknown)
+            .attempts_made(exists.attempts())
+            .detail("a node is there, and nothing tells whether this call made it")),
+    }
+}
+
+/// The note that this session is about to make a node of this name.
+///
+/// Two calls of one session may make the same ephemeral node; its owner does not tell which of them did.
+struct Making {
+    engine: Arc<Engine>,
+    path: NodePath,
+    is_noted: bool,
+}
+
+impl Making {
+    fn new(call: &Call, request: &CreateRequest) -> Self {
+        let is_noted = request.mode == (CreateMode::Ephemeral { sequential: false });
+        if is_noted {
+            let mut made = lock(&call.engine().made);
+            made.entry(request.path.clone()).or_default().calls += 1;
+        }
+        Self {
+            engine: Arc::clone(call.session().engine()),
+            path: request.path.clone(),
+            is_noted,
         }
     }
-    Ok(())
+
+    /// Whether no other call of this session can have made the node.
+    fn claim(&self, czxid: i64) -> bool {
+        let made = lock(&self.engine.made);
+        made.get(&self.path)
+            .is_none_or(|made| made.calls == 1 && made.czxid != Some(czxid))
+    }
+
+    fn made(&self, czxid: i64) {
+        if self.is_noted {
+            let mut made = lock(&self.engine.made);
+            made.entry(self.path.clone()).or_default().czxid = Some(czxid);
+        }
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        if self.is_noted {
+            let mut all = lock(&self.engine.made);
+            if let Some(made) = all.get_mut(&self.path) {
+                made.calls -= 1;
+                if made.calls == 0 && made.czxid.is_none() {
+                    all.remove(&self.path);
+                }
+            }
+        }
+    }
 }
 
 fn mode_of(options: Options) -> Result<CreateMode, &'static str> {
@@ -216,7 +409,12 @@ fn mode_of(options: Options) -> Result<CreateMode, &'static str> {
         sequential,
         container,
         ttl,
+        or_set,
+        ..
     } = options;
+    if or_set && (ephemeral || sequential || options.protected) {
+        return Err("only a persistent node under its own name is created or set");
+    }
     match (ephemeral, container, ttl) {
         (true, true, _) => Err("a node is ephemeral or a container, not both"),
         (true, false, Some(_)) => {
@@ -235,6 +433,10 @@ fn mode_of(options: Options) -> Result<CreateMode, &'static str> {
     }
 }
 
+const PLAIN: CreateMode = CreateMode::Persistent {
+    sequential: false,
+    ttl: None,
+};
 /// The server keeps a time to live in five bytes.
 const MOST_TTL_MILLIS: u128 = (1 << 40) - 1;
 /// How often parents that vanish again are made anew.

@@ -1,5 +1,6 @@
 //! Deleting nodes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::OperationFuture;
@@ -7,12 +8,20 @@ use super::Target;
 use crate::call::Call;
 use crate::call::Repeat;
 use crate::call::join_all;
+use crate::engine::Engine;
+use crate::engine::lock;
+use crate::engine::reaper::Job;
 use crate::error::Error;
+use crate::error::ErrorClass;
 use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::path::NodePath;
+use crate::transport::Request;
+use crate::transport::Response;
 
 /// Deletes a node; made by [`Session::delete`](crate::Session::delete).
+///
+/// After a lost answer it is repeated: the node being gone then is what was wanted, whoever did it.
 ///
 /// # Errors
 ///
@@ -40,6 +49,7 @@ pub struct Delete {
     target: Target,
     version: Option<i32>,
     recursive: bool,
+    guaranteed: bool,
 }
 
 impl Delete {
@@ -48,6 +58,7 @@ impl Delete {
             target,
             version: None,
             recursive: false,
+            guaranteed: false,
         }
     }
 
@@ -67,6 +78,18 @@ impl Delete {
         self
     }
 
+    /// Goes on in the background when this call ends without having deleted the node, by an error or by being dropped.
+    ///
+    /// It deletes the node that was there when it began, and not one that takes its place later: it looks at the
+    /// transaction that made the node first, and then deletes it under its version.
+    /// Only a node that is replaced between that look and the deletion, and whose replacement was never written, is not
+    /// told apart: ZooKeeper has no deletion by transaction.
+    /// It ends with the session.
+    pub fn guaranteed(mut self) -> Self {
+        self.guaranteed = true;
+        self
+    }
+
     /// Bounds the whole call; the default is the session's operation timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.target.timeout(timeout);
@@ -83,6 +106,7 @@ impl IntoFuture for Delete {
             target,
             version,
             recursive,
+            guaranteed,
         } = self;
         target.run(Operation::Delete, async move |call, path| {
             let invalid =
@@ -92,14 +116,93 @@ impl IntoFuture for Delete {
             }
             match (recursive, version) {
                 (true, Some(_)) => invalid("a recursive delete takes no version"),
-                (true, None) => delete_tree(&call, &path).await,
-                (false, version) => {
-                    call.request(&path, Repeat::Never, |wire| wire.delete(&path, version))
-                        .await
+                (true, None) if guaranteed => {
+                    invalid("a recursive delete is not guaranteed; repeat it instead")
                 }
+                (true, None) => delete_tree(&call, &path).await,
+                (false, version) if guaranteed => delete_for_sure(&call, &path, version).await,
+                (false, version) => delete_one(&call, &path, version).await,
             }
         })
     }
+}
+
+/// Deletes one node; that it is gone when the request is repeated is what was wanted.
+async fn delete_one(call: &Call, path: &NodePath, version: Option<i32>) -> Result<(), Error> {
+    let wire = call.wire(path);
+    let request = Request::Delete {
+        path: wire.clone(),
+        version,
+    };
+    let answer = call
+        .request(path, Repeat::Write, &request, Response::deleted)
+        .await;
+    match answer.result {
+        Ok(()) => {}
+        Err(error) if answer.was_in_doubt && error.is_no_node() => {}
+        Err(error) if answer.was_in_doubt => return Err(error.maybe_applied()),
+        Err(error) => return Err(error),
+    }
+    lock(&call.engine().made).remove(&wire);
+    Ok(())
+}
+
+/// Deletes the node that is there now, in the background if it must be.
+async fn delete_for_sure(call: &Call, path: &NodePath, version: Option<i32>) -> Result<(), Error> {
+    let look = Request::Exists {
+        path: call.wire(path),
+        watch: false,
+    };
+    let stat = call
+        .read(path, &look, |response| match response {
+            Response::Stat { stat, .. } => Some(stat),
+            _ => None,
+        })
+        .await?;
+    let Some(stat) = stat else {
+        return Err(call.error(path, ErrorKind::NoNode).attempts_made(1));
+    };
+    let mut cleanup = Guaranteed {
+        engine: Arc::clone(call.session().engine()),
+        job: Some(Job::Exact {
+            path: call.wire(path),
+            czxid: stat.czxid,
+        }),
+    };
+    let result = delete_one(call, path, version).await;
+    if result
+        .as_ref()
+        .map_or_else(|error| error.class() == ErrorClass::Outcome, |()| true)
+    {
+        cleanup.job = None;
+    }
+    result
+}
+
+/// Hands the deletion to the session when its call ends without it.
+struct Guaranteed {
+    engine: Arc<Engine>,
+    job: Option<Job>,
+}
+
+impl Drop for Guaranteed {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.engine.clean_up(job);
+        }
+    }
+}
+
+async fn list(call: &Call, path: &NodePath) -> Result<Vec<String>, Error> {
+    let request = Request::List {
+        path: call.wire(path),
+        watch: false,
+    };
+    call.read(path, &request, |response| match response {
+        Response::Children { names, .. } => Some(names),
+        _ => None,
+    })
+    .await
 }
 
 async fn delete_tree(call: &Call, root: &NodePath) -> Result<(), Error> {
@@ -116,9 +219,7 @@ async fn delete_tree(call: &Call, root: &NodePath) -> Result<(), Error> {
         // follow its children without waiting for their answers.
         let deepest_first: Vec<_> = nodes.iter().rev().collect();
         for batch in deepest_first.chunks(BATCH) {
-            let requests = batch
-                .iter()
-                .map(|path| call.request(path, Repeat::Never, |wire| wire.delete(path, None)));
+            let requests = batch.iter().map(|path| delete_one(call, path, None));
             for result in join_all(requests).await {
                 match result.map_err(|error| (error.kind(), error)) {
                     Ok(()) | Err((ErrorKind::NoNode, _)) => {}
@@ -143,13 +244,11 @@ async fn collect_tree(call: &Call, root: &NodePath) -> Result<Option<Vec<NodePat
     let mut listed = 0;
     while listed < nodes.len() {
         let batch = listed..nodes.len().min(listed + BATCH);
-        let requests = nodes[batch.clone()]
-            .iter()
-            .map(|path| call.request(path, Repeat::Read, |wire| wire.list(path)));
+        let requests = nodes[batch.clone()].iter().map(|path| list(call, path));
         let answers = join_all(requests).await;
         for (at, answer) in batch.clone().zip(answers) {
             match answer {
-                Ok((names, _)) => {
+                Ok(names) => {
                     let parent = nodes[at].clone();
                     nodes.extend(names.iter().map(|name| parent.child(name)));
                 }

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use super::OperationFuture;
 use super::Target;
-use crate::call::Repeat;
+use super::share_of_watches;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::stat::Stat;
+use crate::transport::Request;
+use crate::transport::Response;
+use crate::watch::Watch;
 
 /// Reads the data of a node; made by [`Session::get`](crate::Session::get).
 ///
@@ -50,14 +53,26 @@ impl Get {
     }
 }
 
+impl Get {
+    /// Sets a watch with the read, which fires when the data of the node changes or the node goes.
+    pub fn watched(self) -> GetWatched {
+        GetWatched {
+            target: self.target,
+        }
+    }
+}
+
 impl IntoFuture for Get {
     type Output = Result<(Vec<u8>, Stat), Error>;
     type IntoFuture = OperationFuture<(Vec<u8>, Stat)>;
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
-            call.request(&path, Repeat::Read, |wire| wire.get(&path))
-                .await
+            let request = Request::Get {
+                path: call.wire(&path),
+                watch: false,
+            };
+            call.read(&path, &request, Response::data).await
         })
     }
 }
@@ -102,14 +117,30 @@ impl Exists {
     }
 }
 
+impl Exists {
+    /// Sets a watch with the read, which fires when the node comes, changes or goes.
+    pub fn watched(self) -> ExistsWatched {
+        ExistsWatched {
+            target: self.target,
+        }
+    }
+}
+
 impl IntoFuture for Exists {
     type Output = Result<Option<Stat>, Error>;
     type IntoFuture = OperationFuture<Option<Stat>>;
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Exists, async move |call, path| {
-            call.request(&path, Repeat::Read, |wire| wire.exists(&path))
-                .await
+            let request = Request::Exists {
+                path: call.wire(&path),
+                watch: false,
+            };
+            call.read(&path, &request, |response| match response {
+                Response::Stat { stat, .. } => Some(stat),
+                _ => None,
+            })
+            .await
         })
     }
 }
@@ -160,8 +191,15 @@ impl IntoFuture for GetStat {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Stat, async move |call, path| {
+            let request = Request::Exists {
+                path: call.wire(&path),
+                watch: false,
+            };
             let stat = call
-                .request(&path, Repeat::Read, |wire| wire.exists(&path))
+                .read(&path, &request, |response| match response {
+                    Response::Stat { stat, .. } => Some(stat),
+                    _ => None,
+                })
                 .await?;
             stat.ok_or_else(|| call.error(&path, ErrorKind::NoNode).attempts_made(1))
         })
@@ -208,14 +246,30 @@ impl List {
     }
 }
 
+impl List {
+    /// Sets a watch with the read, which fires when a child comes or goes, or the node itself goes.
+    pub fn watched(self) -> ListWatched {
+        ListWatched {
+            target: self.target,
+        }
+    }
+}
+
 impl IntoFuture for List {
     type Output = Result<(Vec<String>, Stat), Error>;
     type IntoFuture = OperationFuture<(Vec<String>, Stat)>;
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::List, async move |call, path| {
-            call.request(&path, Repeat::Read, |wire| wire.list(&path))
-                .await
+            let request = Request::List {
+                path: call.wire(&path),
+                watch: false,
+            };
+            call.read(&path, &request, |response| match response {
+                Response::Children { names, stat, .. } => Some((names, stat)),
+                _ => None,
+            })
+            .await
         })
     }
 }
@@ -266,8 +320,171 @@ impl IntoFuture for Sync {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Sync, async move |call, path| {
-            call.request(&path, Repeat::Read, |wire| wire.sync(&path))
-                .await
+            let request = Request::Sync {
+                path: call.wire(&path),
+            };
+            call.read(&path, &request, |response| {
+                matches!(response, Response::Synced).then_some(())
+            })
+            .await
+        })
+    }
+}
+
+/// Reads the data of a node and sets a watch; made by [`Get::watched`].
+///
+/// The answer is that of [`Get`], and the watch.
+///
+/// # Errors
+///
+/// As [`Get`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of paths under
+/// watch: more than it could set again after a move to another server.
+/// With [`NoNode`](ErrorKind::NoNode) there is no watch.
+///
+/// # Cancel safety
+///
+/// Safe: a watch that was set is taken back in the background.
+///
+/// # Session loss
+///
+/// A fatal error; a watch that was answered fires.
+///
+/// # Cost
+///
+/// One round trip, repeated after a connection loss.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is read until it is awaited"]
+pub struct GetWatched {
+    target: Target,
+}
+
+impl IntoFuture for GetWatched {
+    type Output = Result<(Vec<u8>, Stat, Watch), Error>;
+    type IntoFuture = OperationFuture<(Vec<u8>, Stat, Watch)>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.target.run(Operation::Get, async move |call, path| {
+            let share = share_of_watches(&call, &path)?;
+            let request = Request::Get {
+                path: call.wire(&path),
+                watch: true,
+            };
+            let (data, stat, watch) = call
+                .read(&path, &request, |response| match response {
+                    Response::Data {
+                        data,
+                        stat,
+                        watch: Some(watch),
+                    } => Some((data, stat, watch)),
+                    _ => None,
+                })
+                .await?;
+            Ok((data, stat, Watch::new(watch, share)))
+        })
+    }
+}
+
+/// Reads whether a node exists and sets a watch; made by [`Exists::watched`].
+///
+/// The answer is that of [`Exists`], and the watch.
+///
+/// # Errors
+///
+/// As [`Exists`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of paths under
+/// watch: more than it could set again after a move to another server.
+/// A missing node is watched, too: the watch fires when it is created.
+///
+/// # Cancel safety
+///
+/// Safe: a watch that was set is taken back in the background.
+///
+/// # Session loss
+///
+/// A fatal error; a watch that was answered fires.
+///
+/// # Cost
+///
+/// One round trip, repeated after a connection loss.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is read until it is awaited"]
+pub struct ExistsWatched {
+    target: Target,
+}
+
+impl IntoFuture for ExistsWatched {
+    type Output = Result<(Option<Stat>, Watch), Error>;
+    type IntoFuture = OperationFuture<(Option<Stat>, Watch)>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.target.run(Operation::Exists, async move |call, path| {
+            let share = share_of_watches(&call, &path)?;
+            let request = Request::Exists {
+                path: call.wire(&path),
+                watch: true,
+            };
+            let (stat, watch) = call
+                .read(&path, &request, |response| match response {
+                    Response::Stat {
+                        stat,
+                        watch: Some(watch),
+                    } => Some((stat, watch)),
+                    _ => None,
+                })
+                .await?;
+            Ok((stat, Watch::new(watch, share)))
+        })
+    }
+}
+
+/// Reads the children of a node and sets a watch; made by [`List::watched`].
+///
+/// The answer is that of [`List`], and the watch.
+///
+/// # Errors
+///
+/// As [`List`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of paths under
+/// watch: more than it could set again after a move to another server.
+/// With [`NoNode`](ErrorKind::NoNode) there is no watch.
+///
+/// # Cancel safety
+///
+/// Safe: a watch that was set is taken back in the background.
+///
+/// # Session loss
+///
+/// A fatal error; a watch that was answered fires.
+///
+/// # Cost
+///
+/// One round trip, repeated after a connection loss.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is read until it is awaited"]
+pub struct ListWatched {
+    target: Target,
+}
+
+impl IntoFuture for ListWatched {
+    type Output = Result<(Vec<String>, Stat, Watch), Error>;
+    type IntoFuture = OperationFuture<(Vec<String>, Stat, Watch)>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.target.run(Operation::List, async move |call, path| {
+            let share = share_of_watches(&call, &path)?;
+            let request = Request::List {
+                path: call.wire(&path),
+                watch: true,
+            };
+            let (names, stat, watch) = call
+                .read(&path, &request, |response| match response {
+                    Response::Children {
+                        names,
+                        stat,
+                        watch: Some(watch),
+                    } => Some((names, stat, watch)),
+                    _ => None,
+                })
+                .await?;
+            Ok((names, stat, Watch::new(watch, share)))
         })
     }
 }

@@ -3,31 +3,45 @@
 use std::fmt;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::acl::Acl;
 use crate::connect_string::ConnectString;
 use crate::connect_string::ParseConnectStringError;
 use crate::deadline::Deadline;
 use crate::error::Error;
+#[cfg(feature = "tls")]
+use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::probe::Unanswered;
 use crate::probe::probe;
+use crate::retry::RetryPolicy;
 use crate::session::Session;
+#[cfg(feature = "tls")]
+use crate::session::Tls;
+use crate::session::View;
 use crate::transport::Ending;
 use crate::transport::Fault;
 use crate::transport::client::ClientTransport;
+use crate::transport::client::Wish;
 
 /// A session to be; made by [`Session::builder`].
 ///
 /// # Defaults
 ///
-/// Session timeout 10 s, connect timeout 10 s, operation timeout 10 s, no credentials.
+/// Session timeout 10 s, connect timeout 10 s, operation timeout 10 s, no credentials, open access rules, the default
+/// [`RetryPolicy`], no read-only servers.
 #[derive(Debug, Clone)]
 #[must_use = "no session is opened until `connect` is awaited"]
 pub struct SessionBuilder {
     connect: String,
     session_timeout: Duration,
     connect_timeout: Duration,
-    operation_timeout: Duration,
+    view: View,
     digest: Option<Credentials>,
+    allow_read_only: bool,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
 }
 
 impl SessionBuilder {
@@ -36,8 +50,11 @@ impl SessionBuilder {
             connect,
             session_timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_TIMEOUT,
-            operation_timeout: DEFAULT_TIMEOUT,
+            view: View::default(),
             digest: None,
+            allow_read_only: false,
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 
@@ -60,7 +77,7 @@ impl SessionBuilder {
 
     /// Bounds every operation that has no timeout of its own; default 10 s, zero is a [`ConnectError::InvalidOption`].
     pub fn operation_timeout(mut self, timeout: Duration) -> Self {
-        self.operation_timeout = timeout;
+        self.view.operation_timeout = timeout;
         self
     }
 
@@ -74,6 +91,40 @@ impl SessionBuilder {
             user_has_colon: user.contains(':'),
             text: format!("{user}:{password}"),
         });
+        self
+    }
+
+    /// Sets the retry policy of the session's operations; the default is that of [`RetryPolicy`].
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.view.retry = policy;
+        self
+    }
+
+    /// Sets the access rules of nodes that are created without rules of their own; default [`Acl::open`].
+    ///
+    /// They hold for parents and for the nodes of recipes, too. A list without entries is a
+    /// [`ConnectError::InvalidOption`].
+    pub fn acl(mut self, acl: Acl) -> Self {
+        self.view.acl = acl;
+        self
+    }
+
+    /// Encrypts the connections to all servers, and refuses servers that cannot prove who they are.
+    ///
+    /// Text that is not PEM is a [`ConnectError::InvalidTls`].
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Accepts a server that is cut off from the quorum, if no other is found; it answers reads only.
+    ///
+    /// Such a session is of that server alone: it is lost when the connection to it ends, and so is the access to
+    /// what could be read.
+    /// The servers must have the read-only mode enabled.
+    pub fn allow_read_only(mut self) -> Self {
+        self.allow_read_only = true;
         self
     }
 
@@ -97,6 +148,7 @@ impl SessionBuilder {
         let servers: ConnectString = self.connect.parse().map_err(ConnectError::ConnectString)?;
         self.check()?;
         let deadline = Deadline::after(self.connect_timeout);
+        let asked = Instant::now();
         // The last part of the time is kept for finding out why nobody answered.
         let for_probe = (self.connect_timeout / 4).min(LONGEST_PROBE);
         let for_attempts = Deadline::after(self.connect_timeout.saturating_sub(for_probe));
@@ -105,7 +157,7 @@ impl SessionBuilder {
             .await
         {
             Some(Ok(transport)) => {
-                let session = Session::over(Box::new(transport), servers, self.operation_timeout);
+                let session = Session::start(Box::new(transport), servers, self.view, asked);
                 tracing::debug!(session = %session.id(), timeout = ?session.session_timeout(), "connected");
                 check_chroot(&session, deadline).await?;
                 Ok(session)
@@ -128,9 +180,21 @@ impl SessionBuilder {
         let mut pause = FIRST_PAUSE;
         let bounded_by_caller = Deadline::after(self.connect_timeout);
         loop {
-            match ClientTransport::connect(servers, self.session_timeout, digest).await {
+            let wish = Wish {
+                servers,
+                session_timeout: self.session_timeout,
+                digest,
+                allow_read_only: self.allow_read_only,
+                #[cfg(feature = "tls")]
+                tls: self.tls.as_ref(),
+            };
+            match ClientTransport::connect(&wish).await {
                 Ok(transport) => return Ok(transport),
                 Err(Fault::Ended(Ending::AuthFailed)) => return Err(ConnectError::AuthFailed),
+                #[cfg(feature = "tls")]
+                Err(Fault::Refused(ErrorKind::InvalidArgument, Some(problem))) => {
+                    return Err(ConnectError::InvalidTls { problem });
+                }
                 Err(fault) => {
                     tracing::debug!(%servers, ?fault, "no server granted a session, trying again");
                 }
@@ -150,11 +214,14 @@ impl SessionBuilder {
         }
         for (option, timeout) in [
             ("connect timeout", self.connect_timeout),
-            ("operation timeout", self.operation_timeout),
+            ("operation timeout", self.view.operation_timeout),
         ] {
             if timeout.is_zero() {
                 return invalid(option, "it must be longer than zero");
             }
+        }
+        if self.view.acl.entries().is_empty() {
+            return invalid("acl", "it must have an entry");
         }
         match &self.digest {
             Some(digest) if digest.user_has_colon || digest.text.starts_with(':') => {
@@ -197,6 +264,14 @@ pub enum ConnectError {
         /// What it must be.
         rule: &'static str,
     },
+    /// The certificates or the key for an encrypted connection cannot be used.
+    #[cfg(feature = "tls")]
+    #[error("the tls options are not valid: {problem}")]
+    #[non_exhaustive]
+    InvalidTls {
+        /// What is wrong with them.
+        problem: String,
+    },
     /// No server granted a session within the connect timeout.
     #[error(transparent)]
     Unanswered(Unanswered),
@@ -236,7 +311,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

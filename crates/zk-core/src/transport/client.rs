@@ -1,24 +1,35 @@
 //! The transport over the `zookeeper_client` crate: the only module that names it.
 
-use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use tokio::sync::watch;
 use zookeeper_client as zk;
 
+use super::Change;
+use super::Changed;
 use super::CreateMode;
 use super::Ending;
 use super::Fault;
+use super::Link;
+use super::Phase;
 use super::Reply;
+use super::Request;
+use super::Response;
 use super::Transport;
+use super::WatchEvent;
+use super::Watched;
 use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
 use crate::connect_string::ConnectString;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
+use crate::path::ParsePathError;
+#[cfg(feature = "tls")]
+use crate::session::Tls;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 
@@ -27,64 +38,106 @@ use crate::stat::Stat;
 pub(crate) struct ClientTransport {
     /// Taken by [`close`](Transport::close): the session ends when the last clone is gone.
     client: Mutex<Option<zk::Client>>,
-    state: zk::StateWatcher,
+    link: watch::Receiver<Link>,
     session_id: SessionId,
     session_timeout: Duration,
+}
+
+/// What a connection is asked for.
+pub(crate) struct Wish<'a> {
+    pub(crate) servers: &'a ConnectString,
+    pub(crate) session_timeout: Duration,
+    pub(crate) digest: Option<&'a str>,
+    pub(crate) allow_read_only: bool,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<&'a Tls>,
 }
 
 impl ClientTransport {
     /// Tries each server once and returns with the first session that one of them grants.
     ///
     /// The client's errors hide the cause, so whoever gives up has to find out on its own.
-    pub(crate) async fn connect(
-        servers: &ConnectString,
-        session_timeout: Duration,
-        digest: Option<&str>,
-    ) -> Result<Self, Fault> {
+    pub(crate) async fn connect(wish: &Wish<'_>) -> Result<Self, Fault> {
+        let servers = wish.servers;
         let mut connector = zk::Client::connector()
-            .with_session_timeout(session_timeout)
-            .with_connection_timeout(link_timeout(session_timeout, servers.servers().len()))
+            .with_session_timeout(wish.session_timeout)
+            .with_connection_timeout(link_timeout(wish.session_timeout, servers.servers().len()))
+            .with_readonly(wish.allow_read_only)
             .with_fail_eagerly();
-        if let Some(digest) = digest {
+        if let Some(digest) = wish.digest {
             connector = connector.with_auth("digest", digest.as_bytes());
         }
-        let client = connector
-            .connect(&servers.to_string())
-            .await
-            .map_err(|error| fault(&error))?;
+        let address = servers.to_string();
+        #[cfg(feature = "tls")]
+        let connected = match wish.tls {
+            Some(tls) => {
+                connector
+                    .with_tls(tls_options(tls)?)
+                    .secure_connect(&address)
+                    .await
+            }
+            None => connector.connect(&address).await,
+        };
+        #[cfg(not(feature = "tls"))]
+        let connected = connector.connect(&address).await;
+        let client = connected.map_err(|error| fault(&error))?;
         Ok(Self {
-            state: client.state_watcher(),
+            link: follow(client.state_watcher()),
             session_id: SessionId::new(client.session_id().0),
             session_timeout: client.session_timeout(),
             client: Mutex::new(Some(client)),
         })
     }
+}
 
-    fn is_closing(&self) -> bool {
-        self.client
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_none()
+#[cfg(feature = "tls")]
+fn tls_options(tls: &Tls) -> Result<zk::TlsOptions, Fault> {
+    let invalid =
+        |error: zk::Error| Fault::Refused(ErrorKind::InvalidArgument, Some(error.to_string()));
+    let options = zk::TlsOptions::new()
+        .with_pem_ca(&tls.ca)
+        .map_err(invalid)?;
+    match &tls.identity {
+        Some((certificate, key)) => options.with_pem_identity(certificate, key).map_err(invalid),
+        None => Ok(options),
     }
+}
 
-    /// Runs a request on a clone of the client, which lives as long as the request.
-    fn request<T, F>(&self, run: impl FnOnce(zk::Client) -> F) -> Reply<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, zk::Error>> + Send + 'static,
-    {
-        let client = self
-            .client
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        match client {
-            None => Box::pin(std::future::ready(Err(Fault::Ended(Ending::Closed)))),
-            Some(client) => {
-                let run = run(client);
-                Box::pin(async move { run.await.map_err(|error| fault(&error)) })
+/// Keeps a channel up to date with the client's state, until the session is over or nobody listens.
+fn follow(mut states: zk::StateWatcher) -> watch::Receiver<Link> {
+    let (link, receiver) = watch::channel(Link {
+        phase: phase(states.peek_state()),
+        breaks: 0,
+    });
+    tokio::spawn(async move {
+        loop {
+            let before = *link.borrow();
+            if let Phase::Over(_) = before.phase {
+                return;
             }
+            let state = tokio::select! {
+                state = states.changed() => state,
+                () = link.closed() => return,
+            };
+            link.send_replace(next_link(before, state));
         }
+    });
+    receiver
+}
+
+/// The link after the client told a state.
+///
+/// The client tells the newest state only: one that repeats means that the link broke and was repaired in between.
+fn next_link(before: Link, state: zk::SessionState) -> Link {
+    let was_connected = matches!(before.phase, Phase::Up | Phase::ReadOnly);
+    let breaks = before.breaks + u64::from(was_connected);
+    match (before.phase, phase(state)) {
+        // Where it goes on from a read-only server it goes on with another session.
+        (Phase::ReadOnly, Phase::Up | Phase::Down | Phase::ReadOnly) => Link {
+            phase: Phase::Over(Ending::Expired),
+            breaks,
+        },
+        (_, phase) => Link { phase, breaks },
     }
 }
 
@@ -97,146 +150,21 @@ impl Transport for ClientTransport {
         self.session_timeout
     }
 
-    fn connected(&self) -> Reply<()> {
-        if self.is_closing() {
-            return Box::pin(std::future::ready(Err(Fault::Ended(
-                // A session that was lost before it was closed stays lost.
-                match phase(self.state.peek_state()) {
-                    Phase::Over(ending) => ending,
-                    Phase::Up | Phase::Down => Ending::Closed,
-                },
-            ))));
-        }
-        let mut state = self.state.clone();
+    fn link(&self) -> watch::Receiver<Link> {
+        self.link.clone()
+    }
+
+    fn submit(&self, request: Request) -> Reply {
+        let client = self
+            .client
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         Box::pin(async move {
-            loop {
-                match phase(state.peek_state()) {
-                    Phase::Up => return Ok(()),
-                    Phase::Over(ending) => return Err(Fault::Ended(ending)),
-                    Phase::Down => state.changed().await,
-                };
+            match client {
+                None => Err(Fault::Ended(Ending::Closed)),
+                Some(client) => answer(&client, request).await,
             }
-        })
-    }
-
-    fn is_connected(&self) -> bool {
-        matches!(phase(self.state.peek_state()), Phase::Up)
-    }
-
-    fn ended(&self) -> Pin<Box<dyn Future<Output = Ending> + Send>> {
-        let mut state = self.state.clone();
-        Box::pin(async move {
-            loop {
-                if let Phase::Over(ending) = phase(state.peek_state()) {
-                    return ending;
-                }
-                state.changed().await;
-            }
-        })
-    }
-
-    fn create(
-        &self,
-        path: &NodePath,
-        data: &[u8],
-        mode: CreateMode,
-        acl: &Acl,
-    ) -> Reply<(NodePath, Stat)> {
-        let (path, data, acl) = (path.clone(), data.to_vec(), to_acl(acl));
-        self.request(|client| async move {
-            let (wire_mode, ttl) = match mode {
-                CreateMode::Persistent {
-                    sequential: false,
-                    ttl,
-                } => (zk::CreateMode::Persistent, ttl),
-                CreateMode::Persistent {
-                    sequential: true,
-                    ttl,
-                } => (zk::CreateMode::PersistentSequential, ttl),
-                CreateMode::Ephemeral { sequential: false } => (zk::CreateMode::Ephemeral, None),
-                CreateMode::Ephemeral { sequential: true } => {
-                    (zk::CreateMode::EphemeralSequential, None)
-                }
-                CreateMode::Container => (zk::CreateMode::Container, None),
-            };
-            let mut options = wire_mode.with_acls(zk::Acls::new(&acl));
-            if let Some(ttl) = ttl {
-                options = options.with_ttl(ttl);
-            }
-            let (stat, sequence) = client.create(path.as_str(), &data, &options).await?;
-            let created = match mode {
-                CreateMode::Persistent {
-                    sequential: true, ..
-                }
-                | CreateMode::Ephemeral { sequential: true } => {
-                    path.with_suffix(&sequence.to_string())
-                }
-                _ => path,
-            };
-            Ok((created, to_stat(&stat)))
-        })
-    }
-
-    fn delete(&self, path: &NodePath, version: Option<i32>) -> Reply<()> {
-        let path = path.clone();
-        self.request(|client| async move { client.delete(path.as_str(), version).await })
-    }
-
-    fn get(&self, path: &NodePath) -> Reply<(Vec<u8>, Stat)> {
-        let path = path.clone();
-        self.request(|client| async move {
-            let (data, stat) = client.get_data(path.as_str()).await?;
-            Ok((data, to_stat(&stat)))
-        })
-    }
-
-    fn set(&self, path: &NodePath, data: &[u8], version: Option<i32>) -> Reply<Stat> {
-        let (path, data) = (path.clone(), data.to_vec());
-        self.request(|client| async move {
-            Ok(to_stat(
-                &client.set_data(path.as_str(), &data, version).await?,
-            ))
-        })
-    }
-
-    fn exists(&self, path: &NodePath) -> Reply<Option<Stat>> {
-        let path = path.clone();
-        self.request(|client| async move {
-            Ok(client
-                .check_stat(path.as_str())
-                .await?
-                .as_ref()
-                .map(to_stat))
-        })
-    }
-
-    fn list(&self, path: &NodePath) -> Reply<(Vec<String>, Stat)> {
-        let path = path.clone();
-        self.request(|client| async move {
-            let (names, stat) = client.get_children(path.as_str()).await?;
-            Ok((names, to_stat(&stat)))
-        })
-    }
-
-    fn sync(&self, path: &NodePath) -> Reply<()> {
-        let path = path.clone();
-        self.request(|client| async move { client.sync(path.as_str()).await })
-    }
-
-    fn acl(&self, path: &NodePath) -> Reply<(Acl, Stat)> {
-        let path = path.clone();
-        self.request(|client| async move {
-            let (entries, stat) = client.get_acl(path.as_str()).await?;
-            Ok((from_acl(&entries), to_stat(&stat)))
-        })
-    }
-
-    fn set_acl(&self, path: &NodePath, acl: &Acl, version: Option<i32>) -> Reply<Stat> {
-        let (path, acl) = (path.clone(), to_acl(acl));
-        self.request(|client| async move {
-            Ok(to_stat(
-                &client.set_acl(path.as_str(), &acl, version).await?,
-            ))
         })
     }
 
@@ -250,17 +178,215 @@ impl Transport for ClientTransport {
     }
 }
 
-const SHORTEST_LINK_TIMEOUT: Duration = Duration::from_secs(1);
-
-enum Phase {
-    Up,
-    Down,
-    Over(Ending),
+async fn answer(client: &zk::Client, request: Request) -> Result<Response, Fault> {
+    match request {
+        Request::Create(create) => {
+            let acl = to_acl(&create.acl);
+            let (stat, sequence) = client
+                .create(
+                    create.path.as_str(),
+                    create.data.as_slice(),
+                    &create_options(create.mode, &acl),
+                )
+                .await
+                .map_err(|error| fault(&error))?;
+            let path = if is_sequential(create.mode) {
+                create.path.with_suffix(&sequence.to_string())
+            } else {
+                create.path
+            };
+            Ok(Response::Created {
+                path,
+                stat: to_stat(&stat),
+            })
+        }
+        Request::Transaction(changes) => commit(client, &changes).await,
+        request => plain_answer(client, request)
+            .await
+            .map_err(|error| fault(&error)),
+    }
 }
+
+async fn plain_answer(client: &zk::Client, request: Request) -> Result<Response, zk::Error> {
+    Ok(match request {
+        Request::Delete { path, version } => {
+            client.delete(path.as_str(), version).await?;
+            Response::Deleted
+        }
+        Request::Get { path, watch } => {
+            let (data, stat, watch) = if watch {
+                let (data, stat, watcher) = client.get_and_watch_data(path.as_str()).await?;
+                (data, stat, Some(watched(watcher)))
+            } else {
+                let (data, stat) = client.get_data(path.as_str()).await?;
+                (data, stat, None)
+            };
+            Response::Data {
+                data,
+                stat: to_stat(&stat),
+                watch,
+            }
+        }
+        Request::Set {
+            path,
+            data,
+            version,
+        } => Response::Set(to_stat(
+            &client
+                .set_data(path.as_str(), data.as_slice(), version)
+                .await?,
+        )),
+        Request::Exists { path, watch } => {
+            let (stat, watch) = if watch {
+                let (stat, watcher) = client.check_and_watch_stat(path.as_str()).await?;
+                (stat, Some(watched(watcher)))
+            } else {
+                (client.check_stat(path.as_str()).await?, None)
+            };
+            Response::Stat {
+                stat: stat.as_ref().map(to_stat),
+                watch,
+            }
+        }
+        Request::List { path, watch } => {
+            let (names, stat, watch) = if watch {
+                let (names, stat, watcher) = client.get_and_watch_children(path.as_str()).await?;
+                (names, stat, Some(watched(watcher)))
+            } else {
+                let (names, stat) = client.get_children(path.as_str()).await?;
+                (names, stat, None)
+            };
+            Response::Children {
+                names,
+                stat: to_stat(&stat),
+                watch,
+            }
+        }
+        Request::Sync { path } => {
+            client.sync(path.as_str()).await?;
+            Response::Synced
+        }
+        Request::GetAcl { path } => {
+            let (entries, stat) = client.get_acl(path.as_str()).await?;
+            Response::Acl {
+                acl: from_acl(&entries),
+                stat: to_stat(&stat),
+            }
+        }
+        Request::SetAcl { path, acl, version } => Response::Set(to_stat(
+            &client
+                .set_acl(path.as_str(), &to_acl(&acl), version)
+                .await?,
+        )),
+        Request::Create(_) | Request::Transaction(_) => {
+            unreachable!("answered by the caller")
+        }
+    })
+}
+
+async fn commit(client: &zk::Client, changes: &[Change]) -> Result<Response, Fault> {
+    let mut writer = client.new_multi_writer();
+    for (index, change) in changes.iter().enumerate() {
+        add_change(&mut writer, change).map_err(|error| match fault(&error) {
+            Fault::Refused(kind, _) => Fault::RefusedAt { index, kind },
+            other => other,
+        })?;
+    }
+    match writer.commit().await {
+        Ok(results) => results
+            .into_iter()
+            .map(|result| changed(result).map_err(|error| Fault::Lost(error.to_string())))
+            .collect::<Result<_, _>>()
+            .map(Response::Committed),
+        Err(zk::MultiWriteError::OperationFailed { index, source }) => Err(match fault(&source) {
+            Fault::Refused(kind, _) => Fault::RefusedAt { index, kind },
+            other => other,
+        }),
+        Err(zk::MultiWriteError::RequestFailed { source }) => Err(fault(&source)),
+    }
+}
+
+fn add_change(writer: &mut zk::MultiWriter<'_>, change: &Change) -> Result<(), zk::Error> {
+    match change {
+        Change::Check { path, version } => {
+            writer.add_check_version(path.as_str(), version.unwrap_or(-1))
+        }
+        Change::Create(create) => writer.add_create(
+            create.path.as_str(),
+            create.data.as_slice(),
+            &create_options(create.mode, &to_acl(&create.acl)),
+        ),
+        Change::Set {
+            path,
+            data,
+            version,
+        } => writer.add_set_data(path.as_str(), data.as_slice(), *version),
+        Change::Delete { path, version } => writer.add_delete(path.as_str(), *version),
+    }
+}
+
+fn changed(result: zk::MultiWriteResult) -> Result<Changed, ParsePathError> {
+    Ok(match result {
+        zk::MultiWriteResult::Create { path, stat } => Changed::Created {
+            path: NodePath::parse(&path)?,
+            stat: (!stat.is_invalid()).then(|| to_stat(&stat)),
+        },
+        zk::MultiWriteResult::SetData { stat } => Changed::Set(to_stat(&stat)),
+        zk::MultiWriteResult::Delete => Changed::Deleted,
+        _ => Changed::Checked,
+    })
+}
+
+fn create_options(mode: CreateMode, acl: &[zk::Acl]) -> zk::CreateOptions<'_> {
+    let (wire_mode, ttl) = match mode {
+        CreateMode::Persistent {
+            sequential: false,
+            ttl,
+        } => (zk::CreateMode::Persistent, ttl),
+        CreateMode::Persistent {
+            sequential: true,
+            ttl,
+        } => (zk::CreateMode::PersistentSequential, ttl),
+        CreateMode::Ephemeral { sequential: false } => (zk::CreateMode::Ephemeral, None),
+        CreateMode::Ephemeral { sequential: true } => (zk::CreateMode::EphemeralSequential, None),
+        CreateMode::Container => (zk::CreateMode::Container, None),
+    };
+    let options = wire_mode.with_acls(zk::Acls::new(acl));
+    match ttl {
+        Some(ttl) => options.with_ttl(ttl),
+        None => options,
+    }
+}
+
+const fn is_sequential(mode: CreateMode) -> bool {
+    matches!(
+        mode,
+        CreateMode::Persistent {
+            sequential: true,
+            ..
+        } | CreateMode::Ephemeral { sequential: true }
+    )
+}
+
+/// The client's watcher as ours. It outlives reconnects: the client sets one-shot watches again.
+fn watched(watcher: zk::OneshotWatcher) -> Watched {
+    Box::pin(async move {
+        match watcher.changed().await.event_type {
+            zk::EventType::NodeCreated => WatchEvent::Created,
+            zk::EventType::NodeDeleted => WatchEvent::Deleted,
+            zk::EventType::NodeDataChanged => WatchEvent::DataChanged,
+            zk::EventType::NodeChildrenChanged => WatchEvent::ChildrenChanged,
+            zk::EventType::Session => WatchEvent::SessionLost,
+        }
+    })
+}
+
+const SHORTEST_LINK_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn phase(state: zk::SessionState) -> Phase {
     match state {
-        zk::SessionState::SyncConnected | zk::SessionState::ConnectedReadOnly => Phase::Up,
+        zk::SessionState::SyncConnected => Phase::Up,
+        zk::SessionState::ConnectedReadOnly => Phase::ReadOnly,
         zk::SessionState::Disconnected => Phase::Down,
         zk::SessionState::Expired => Phase::Over(Ending::Expired),
         zk::SessionState::AuthFailed => Phase::Over(Ending::AuthFailed),

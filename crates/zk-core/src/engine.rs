@@ -1,0 +1,229 @@
+//! What all views of one session share, and the tasks that serve them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::mpsc;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::connect_string::ConnectString;
+use crate::counters::Counters;
+use crate::error::ErrorKind;
+use crate::path::NodePath;
+use crate::transport::Ending;
+use crate::transport::Fault;
+use crate::transport::Link;
+use crate::transport::Phase;
+use crate::transport::Request;
+use crate::transport::Response;
+use crate::transport::Transport;
+use crate::trust::Trust;
+
+pub(crate) mod pulse;
+pub(crate) mod reaper;
+
+use reaper::Job;
+
+/// One session on the wire and what is known of it.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    transport: Box<dyn Transport>,
+    pub(crate) servers: ConnectString,
+    pub(crate) counters: Counters,
+    trust: Mutex<Trust>,
+    last_sent: Mutex<Instant>,
+    /// How many holders of a proof there are.
+    holders: watch::Sender<usize>,
+    jobs: mpsc::UnboundedSender<Job>,
+    unsettled: reaper::Unsettled,
+    is_abandoned: AtomicBool,
+    is_closing: AtomicBool,
+    /// Bytes of paths under watch.
+    pub(crate) watched: Arc<AtomicUsize>,
+    /// Ephemeral nodes that calls of this session make or have made under names of their own choice.
+    pub(crate) made: Mutex<HashMap<NodePath, Made>>,
+}
+
+/// What calls of this session do about one ephemeral node.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    /// How many calls are making it.
+    pub(crate) calls: usize,
+    /// The transaction by which one has made it.
+    pub(crate) czxid: Option<i64>,
+}
+
+impl Engine {
+    /// Starts the tasks of a session that was opened after `asked`, on the current runtime.
+    pub(crate) fn start(
+        transport: Box<dyn Transport>,
+        servers: ConnectString,
+        asked: Instant,
+    ) -> Arc<Self> {
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let engine = Arc::new(Self {
+            trust: Mutex::new(Trust::opened(transport.session_timeout(), asked.into_std())),
+            last_sent: Mutex::new(asked),
+            holders: watch::Sender::new(0),
+            transport,
+            servers,
+            counters: Counters::default(),
+            jobs,
+            unsettled: reaper::Unsettled::default(),
+            is_abandoned: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            watched: Arc::default(),
+            made: Mutex::default(),
+        });
+        pulse::spawn(&engine);
+        reaper::spawn(&engine, queue);
+        engine
+    }
+
+    pub(crate) fn transport(&self) -> &dyn Transport {
+        &*self.transport
+    }
+
+    pub(crate) fn link(&self) -> watch::Receiver<Link> {
+        self.transport.link()
+    }
+
+    pub(crate) fn link_now(&self) -> Link {
+        *self.transport.link().borrow()
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(self.link_now().phase, Phase::Up | Phase::ReadOnly)
+    }
+
+    /// Waits until requests can be sent; the ending when they never will be again.
+    pub(crate) async fn connected(&self) -> Result<(), Ending> {
+        let mut link = self.link();
+        let link = link
+            .wait_for(|link| link.phase != Phase::Down)
+            .await
+            .map(|link| *link);
+        match link.map(|link| link.phase) {
+            Ok(Phase::Over(ending)) => Err(ending),
+            // What comes after the closing is not sent, although the server has not acknowledged it yet.
+            Ok(_) if self.is_closing.load(Ordering::SeqCst) => Err(Ending::Closed),
+            Ok(_) => Ok(()),
+            // The task that kept the link is gone, and with it the runtime of the session.
+            Err(_) => Err(Ending::Closed),
+        }
+    }
+
+    /// Waits until the session is over.
+    pub(crate) async fn ended(&self) -> Ending {
+        let mut link = self.link();
+        let over = link
+            .wait_for(|link| matches!(link.phase, Phase::Over(_)))
+            .await;
+        match over.map(|link| link.phase) {
+            Ok(Phase::Over(ending)) => ending,
+            _ => Ending::Closed,
+        }
+    }
+
+    /// Makes one request, and learns from the answer how long the session can be relied on.
+    pub(crate) async fn send(&self, request: Request) -> Result<Response, Fault> {
+        let can_prove = proves_a_quorum(&request);
+        let reply = self.transport.submit(request);
+        let sent = Instant::now();
+        *lock(&self.last_sent) = sent;
+        let answer = reply.await;
+        let is_answered = match &answer {
+            Ok(_) | Err(Fault::RefusedAt { .. }) => true,
+            Err(Fault::Refused(kind, _)) => is_server_made(*kind),
+            Err(_) => false,
+        };
+        if is_answered {
+            let answered = Instant::now().into_std();
+            let mut trust = lock(&self.trust);
+            trust.touched(sent.into_std(), answered);
+            if can_prove {
+                trust.committed(sent.into_std(), answered);
+            }
+        }
+        answer
+    }
+
+    pub(crate) fn trust(&self) -> MutexGuard<'_, Trust> {
+        lock(&self.trust)
+    }
+
+    pub(crate) fn last_sent(&self) -> Instant {
+        *lock(&self.last_sent)
+    }
+
+    pub(crate) fn holders(&self) -> &watch::Sender<usize> {
+        &self.holders
+    }
+
+    pub(crate) fn unsettled(&self) -> &reaper::Unsettled {
+        &self.unsettled
+    }
+
+    /// Hands a clean-up to the reaper. Never blocks, and needs no runtime.
+    pub(crate) fn clean_up(&self, job: Job) {
+        self.unsettled.add(&job);
+        if let Err(refused) = self.jobs.send(job) {
+            // The runtime has ended, and the session ends with it.
+            self.unsettled.remove(&refused.0);
+        }
+    }
+
+    /// Ends the session as soon as nothing is left that outlives it. Called when nobody holds it any more.
+    pub(crate) fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::SeqCst);
+        self.close_if_abandoned();
+    }
+
+    fn close_if_abandoned(&self) {
+        if self.is_abandoned.load(Ordering::SeqCst) && !self.unsettled.outlive_the_session() {
+            self.close();
+        }
+    }
+
+    /// Starts to end the session.
+    pub(crate) fn close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+        self.transport.close();
+    }
+}
+
+/// Whether an answer to this request comes from the quorum: reads and `sync` are answered without it.
+fn proves_a_quorum(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Create(_)
+            | Request::Delete { .. }
+            | Request::Set { .. }
+            | Request::SetAcl { .. }
+            | Request::Transaction(_)
+    )
+}
+
+/// Whether a refusal of this kind is a transaction of the quorum like any other, rather than somebody's own check.
+fn is_server_made(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::NoNode
+            | ErrorKind::NodeExists
+            | ErrorKind::BadVersion
+            | ErrorKind::NotEmpty
+            | ErrorKind::ParentIsEphemeral
+            | ErrorKind::NoAuth
+    )
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

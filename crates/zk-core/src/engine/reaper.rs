@@ -1,0 +1,227 @@
+//! The task that finishes what callers could not wait for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::Engine;
+use crate::deadline::Deadline;
+use crate::error::ErrorKind;
+use crate::path::NodePath;
+use crate::retry::RetryPolicy;
+use crate::transport::Fault;
+use crate::transport::Request;
+use crate::transport::Response;
+
+/// Something to remove in the background, until it is certainly gone or the session is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// Whatever a create under this name may have made or may still make.
+    Abandoned {
+        parent: NodePath,
+        /// What the names of such nodes begin with; it has a unique id in it.
+        prefix: String,
+        is_ephemeral: bool,
+    },
+    /// A node whose name nobody else will ever use.
+    Unique { path: NodePath, is_ephemeral: bool },
+    /// A node that another one may take the place of.
+    Exact { path: NodePath, czxid: i64 },
+}
+
+impl Job {
+    /// Whether the end of the session does not do the same.
+    fn outlives_the_session(&self) -> bool {
+        match self {
+            Self::Abandoned { is_ephemeral, .. } | Self::Unique { is_ephemeral, .. } => {
+                !is_ephemeral
+            }
+            Self::Exact { .. } => true,
+        }
+    }
+}
+
+/// How many jobs are not done yet.
+#[derive(Debug, Default)]
+pub(crate) struct Unsettled(watch::Sender<Count>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    all: usize,
+    outliving: usize,
+}
+
+impl Unsettled {
+    pub(super) fn add(&self, job: &Job) {
+        self.0.send_modify(|count| {
+            count.all += 1;
+            count.outliving += usize::from(job.outlives_the_session());
+        });
+    }
+
+    pub(super) fn remove(&self, job: &Job) {
+        self.0.send_modify(|count| {
+            count.all -= 1;
+            count.outliving -= usize::from(job.outlives_the_session());
+        });
+    }
+
+    pub(super) fn outlive_the_session(&self) -> bool {
+        self.0.borrow().outliving > 0
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.0.borrow().all as u64
+    }
+
+    /// Waits until there is no job.
+    pub(crate) async fn settled(&self) {
+        let mut count = self.0.subscribe();
+        // The sender lives as long as the session that is waited on.
+        drop(count.wait_for(|count| count.all == 0).await);
+    }
+}
+
+pub(super) fn spawn(engine: &Arc<Engine>, mut queue: mpsc::UnboundedReceiver<Job>) {
+    let engine = Arc::clone(engine);
+    tokio::spawn(async move {
+        let mut running = JoinSet::new();
+        loop {
+            tokio::select! {
+                Some(job) = queue.recv() => {
+                    let engine = Arc::clone(&engine);
+                    running.spawn(async move {
+                        run(&engine, &job).await;
+                        engine.unsettled.remove(&job);
+                        engine.close_if_abandoned();
+                    });
+                }
+                Some(_) = running.join_next() => {}
+                _ = engine.ended() => break,
+            }
+        }
+        // What was left is settled by the end of the session, or cannot be any more.
+        running.join_all().await;
+        queue.close();
+        while let Some(job) = queue.recv().await {
+            engine.unsettled.remove(&job);
+        }
+    });
+}
+
+/// Tries until there is a definite answer.
+async fn run(engine: &Engine, job: &Job) {
+    let policy = RetryPolicy::default();
+    let never = Deadline::after(Duration::MAX);
+    let mut attempts = 0;
+    while engine.connected().await.is_ok() {
+        attempts += 1;
+        match attempt(engine, job).await {
+            Ok(()) => return,
+            Err(Fault::Ended(_)) => break,
+            Err(Fault::Refused(kind, detail)) => {
+                tracing::warn!(
+                    ?job,
+                    ?kind,
+                    ?detail,
+                    "what was left behind cannot be removed"
+                );
+                return;
+            }
+            Err(fault) => tracing::debug!(?job, ?fault, attempts, "removing it again"),
+        }
+        let pause = policy.pause(attempts, Duration::ZERO, fastrand::f64);
+        never.pause(pause.unwrap_or_default()).await;
+    }
+    if job.outlives_the_session() {
+        tracing::warn!(?job, "the session ended before this could be removed");
+    }
+}
+
+async fn attempt(engine: &Engine, job: &Job) -> Result<(), Fault> {
+    match job {
+        Job::Unique { path, .. } => delete(engine, path, None).await,
+        Job::Exact { path, czxid } => delete_exactly(engine, path, *czxid).await,
+        Job::Abandoned { parent, prefix, .. } => {
+            for path in find(engine, parent, prefix).await? {
+                delete(engine, &path, None).await?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The children of `parent` whose names begin with `prefix`, read from a server that has caught up.
+///
+/// A server that lags would say that there are none, although one is about to appear (TRAPS X0).
+/// Once the session has moved to another server and that one has caught up, a create that was still on its way
+/// through the old server is refused by the leader: what is not found then will not appear later.
+pub(crate) async fn find(
+    engine: &Engine,
+    parent: &NodePath,
+    prefix: &str,
+) -> Result<Vec<NodePath>, Fault> {
+    let before = engine.link_now();
+    engine
+        .send(Request::Sync {
+            path: parent.clone(),
+        })
+        .await?;
+    let listed = engine
+        .send(Request::List {
+            path: parent.clone(),
+            watch: false,
+        })
+        .await;
+    if engine.link_now().breaks != before.breaks {
+        // Another server may have answered the second request than the first one.
+        return Err(Fault::Lost(
+            "the connection moved while a server caught up".to_owned(),
+        ));
+    }
+    match listed {
+        Ok(Response::Children { names, .. }) => Ok(names
+            .iter()
+            .filter(|name| name.starts_with(prefix))
+            .map(|name| parent.child(name))
+            .collect()),
+        Ok(other) => Err(unexpected(&other)),
+        Err(Fault::Refused(ErrorKind::NoNode, _)) => Ok(Vec::new()),
+        Err(fault) => Err(fault),
+    }
+}
+
+async fn delete_exactly(engine: &Engine, path: &NodePath, czxid: i64) -> Result<(), Fault> {
+    engine.send(Request::Sync { path: path.clone() }).await?;
+    let request = Request::Exists {
+        path: path.clone(),
+        watch: false,
+    };
+    match engine.send(request).await? {
+        Response::Stat {
+            stat: Some(stat), ..
+        } if stat.czxid == czxid => delete(engine, path, Some(stat.version)).await,
+        // It is gone, or another one has taken its place.
+        _ => Ok(()),
+    }
+}
+
+async fn delete(engine: &Engine, path: &NodePath, version: Option<i32>) -> Result<(), Fault> {
+    let request = Request::Delete {
+        path: path.clone(),
+        version,
+    };
+    match engine.send(request).await {
+        Ok(_) | Err(Fault::Refused(ErrorKind::NoNode, _)) => Ok(()),
+        // It changed since it was looked at: look again.
+        Err(Fault::Refused(ErrorKind::BadVersion, _)) => Err(Fault::Later(ErrorKind::BadVersion)),
+        Err(fault) => Err(fault),
+    }
+}
+
+pub(crate) fn unexpected(response: &Response) -> Fault {
+    Fault::Lost(format!("an answer of another kind: {response:?}"))
+}

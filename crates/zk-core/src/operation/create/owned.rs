@@ -1,0 +1,145 @@
+//! Nodes that go when their handle does.
+
+use std::time::Duration;
+
+use super::Create;
+use crate::engine::reaper::Job;
+use crate::error::Error;
+use crate::operation::OperationFuture;
+use crate::path::NodePath;
+use crate::session::Session;
+use crate::stat::Stat;
+
+/// Creates a node and answers a handle that removes it; made by [`Create::owned`].
+///
+/// # Errors
+///
+/// As [`Create`] has them.
+///
+/// # Cancel safety
+///
+/// Safe: what was made, or will be by a request that has left, is removed in the background.
+///
+/// # Session loss
+///
+/// A fatal error.
+///
+/// # Cost
+///
+/// As [`Create`] has it.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is created until it is awaited"]
+pub struct CreateOwned {
+    create: Create,
+}
+
+impl CreateOwned {
+    pub(super) fn new(create: Create) -> Self {
+        Self { create }
+    }
+
+    /// Bounds the whole call; the default is the operation timeout of the session's view.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.create = self.create.timeout(timeout);
+        self
+    }
+}
+
+impl IntoFuture for CreateOwned {
+    type Output = Result<OwnedNode, Error>;
+    type IntoFuture = OperationFuture<OwnedNode>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let session = self.create.target.session().clone();
+        let is_ephemeral = self.create.options.ephemeral;
+        let create = self.create.into_future();
+        Box::pin(async move {
+            let (path, stat) = create.await?;
+            Ok(OwnedNode {
+                session,
+                path,
+                stat,
+                is_ephemeral,
+                is_there: true,
+            })
+        })
+    }
+}
+
+/// A node under a unique name, which goes when this handle does.
+///
+/// # Dropping
+///
+/// The node is removed in the background, by the session's own task: as soon as there is a connection, again and again
+/// until the server has said so or the session is over.
+/// [`Session::settled`] and [`Session::close`] wait for that.
+/// A drop never blocks, and needs no runtime.
+#[derive(Debug)]
+#[must_use = "the node is removed when this is dropped"]
+pub struct OwnedNode {
+    session: Session,
+    path: NodePath,
+    stat: Stat,
+    is_ephemeral: bool,
+    is_there: bool,
+}
+
+impl OwnedNode {
+    /// Returns the path of the node, below the namespace of the view that made it.
+    pub fn path(&self) -> &NodePath {
+        &self.path
+    }
+
+    /// Returns the stat of the node when it was made.
+    pub fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    /// Returns the view of the session that made the node.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Removes the node and waits until the server has done it, at most for the operation timeout.
+    ///
+    /// That somebody else has removed it is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`Delete`](crate::Delete) has them; but the removal then continues in the background, while the session lives.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the removal continues in the background.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error; an ephemeral node goes with its session.
+    pub async fn delete(mut self) -> Result<(), Error> {
+        // Dropped at any point of this, it removes the node itself.
+        match self.session.delete(&self.path).await {
+            Err(error) if !error.is_no_node() => Err(error),
+            _ => {
+                self.is_there = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets the node stay.
+    pub fn keep(mut self) -> (NodePath, Stat) {
+        self.is_there = false;
+        (self.path.clone(), self.stat)
+    }
+}
+
+impl Drop for OwnedNode {
+    fn drop(&mut self) {
+        if self.is_there {
+            self.session.engine().clean_up(Job::Unique {
+                path: self.session.view().wire(&self.path),
+                is_ephemeral: self.is_ephemeral,
+            });
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Creating the nodes above a node.
+
+use crate::call::Call;
+use crate::call::Repeat;
+use crate::error::Error;
+use crate::error::ErrorKind;
+use crate::path::NodePath;
+use crate::transport::Bytes;
+use crate::transport::CreateMode;
+use crate::transport::CreateRequest;
+use crate::transport::Request;
+use crate::transport::Response;
+
+/// Makes the missing ancestors of a node that is to be made, from the nearest one that can be made downwards.
+///
+/// It climbs from below, since the nodes far above may be closed to this session.
+pub(super) async fn create(
+    call: &Call,
+    node: &CreateRequest,
+    mode: CreateMode,
+) -> Result<(), Error> {
+    let mut missing = Vec::new();
+    for ancestor in node.path.ancestors() {
+        match create_one(call, &ancestor, node, mode).await {
+            Ok(()) => break,
+            Err(error)
+                if error.is_no_node()
+                    && ancestor.parent().is_some_and(|above| !above.is_root()) =>
+            {
+                missing.push(ancestor);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    for ancestor in missing.iter().rev() {
+        match create_one(call, ancestor, node, mode).await {
+            Ok(()) => {}
+            // Someone removed the one above again: the node's own create finds out.
+            Err(error) if error.is_no_node() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Makes one ancestor; that it is there is all that counts.
+async fn create_one(
+    call: &Call,
+    ancestor: &NodePath,
+    node: &CreateRequest,
+    mode: CreateMode,
+) -> Result<(), Error> {
+    let create = async |mode| {
+        let request = Request::Create(CreateRequest {
+            path: ancestor.clone(),
+            data: Bytes::default(),
+            mode,
+            acl: node.acl.clone(),
+        });
+        let path = call.session().view().unwire(ancestor);
+        call.request(&path, Repeat::Write, &request, Response::created)
+            .await
+            .result
+    };
+    let result = match create(mode).await {
+        Err(error) if mode == CreateMode::Container && error.kind() == ErrorKind::Unsupported => {
+            // Servers before 3.5 know no containers.
+            create(super::PLAIN).await
+        }
+        result => result,
+    };
+    match result {
+        Err(error) if !error.is_node_exists() => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,370 @@
+//! Several changes at once, or none.
+
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use super::OperationFuture;
+use super::acl_bytes;
+use super::check_frame;
+use crate::acl::Acl;
+use crate::call::Call;
+use crate::call::Repeat;
+use crate::error::Error;
+use crate::error::ErrorKind;
+use crate::error::Operation;
+use crate::path::NodePath;
+use crate::path::ParsePathError;
+use crate::session::Session;
+use crate::transport::Change;
+use crate::transport::Changed;
+use crate::transport::CreateMode;
+use crate::transport::CreateRequest;
+use crate::transport::Request;
+use crate::transport::Response;
+
+/// Changes of which all are made or none; made by [`Session::transaction`].
+///
+/// The parts are carried out in the order in which they were added, each seeing the ones before it.
+/// The answer has one [`Changed`] per part.
+///
+/// ```no_run
+/// # async fn demo(session: zk_core::Session) -> Result<(), zk_core::Error> {
+/// use zk_core::Changed;
+///
+/// let done = session
+///     .transaction()
+///     .check_version("/config", 7)
+///     .create("/config/history/7", "before")
+///     .set("/config", "after")
+///     .commit()
+///     .await?;
+/// assert!(matches!(done[..], [Changed::Checked, Changed::Created { .. }, Changed::Set(_)]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "nothing is changed until it is committed"]
+pub struct Transaction {
+    session: Session,
+    parts: Vec<Change>,
+    /// The paths of the parts as they were given.
+    paths: Vec<NodePath>,
+    wrong: Option<(usize, ParsePathError)>,
+    timeout: Option<Duration>,
+}
+
+impl Transaction {
+    pub(crate) fn new(session: Session) -> Self {
+        Self {
+            session,
+            parts: Vec::new(),
+            paths: Vec::new(),
+            wrong: None,
+            timeout: None,
+        }
+    }
+
+    /// Lets the transaction fail unless the node exists.
+    pub fn check<P>(self, path: P) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        self.part(path, |path| Change::Check {
+            path,
+            version: None,
+        })
+    }
+
+    /// Lets the transaction fail unless the data of the node has this version.
+    pub fn check_version<P>(self, path: P, version: i32) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        self.part(path, |path| Change::Check {
+            path,
+            version: Some(version),
+        })
+    }
+
+    /// Creates a persistent node, with the access rules of the session's view.
+    pub fn create<P>(self, path: P, data: impl Into<Vec<u8>>) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        let mode = CreateMode::Persistent {
+            sequential: false,
+            ttl: None,
+        };
+        self.create_as(path, data, mode, None)
+    }
+
+    /// Creates an ephemeral node, with the access rules of the session's view.
+    pub fn create_ephemeral<P>(self, path: P, data: impl Into<Vec<u8>>) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        self.create_as(
+            path,
+            data,
+            CreateMode::Ephemeral { sequential: false },
+            None,
+        )
+    }
+
+    /// Creates a node of any kind; without `acl` it has the access rules of the session's view.
+    ///
+    /// The path of a sequential node is in the answer.
+    pub fn create_as<P>(
+        self,
+        path: P,
+        data: impl Into<Vec<u8>>,
+        mode: CreateMode,
+        acl: Option<Acl>,
+    ) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        let data = data.into().into();
+        let acl = acl.unwrap_or_else(|| self.session.view().acl.clone());
+        self.part(path, |path| {
+            Change::Create(CreateRequest {
+                path,
+                data,
+                mode,
+                acl,
+            })
+        })
+    }
+
+    /// Replaces the data of a node, whatever its version.
+    pub fn set<P>(self, path: P, data: impl Into<Vec<u8>>) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        let data = data.into().into();
+        self.part(path, |path| Change::Set {
+            path,
+            data,
+            version: None,
+        })
+    }
+
+    /// Replaces the data of a node that has this version.
+    pub fn set_version<P>(self, path: P, data: impl Into<Vec<u8>>, version: i32) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        let data = data.into().into();
+        self.part(path, |path| Change::Set {
+            path,
+            data,
+            version: Some(version),
+        })
+    }
+
+    /// Deletes a node, whatever its version.
+    pub fn delete<P>(self, path: P) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        self.part(path, |path| Change::Delete {
+            path,
+            version: None,
+        })
+    }
+
+    /// Deletes a node whose data has this version.
+    pub fn delete_version<P>(self, path: P, version: i32) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        self.part(path, |path| Change::Delete {
+            path,
+            version: Some(version),
+        })
+    }
+
+    /// Bounds the whole call; the default is the operation timeout of the session's view.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    fn part<P>(mut self, path: P, change: impl FnOnce(NodePath) -> Change) -> Self
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        match path.try_into() {
+            Ok(path) => {
+                self.parts.push(change(self.session.view().wire(&path)));
+                self.paths.push(path);
+            }
+            Err(error) => {
+                let at = self.parts.len();
+                self.wrong.get_or_insert_with(|| (at, error.into()));
+            }
+        }
+        self
+    }
+
+    /// Makes the changes, all or none, and answers what each part did.
+    ///
+    /// Without parts it answers at once.
+    ///
+    /// A transaction whose answer was lost is repeated only if it consists of checks and of writes without a version,
+    /// which may be applied twice.
+    ///
+    /// # Errors
+    ///
+    /// An error that the server gave names the part that was refused: [`Error::failed_part`] counts from zero, and
+    /// [`Error::path`] is its path.
+    /// [`NoNode`](ErrorKind::NoNode), [`NodeExists`](ErrorKind::NodeExists), [`BadVersion`](ErrorKind::BadVersion),
+    /// [`NotEmpty`](ErrorKind::NotEmpty), [`NoAuth`](ErrorKind::NoAuth), [`InvalidPath`](ErrorKind::InvalidPath),
+    /// [`TooLarge`](ErrorKind::TooLarge): nothing was changed.
+    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when it was sent and no answer came.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe once it was polled, because a request that has left cannot be called back: the changes may still be
+    /// made, all of them or none.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error; [`Error::is_outcome_unknown`] tells whether the request was in flight.
+    ///
+    /// # Cost
+    ///
+    /// One round trip.
+    pub fn commit(self) -> OperationFuture<Vec<Changed>> {
+        Box::pin(async move {
+            let span = tracing::debug_span!(
+                "zk.operation",
+                operation = %Operation::Transaction,
+                parts = self.parts.len(),
+                session = %self.session.id(),
+                attempts = tracing::field::Empty,
+                outcome = tracing::field::Empty,
+            );
+            let result = self.run().instrument(span.clone()).await;
+            match &result {
+                Ok(_) => span.record("outcome", "ok"),
+                Err(error) => span.record("outcome", tracing::field::debug(error.kind())),
+            };
+            result
+        })
+    }
+
+    async fn run(self) -> Result<Vec<Changed>, Error> {
+        let Self {
+            session,
+            parts,
+            paths,
+            wrong,
+            timeout,
+        } = self;
+        if let Some((part, source)) = wrong {
+            return Err(Error::invalid_path(Operation::Transaction, source).failed_at(part));
+        }
+        let Some(first) = paths.first() else {
+            return Ok(Vec::new());
+        };
+        let call = Call::new(session, Operation::Transaction, timeout);
+        for (at, (part, path)) in parts.iter().zip(&paths).enumerate() {
+            if let Some((kind, rule)) = problem_of(part) {
+                return Err(call.error(path, kind).detail(rule).failed_at(at));
+            }
+        }
+        let size = parts.iter().map(size_of).sum::<usize>();
+        check_frame(&call, first, size)?;
+        let repeat = if parts.iter().all(may_be_applied_twice) {
+            Repeat::Write
+        } else {
+            Repeat::Never
+        };
+        let request = Request::Transaction(parts);
+        let answer = call
+            .request(first, repeat, &request, |response| match response {
+                Response::Committed(changed) => Some(changed),
+                _ => None,
+            })
+            .await;
+        match answer.result {
+            Ok(changed) => Ok(changed
+                .into_iter()
+                .map(|changed| match changed {
+                    Changed::Created { path, stat } => Changed::Created {
+                        path: call.session().view().unwire(&path),
+                        stat,
+                    },
+                    other => other,
+                })
+                .collect()),
+            Err(error) => {
+                let error = if answer.was_in_doubt {
+                    error.maybe_applied()
+                } else {
+                    error
+                };
+                Err(match error.failed_part() {
+                    Some(part) => match (paths.get(part), paths.len()) {
+                        (Some(path), count) => {
+                            error.about(path, format!("part {} of {count}", part + 1))
+                        }
+                        (None, _) => error,
+                    },
+                    None => error,
+                })
+            }
+        }
+    }
+}
+
+fn problem_of(part: &Change) -> Option<(ErrorKind, &'static str)> {
+    match part {
+        Change::Create(create) if create.path.is_root() => {
+            Some((ErrorKind::InvalidArgument, "the root always exists"))
+        }
+        Change::Create(create) if create.acl.entries().is_empty() => {
+            Some((ErrorKind::InvalidAcl, "it has no entry"))
+        }
+        Change::Delete { path, .. } if path.is_root() => {
+            Some((ErrorKind::InvalidArgument, "the root cannot be deleted"))
+        }
+        _ => None,
+    }
+}
+
+fn size_of(part: &Change) -> usize {
+    let (path, data, acl) = match part {
+        Change::Check { path, .. } | Change::Delete { path, .. } => (path, 0, 0),
+        Change::Set { path, data, .. } => (path, data.as_slice().len(), 0),
+        Change::Create(create) => (
+            &create.path,
+            create.data.as_slice().len(),
+            acl_bytes(&create.acl),
+        ),
+    };
+    path.as_str().len() + data + acl + PART_OVERHEAD
+}
+
+fn may_be_applied_twice(part: &Change) -> bool {
+    match part {
+        Change::Check { .. } => true,
+        Change::Set { version, .. } => version.is_none(),
+        Change::Create(_) | Change::Delete { .. } => false,
+    }
+}
+
+/// Room for the header, lengths, flags and time to live of one part.
+const PART_OVERHEAD: usize = 48;

@@ -1,0 +1,86 @@
+//! The numbers that servers append to the names of sequential nodes.
+
+use std::fmt;
+
+/// The number at the end of a sequential node's name, which servers write as `%010d`.
+///
+/// A server takes it from a 32-bit counter of the parent.
+/// Before ZooKeeper 3.6 the counter wraps below zero after 2147483647; since then it stays there, so that one number is
+/// given out again and again (see [`is_near_end`](Self::is_near_end)).
+///
+/// ```
+/// use zk_core::Sequence;
+///
+/// let (stem, sequence) = Sequence::split("lock-0000000042").unwrap();
+/// assert_eq!((stem, sequence.number()), ("lock-", 42));
+/// assert_eq!(Sequence::split("lock--0000000042").unwrap().1.number(), -42);
+/// assert!(Sequence::split("lock-42").is_none());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sequence(i32);
+
+impl Sequence {
+    /// Makes a sequence from its number.
+    pub const fn new(number: i32) -> Self {
+        Self(number)
+    }
+
+    /// Splits a name into what stands before the number, and the number; `None` when it does not end in one.
+    ///
+    /// A minus sign belongs to the number when another one stands before it, as in `lock--2147483648`.
+    pub fn split(name: &str) -> Option<(&str, Self)> {
+        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let before = name.get(..name.len() - digits)?;
+        let is_negative = before.ends_with("--") && (digits == DIGITS || digits == DIGITS - 1);
+        let number_at = if is_negative {
+            before.len() - 1
+        } else if digits >= DIGITS {
+            name.len() - DIGITS
+        } else {
+            return None;
+        };
+        let number = name.get(number_at..)?.parse().ok()?;
+        Some((name.get(..number_at)?, Self(number)))
+    }
+
+    /// Reads a text that is a number as servers write it and nothing else: `%010d`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let is_written_so = digits.len() == DIGITS || (text.len() == DIGITS && digits != text);
+        if is_written_so && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            text.parse().ok().map(Self)
+        } else {
+            None
+        }
+    }
+
+    /// Returns the number.
+    pub const fn number(self) -> i32 {
+        self.0
+    }
+
+    /// Tells how far `self` comes after `other`: negative when it comes before, also across the wrap of the counter.
+    ///
+    /// Right as long as the two are less than 2^31 creations apart, which contenders that wait at the same time are.
+    pub const fn distance_from(self, other: Self) -> i32 {
+        self.0.wrapping_sub(other.0)
+    }
+
+    /// Tells whether the counter is so near the place where it wraps or sticks that its numbers no longer tell an
+    /// order.
+    pub const fn is_near_end(self) -> bool {
+        self.0 > i32::MAX - MARGIN || self.0 < i32::MIN + MARGIN
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:010}", self.0)
+    }
+}
+
+const DIGITS: usize = 10;
+const MARGIN: i32 = 1024;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Knowing without asking that a session is alive.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::Session;
+use crate::deadline::Deadline;
+use crate::engine::pulse;
+use crate::error::Error;
+use crate::error::ErrorKind;
+use crate::error::Operation;
+use crate::path::NodePath;
+use crate::transport::Phase;
+use crate::transport::Request;
+
+/// The proof that a session is alive, kept fresh; made by [`Session::keep_trusted`].
+///
+/// A client that was stopped, or cut off, may believe in its session long after the ensemble gave its locks to others.
+/// This says until when that cannot have happened, from what the client itself has seen:
+/// some request was answered, and a little later the quorum carried out another one; then the leader had heard of the
+/// session by the time of the first, and keeps it for one session timeout from there, less 2 % for its clock.
+///
+/// What that rests on:
+///
+/// 1. The session timeout is at least two ticks of the servers, which they enforce by default, so that a follower tells
+///    its leader of a session within a quarter of the timeout.
+/// 2. The clocks of the leader and of this machine differ in rate by less than 2 %. Their times do not matter.
+/// 3. The monotonic clock of this machine goes on while the process is stopped. It does; while a whole machine is
+///    suspended it does not, on Linux, so do not suspend machines that hold locks.
+/// 4. A leader that stops for longer than a third of the timeout, and is still the leader when it goes on, is noticed
+///    because a commit takes more than a fifth of the timeout meanwhile.
+///
+/// # Cost
+///
+/// While at least one of these exists, the session makes the quorum carry out an empty check every sixth of its
+/// timeout, unless other writes do as well.
+///
+/// # Dropping
+///
+/// When the last one of a session is dropped, the checks stop.
+#[derive(Debug)]
+pub struct Trusted {
+    session: Session,
+}
+
+impl Trusted {
+    pub(super) fn new(session: Session) -> Self {
+        session.engine().holders().send_modify(|count| *count += 1);
+        Self { session }
+    }
+
+    /// Tells whether the ensemble certainly keeps the session now. Asks nobody.
+    pub fn is_trusted(&self) -> bool {
+        self.until().is_some_and(|until| now() < until)
+    }
+
+    /// Returns the instant until which the ensemble certainly keeps the session, `None` when it is over.
+    pub fn until(&self) -> Option<Instant> {
+        self.session.trusted_until()
+    }
+
+    /// Waits until the proof has run out, or the session is over.
+    ///
+    /// The proof may be renewed later, if the session has survived.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// It resolves.
+    pub async fn lapsed(&self) {
+        let mut link = self.session.engine().link();
+        while let Some(until) = self.until().filter(|until| now() < *until) {
+            let over = link.wait_for(|link| matches!(link.phase, Phase::Over(_)));
+            // Either the session ends, or the instant comes and it is seen whether it has moved.
+            drop(tokio::time::timeout_at(until.into(), over).await);
+        }
+    }
+
+    /// Makes sure that the proof holds now: at once if it does, otherwise with the help of the ensemble.
+    ///
+    /// # Errors
+    ///
+    /// [`TimedOut`](ErrorKind::TimedOut) when it could not be renewed within `timeout`, or a fatal error when the
+    /// session is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// Nothing, or one commit; after a stop or a break of more than half of the session timeout it may take a third of
+    /// the session timeout.
+    pub async fn renewed(&self, timeout: Duration) -> Result<(), Error> {
+        let deadline = Deadline::after(timeout);
+        deadline.bound(self.renew()).await.unwrap_or_else(|| {
+            Err(
+                Error::new(Operation::Probe, None, ErrorKind::TimedOut).detail(format!(
+                    "waited {timeout:?} for proof that session {} is alive",
+                    self.session.id()
+                )),
+            )
+        })
+    }
+
+    async fn renew(&self) -> Result<(), Error> {
+        let engine = self.session.engine();
+        let lag = engine.trust().lag();
+        while !self.is_trusted() {
+            if let Err(ending) = engine.connected().await {
+                return Err(Error::new(Operation::Probe, None, ending.kind()));
+            }
+            pulse::probe(engine).await;
+            if self.is_trusted() {
+                break;
+            }
+            // Nothing old enough is known to have been answered: begin anew.
+            let touch = Request::Exists {
+                path: NodePath::root(),
+                watch: false,
+            };
+            pulse::ask(engine, touch).await;
+            Deadline::after(Duration::MAX).pause(lag / 8).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Trusted {
+    fn drop(&mut self) {
+        self.session
+            .engine()
+            .holders()
+            .send_modify(|count| *count -= 1);
+    }
+}
+
+/// The monotonic clock, which tests may stop.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

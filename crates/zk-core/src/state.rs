@@ -1,0 +1,128 @@
+//! The connection of a session as the application sees it.
+
+use futures_util::Stream;
+use futures_util::stream;
+use tokio::sync::watch;
+
+use crate::transport::Link;
+use crate::transport::Phase;
+
+/// What can be said of a session's connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "callers decide differently for each of these"
+)]
+pub enum ConnectionState {
+    /// Connected to a server of the quorum.
+    Connected,
+    /// Not connected. The session may live on, and may have been expired already.
+    Suspended,
+    /// Connected to a server that is cut off from the quorum and answers reads only.
+    ReadOnly,
+    /// The session is over, whyever. Nothing comes after it.
+    Lost,
+}
+
+impl ConnectionState {
+    pub(crate) const fn of(phase: Phase) -> Self {
+        match phase {
+            Phase::Up => Self::Connected,
+            Phase::Down => Self::Suspended,
+            Phase::ReadOnly => Self::ReadOnly,
+            Phase::Over(_) => Self::Lost,
+        }
+    }
+}
+
+/// The changes of a session's connection state, in order; made by
+/// [`Session::state_changes`](crate::Session::state_changes).
+///
+/// A consumer that is slow sees fewer changes, never a wrong order: a connection that broke is always seen as
+/// [`Suspended`](ConnectionState::Suspended) before it is [`Connected`](ConnectionState::Connected) again, even if it was repaired
+/// before anyone looked, and [`Lost`](ConnectionState::Lost) is always seen, once and last.
+#[derive(Debug, Clone)]
+pub struct StateChanges {
+    link: watch::Receiver<Link>,
+    seen: Seen,
+}
+
+/// What a consumer has been told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    state: Option<ConnectionState>,
+    breaks: u64,
+}
+
+impl StateChanges {
+    pub(crate) fn new(link: watch::Receiver<Link>) -> Self {
+        let breaks = link.borrow().breaks;
+        Self {
+            link,
+            seen: Seen {
+                state: None,
+                breaks,
+            },
+        }
+    }
+
+    /// Waits for the next change; the first call answers the state of now, and after
+    /// [`Lost`](ConnectionState::Lost) there is nothing more.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing is missed.
+    ///
+    /// # Session loss
+    ///
+    /// Answered as [`Lost`](ConnectionState::Lost), then `None`.
+    pub async fn next(&mut self) -> Option<ConnectionState> {
+        loop {
+            if self.seen.state == Some(ConnectionState::Lost) {
+                return None;
+            }
+            let link = *self.link.borrow_and_update();
+            if let Some((state, seen)) = step(self.seen, link) {
+                self.seen = seen;
+                return Some(state);
+            }
+            if self.link.changed().await.is_err() {
+                // Whoever kept the link is gone, and with it the session.
+                self.seen.state = Some(ConnectionState::Lost);
+                return self.seen.state;
+            }
+        }
+    }
+
+    /// Turns this into a stream of the same changes.
+    pub fn into_stream(self) -> impl Stream<Item = ConnectionState> + Send + 'static {
+        stream::unfold(self, async |mut changes| {
+            let state = changes.next().await?;
+            Some((state, changes))
+        })
+    }
+}
+
+/// What to tell next a consumer that was told `seen`, now that the link is `link`; nothing if nothing changed.
+fn step(seen: Seen, link: Link) -> Option<(ConnectionState, Seen)> {
+    let now = ConnectionState::of(link.phase);
+    let was_connected = matches!(
+        seen.state,
+        Some(ConnectionState::Connected | ConnectionState::ReadOnly)
+    );
+    let broke = link.breaks != seen.breaks;
+    let state = if was_connected && broke && now != ConnectionState::Lost {
+        ConnectionState::Suspended
+    } else {
+        now
+    };
+    let tell = seen.state != Some(state);
+    let seen = Seen {
+        state: Some(state),
+        breaks: link.breaks,
+    };
+    tell.then_some((state, seen))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! What a consumer is told, for every short history of a link.
+
+use super::*;
+use crate::transport::Ending;
+
+/// Every history of up to `length` changes that a link can have.
+fn histories(length: usize) -> Vec<Vec<Link>> {
+    let mut all = vec![vec![Link {
+        phase: Phase::Up,
+        breaks: 0,
+    }]];
+    let mut last = all.clone();
+    for _ in 0..length {
+        let mut longer = Vec::new();
+        for history in &last {
+            let now = *history.last().expect("a history has a beginning");
+            let was_connected = matches!(now.phase, Phase::Up | Phase::ReadOnly);
+            let breaks = now.breaks + u64::from(was_connected);
+            let nexts: &[Phase] = match now.phase {
+                Phase::Over(_) => &[],
+                _ => &[
+                    Phase::Up,
+                    Phase::ReadOnly,
+                    Phase::Down,
+                    Phase::Over(Ending::Expired),
+                ],
+            };
+            for &phase in nexts
+                .iter()
+                .filter(|&&next| was_connected || next != now.phase)
+            {
+                let mut history = history.clone();
+                history.push(Link { phase, breaks });
+                longer.push(history);
+            }
+        }
+        all.extend(longer.iter().cloned());
+        last = longer;
+    }
+    all
+}
+
+/// What a consumer sees who looks only at the links that `looks` picks.
+fn told(history: &[Link], looks: u32) -> Vec<ConnectionState> {
+    let mut seen = Seen {
+        state: None,
+        breaks: 0,
+    };
+    let mut told = Vec::new();
+    for (at, link) in history.iter().enumerate() {
+        let is_last = at + 1 == history.len();
+        if !is_last && looks & (1 << at) == 0 {
+            continue;
+        }
+        while let Some((state, next)) = step(seen, *link) {
+            seen = next;
+            told.push(state);
+            if state == ConnectionState::Lost {
+                break;
+            }
+        }
+    }
+    told
+}
+
+// covers: C7
+#[test]
+fn order_is_right_whenever_the_consumer_looks() {
+    use ConnectionState::Connected;
+    use ConnectionState::Lost;
+    use ConnectionState::ReadOnly;
+    use ConnectionState::Suspended;
+    for history in histories(5) {
+        for looks in 0..1 << history.len() {
+            let told = told(&history, looks);
+            let context = format!("{history:?} looked at {looks:b}: {told:?}");
+            let last = ConnectionState::of(history.last().unwrap().phase);
+            assert_eq!(told.last(), Some(&last), "{context}");
+            let lost = told.iter().filter(|&&state| state == Lost).count();
+            assert_eq!(lost, usize::from(last == Lost), "{context}");
+            for pair in told.windows(2) {
+                assert!(
+                    matches!(
+                        (pair[0], pair[1]),
+                        (Connected | ReadOnly, Suspended | Lost)
+                            | (Suspended, Connected | ReadOnly | Lost)
+                    ),
+                    "{context}"
+                );
+            }
+        }
+    }
+}
+
+// covers: C7
+#[tokio::test]
+async fn end_of_the_transport_is_told_as_loss() {
+    let (sender, link) = watch::channel(Link {
+        phase: Phase::Up,
+        breaks: 0,
+    });
+    let mut changes = StateChanges::new(link);
+    assert_eq!(changes.next().await, Some(ConnectionState::Connected));
+    drop(sender);
+    assert_eq!(changes.next().await, Some(ConnectionState::Lost));
+    assert_eq!(changes.next().await, None);
+}

@@ -1,0 +1,91 @@
+//! One-shot watches.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+
+use crate::transport::WatchEvent;
+use crate::transport::Watched;
+
+/// A one-shot watch that a server has set; made by [`Get::watched`](crate::Get::watched) and its like.
+///
+/// It fires once, on the first change after the read that set it, whichever server the session is connected to then.
+///
+/// # Dropping
+///
+/// Dropping it before it fired takes it back in the background, at the cost of one round trip of the session.
+pub struct Watch {
+    watched: Option<Watched>,
+    fired: Option<WatchEvent>,
+    _share: Share,
+}
+
+impl Watch {
+    pub(crate) fn new(watched: Watched, share: Share) -> Self {
+        Self {
+            watched: Some(watched),
+            fired: None,
+            _share: share,
+        }
+    }
+
+    /// Waits until the watch fires; later calls answer the same at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing is missed.
+    ///
+    /// # Session loss
+    ///
+    /// Answered as [`WatchEvent::SessionLost`].
+    pub async fn changed(&mut self) -> WatchEvent {
+        if let Some(watched) = &mut self.watched {
+            self.fired = Some(watched.await);
+            self.watched = None;
+        }
+        self.fired.unwrap_or(WatchEvent::SessionLost)
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("fired", &self.fired)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A share of the bytes of paths that a session may have under watch.
+///
+/// When a session moves to another server, its client sets all its watches again; the client crate cannot do that for
+/// more than 128 KiB of paths and would never connect again.
+#[derive(Debug)]
+pub(crate) struct Share {
+    taken: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Share {
+    /// Takes `bytes`, unless that would be too many.
+    pub(crate) fn take(taken: &Arc<AtomicUsize>, bytes: usize) -> Result<Self, usize> {
+        let before = taken.fetch_add(bytes, Ordering::SeqCst);
+        let share = Self {
+            taken: Arc::clone(taken),
+            bytes,
+        };
+        if before + bytes <= MOST_WATCHED {
+            Ok(share)
+        } else {
+            Err(before)
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(self.bytes, Ordering::SeqCst);
+    }
+}
+
+pub(crate) const MOST_WATCHED: usize = 120 * 1024;
