@@ -86,6 +86,7 @@ impl Script {
     /// [`Scripted::release`] lets it come to the leader, which carries it out unless the session has gone on at another
     /// server: then it never lands.
     /// When the session comes back at the same server, the write lands before.
+    /// A read is just lost.
     pub fn stall(self) -> Scripted {
         self.add(Act::Stall)
     }
@@ -94,6 +95,7 @@ impl Script {
     /// commits the write while that server does not show it yet.
     ///
     /// The server shows it after half a second, or, when it lags already, as it does then.
+    /// A read is just lost.
     ///
     /// # Panics
     ///

@@ -45,6 +45,16 @@ pub(crate) enum Lag {
 }
 
 impl Lag {
+    /// Tells whether it holds anything up from `now` on.
+    pub(crate) fn lasts(self, now: Duration) -> bool {
+        match self {
+            Self::None => false,
+            Self::By(behind) => !behind.is_zero(),
+            Self::Until(moment) => moment > now,
+            Self::Endless => true,
+        }
+    }
+
     /// When a transaction committed at `committed` is applied.
     fn due(self, committed: Duration) -> Option<Duration> {
         match self {

@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use zk_core::NodePath;
 use zk_core::SessionId;
 use zk_core::WatchEvent;
+use zk_core::transport::Ending;
 use zk_core::transport::Fault;
 use zk_core::transport::Link;
 use zk_core::transport::Request;
@@ -19,12 +21,12 @@ use crate::log::Leader;
 use crate::record::Fate;
 use crate::record::Seen;
 use crate::script::Rule;
+use crate::server::Lag;
 use crate::server::Server;
 use crate::tree::Counters;
 use crate::watches::Awaited;
 pub(crate) use client::Break;
 use client::Client;
-use zk_core::NodePath;
 
 mod client;
 mod links;
@@ -224,7 +226,7 @@ impl World {
                 connection,
             } => {
                 if self.is_down_since(session, connection) {
-                    self.end(session, zk_core::transport::Ending::Expired);
+                    self.end(session, Ending::Expired);
                 }
             }
             Event::TakeWatchBack {
@@ -269,7 +271,7 @@ impl World {
         let server = server.unwrap_or_else(|| {
             (0..servers)
                 .map(|at| (count + at) % servers)
-                .find(|at| self.servers[*at].lag == crate::server::Lag::None)
+                .find(|at| !self.servers[*at].lag.lasts(self.now))
                 .unwrap_or(count % servers)
         });
         let id = i64::try_from(count + 1).unwrap_or(i64::MAX) | FIRST_SESSION;
@@ -309,7 +311,7 @@ impl World {
     }
 
     /// Changes how far a server lags; what is due then, it applies.
-    pub(crate) fn set_lag(&mut self, server: usize, lag: crate::server::Lag) {
+    pub(crate) fn set_lag(&mut self, server: usize, lag: Lag) {
         self.servers[server].lag = lag;
         self.settle();
     }

@@ -119,6 +119,12 @@ impl World {
                 self.break_link(session, &how);
                 return;
             }
+            Some((rule, Act::Stall | Act::StallThenMove { .. })) if !self.is_for_leader(number) => {
+                self.takes_effect(rule);
+                let how = how(self, rule);
+                self.break_link(session, &how);
+                return;
+            }
             Some((rule, Act::Stall)) => {
                 self.takes_effect(rule);
                 self.jobs[number.0].fate = Fate::Stuck;
@@ -141,8 +147,9 @@ impl World {
                     to: Some(to),
                     ..how(self, rule)
                 };
-                if self.servers[to].lag == Lag::None {
-                    self.servers[to].lag = Lag::Until(self.now + SHOWN_AFTER);
+                if !self.servers[to].lag.lasts(self.now) {
+                    let shown_at = self.now + self.settings.reconnect + SHOWN_AFTER;
+                    self.servers[to].lag = Lag::Until(shown_at);
                 }
                 self.jobs[number.0].fate = Fate::Arrived;
                 self.break_link(session, &how);
@@ -164,20 +171,26 @@ impl World {
         }
         self.jobs[number.0].fate = Fate::Arrived;
         self.client_mut(session).queue.push_back(number);
+        if self.is_for_leader(number) {
+            self.commit(number);
+            self.cut_when_committed(number);
+            return;
+        }
+        let job = &mut self.jobs[number.0];
+        if let Content::Request(Request::Sync { .. }) = job.content {
+            job.ready = Ready::After {
+                zxid: self.leader.zxid(),
+                outcome: Ok(Answer::Synced),
+            };
+        }
+        self.pump(session);
+    }
+
+    /// Whether only the leader can carry it out.
+    fn is_for_leader(&self, number: JobNumber) -> bool {
         match &self.jobs[number.0].content {
-            Content::Request(request) if !is_write(request) => {
-                if matches!(request, Request::Sync { .. }) {
-                    self.jobs[number.0].ready = Ready::After {
-                        zxid: self.leader.zxid(),
-                        outcome: Ok(Answer::Synced),
-                    };
-                }
-                self.pump(session);
-            }
-            _ => {
-                self.commit(number);
-                self.cut_when_committed(number);
-            }
+            Content::Close => true,
+            Content::Request(request) => is_write(request),
         }
     }
 
