@@ -158,8 +158,8 @@ fn sequential_names_count_every_child_ever_made_below_the_parent() {
     );
     write(&mut leader, &delete("/q/a-0000000001", None)).unwrap();
     assert_eq!(
-        created(&mut leader, &create("/q/", sequential_ephemeral())),
-        "/q/0000000002"
+        created(&mut leader, &create("/q/b-", sequential_ephemeral())),
+        "/q/b-0000000002"
     );
 }
 

@@ -186,6 +186,7 @@ async fn transactions(notes: &mut Notes, session: &Session) {
                 sequential: true,
                 ttl: None,
             },
+            None,
         )
         .set("/t/m", "22")
         .set_version("/t/m", "333", 1)
