@@ -116,3 +116,7 @@ pub use tree::Counters;
 pub use tree::Kind;
 pub use tree::Node;
 pub use tree::Tree;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
