@@ -28,7 +28,7 @@
 //! let error = count(&session).await.unwrap_err();
 //! assert!(error.is_outcome_unknown());
 //! assert_eq!(sim.tree().node("/visits").unwrap().data(), b"|");
-//! assert_eq!(sim.arrived(matching::sets("/visits")), 1, "sent again blindly");
+//! assert_eq!(sim.session(session.id()).server(), Some(2));
 //! # Ok(())
 //! # }
 //! ```
@@ -116,3 +116,7 @@ pub use tree::Counters;
 pub use tree::Kind;
 pub use tree::Node;
 pub use tree::Tree;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

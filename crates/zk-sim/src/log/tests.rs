@@ -1,6 +1,5 @@
 use super::*;
 use zk_core::AclEntry;
-use zk_core::transport::Bytes;
 
 const ME: SessionId = SessionId::from_i64(1);
 const OTHER: SessionId = SessionId::from_i64(2);
@@ -158,8 +157,8 @@ fn sequential_names_count_every_child_ever_made_below_the_parent() {
     );
     write(&mut leader, &delete("/q/a-0000000001", None)).unwrap();
     assert_eq!(
-        created(&mut leader, &create("/q/", sequential_ephemeral())),
-        "/q/0000000002"
+        created(&mut leader, &create("/q/b-", sequential_ephemeral())),
+        "/q/b-0000000002"
     );
 }
 

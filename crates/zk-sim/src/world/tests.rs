@@ -99,10 +99,7 @@ fn a_session_is_opened_when_its_server_has_applied_that() {
 
 #[test]
 fn a_close_in_flight_is_sent_again_and_finds_the_session_gone_if_it_was_carried_out() {
-    for (breaks_at, expected) in [
-        (Duration::ZERO, zk_core::transport::Ending::Closed),
-        (MS, zk_core::transport::Ending::Expired),
-    ] {
+    for (breaks_at, expected) in [(Duration::ZERO, Ending::Closed), (MS, Ending::Expired)] {
         let mut world = world(2);
         let session = open(&mut world, 0);
         world.submit(session, create("/e"));
@@ -131,10 +128,7 @@ fn everything_due_happens_at_its_own_time_even_when_time_leaps() {
     world.take_outputs();
     // A leap over the leader's expiry and the client's own.
     world.advance(MS * 10_000);
-    assert_eq!(
-        phase(&world, session),
-        Phase::Over(zk_core::transport::Ending::Expired)
-    );
+    assert_eq!(phase(&world, session), Phase::Over(Ending::Expired));
     let closing = world.leader().log().last().unwrap();
     assert_eq!(closing.closes, Some(session));
     assert_eq!(closing.committed, MS * 1002);
