@@ -15,6 +15,7 @@
 //! soon as it is told that the node before is gone. A lock has to enlist for each turn, so no lock reaches it.
 //!
 //! - [`wire`] has the references, [`lock`] the workloads of the lock, as functions that return a [`Round`].
+//! - [`peers`] sets the lock next to Curator's.
 //! - [`Contest`] lets them alternate under criterion, on an ensemble that [`Stage`] starts.
 //! - [`Standing`] is what a contest came to, [`table`] and [`Record`] show and keep it.
 //!
@@ -23,6 +24,8 @@
 mod baton;
 mod contest;
 mod facts;
+pub mod lock;
+pub mod peers;
 mod record;
 mod round;
 mod settings;

@@ -93,6 +93,21 @@ impl Stage {
         })
     }
 
+    /// Runs a future that has a deadline of its own, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// That of the future.
+    pub fn run_unlimited<T>(
+        &self,
+        what: &str,
+        future: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        self.runtime
+            .block_on(future)
+            .with_context(|| format!("{what} failed"))
+    }
+
     /// Stops the servers and removes their files.
     ///
     /// # Errors
@@ -119,6 +134,7 @@ impl Stage {
                 .servers(SERVERS)
                 .data(data)
                 .tick_time(TICK)
+                .container_check_interval(REAPING)
                 .start()
                 .await
                 .context("cannot start an ensemble")?;
@@ -140,6 +156,9 @@ const SERVERS: usize = 3;
 
 /// ZooKeeper's own default; the harness's is for tests, and would have the servers ping ten times as often.
 const TICK: Duration = Duration::from_secs(2);
+
+/// ZooKeeper's own default, too: the harness's has a lock's node reaped whenever it is free for a second.
+const REAPING: Duration = Duration::from_secs(60);
 
 /// How long one round may take: a lock that hangs is an error and no long latency.
 const LONGEST: Duration = Duration::from_secs(60);
