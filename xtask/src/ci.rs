@@ -95,6 +95,14 @@ impl Steps<'_> {
             outcome = Some(run);
             Ok(run.good)
         })?;
+        if !good {
+            return Ok((false, outcome));
+        }
+        let good = self.step("benchmarks, each once", |workspace| {
+            // Without `--bench` criterion runs everything once, and measures nothing; no optimised build is needed.
+            let mut cargo = workspace.cargo(&["test", "--locked", "-p", "zk-bench", "--benches"]);
+            succeeds(cargo.envs(provisioned(workspace)))
+        })?;
         Ok((good, outcome))
     }
 
@@ -136,17 +144,11 @@ impl Steps<'_> {
 /// The tests, with ZooKeeper provisioned by the harness itself: what this machine has installed proves nothing about a
 /// fresh one.
 fn tests(workspace: &Workspace) -> anyhow::Result<Outcome> {
-    let cache = match std::env::var_os("ZK_HARNESS_CACHE") {
-        Some(cache) => cache,
-        None => workspace
-            .target_dir()
-            .join("zk-harness-cache")
-            .into_os_string(),
-    };
+    let [provision, (name, cache)] = provisioned(workspace);
     let before = leftovers::running_from(&cache);
     let env = [
-        ("ZK_HARNESS_PROVISION", OsString::from("always")),
-        ("ZK_HARNESS_CACHE", cache.clone()),
+        provision,
+        (name, cache.clone()),
         ("NEXTEST_PROFILE", "ci".into()),
     ];
     let mut outcome = test::run(workspace, &[], &env)?;
@@ -154,6 +156,21 @@ fn tests(workspace: &Workspace) -> anyhow::Result<Outcome> {
         outcome.good = false;
     }
     Ok(outcome)
+}
+
+/// The environment in which the harness provisions ZooKeeper itself, in a cache in the target directory.
+fn provisioned(workspace: &Workspace) -> [(&'static str, OsString); 2] {
+    let cache = match std::env::var_os("ZK_HARNESS_CACHE") {
+        Some(cache) => cache,
+        None => workspace
+            .target_dir()
+            .join("zk-harness-cache")
+            .into_os_string(),
+    };
+    [
+        ("ZK_HARNESS_PROVISION", "always".into()),
+        ("ZK_HARNESS_CACHE", cache),
+    ]
 }
 
 /// Licences, sources and versions of all dependencies, by cargo-deny if this machine has it.

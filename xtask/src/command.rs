@@ -2,12 +2,15 @@
 
 use std::ffi::OsString;
 
+use crate::bench::Bench;
+
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Ensemble(Vec<OsString>),
     Zk(Vec<OsString>),
     Test(Vec<OsString>),
+    Bench(Bench),
     Ci,
     Tidy,
     Help,
@@ -33,6 +36,7 @@ impl Command {
             Some("ensemble") => Ok(Self::Ensemble(rest)),
             Some("zk") => Ok(Self::Zk(rest)),
             Some("test") => Ok(Self::Test(rest)),
+            Some("bench") => Bench::parse(rest).map(Self::Bench),
             Some("ci") => alone(Self::Ci),
             Some("tidy") => alone(Self::Tidy),
             Some("help" | "--help" | "-h") => Ok(Self::Help),
@@ -49,6 +53,9 @@ usage: cargo xtask COMMAND [ARGS]
   zk ARGS         run zk, the shell commands on nodes (ls, get, set, create, delete, stat);
                   without --connect and ZK_CONNECT it talks to the running ensemble
   test [ARGS]     run all tests; ARGS go to the test runner, and leave the documentation's tests out
+  bench lock [--quick] [--peers] [--memory] [-- ARGS]
+                  measure the lock next to the least that the same servers allow, and with --peers next to Curator;
+                  --quick takes less than 50 s, --memory keeps the servers' data off the disk, ARGS go to criterion
   tidy            check the rules of this workspace that no compiler checks
   ci              run what the continuous integration runs, in its order";
 
@@ -97,6 +104,18 @@ mod tests {
     }
 
     #[test]
+    fn a_benchmark_is_known_by_its_name() {
+        assert!(matches!(
+            parse(&["bench", "lock", "--quick"]),
+            Ok(Command::Bench(_))
+        ));
+        assert_eq!(
+            parse(&["bench", "queue"]),
+            Err("there is no benchmark queue; there is: lock".to_owned())
+        );
+    }
+
+    #[test]
     fn what_is_no_command_is_said() {
         assert_eq!(parse(&[]), Err("a command is needed".to_owned()));
         assert_eq!(
@@ -110,7 +129,7 @@ mod tests {
 
     #[test]
     fn usage_names_every_command() {
-        for name in ["ensemble", "zk", "test", "tidy", "ci"] {
+        for name in ["ensemble", "zk", "test", "bench", "tidy", "ci"] {
             assert!(
                 USAGE
                     .lines()

@@ -1,4 +1,4 @@
-//! The workspace's own commands: `cargo xtask ensemble | zk | test | ci | tidy`.
+//! The workspace's own commands: `cargo xtask ensemble | zk | test | bench | ci | tidy`.
 //!
 //! This program stays small, so that a first `cargo xtask` costs seconds: it depends on nothing that takes long to
 //! build, and hands over to the program that does the work.
@@ -9,6 +9,7 @@
     reason = "a program that talks to a person in a terminal"
 )]
 
+mod bench;
 mod ci;
 mod command;
 mod licences;
@@ -52,6 +53,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Ensemble(args) => programs::ensemble(&workspace, &args),
         Command::Zk(args) => programs::zk(&workspace, &args),
         Command::Test(args) => test::command(&workspace, &args),
+        Command::Bench(bench) => bench::command(&workspace, &bench),
         Command::Ci => ci::command(&workspace),
         Command::Tidy => tidy::command(&workspace),
     }

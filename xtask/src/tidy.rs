@@ -57,10 +57,11 @@ const PURE: &[&str] = &[
     "crates/zk-sim/src/world/service.rs",
 ];
 
-/// The one module that may name the client crate, as a file and as a directory.
-const TRANSPORT: [&str; 2] = [
+/// The one module that may name the client crate, as a file and as a directory, and the references of benchmarks.
+const TRANSPORT: [&str; 3] = [
     "crates/zk-core/src/transport.rs",
     "crates/zk-core/src/transport/",
+    "crates/zk-bench/",
 ];
 
 /// What a look at the whole tree found.

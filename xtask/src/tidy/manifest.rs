@@ -58,14 +58,17 @@ impl Manifest {
                     "{ours}: zk-harness knows no other crate of this workspace"
                 ));
             }
-        } else if self
-            .dependencies
-            .iter()
-            .any(|dependency| dependency == "zk-harness")
+        } else if name != BENCH
+            && self
+                .dependencies
+                .iter()
+                .any(|dependency| dependency == "zk-harness")
         {
             problems.push("zk-harness: only a development dependency, for tests".to_owned());
         }
-        if name != "zk-core" && all().any(|dependency| dependency == "zookeeper-client") {
+        if !matches!(name, "zk-core" | BENCH)
+            && all().any(|dependency| dependency == "zookeeper-client")
+        {
             problems.push("zookeeper-client: only zk-core may depend on it".to_owned());
         }
         if !self.lints {
@@ -74,6 +77,9 @@ impl Manifest {
         problems
     }
 }
+
+/// Never published: its references are made on the wire client, on servers of the harness.
+const BENCH: &str = "zk-bench";
 
 #[cfg(test)]
 mod tests {
@@ -124,6 +130,16 @@ mod tests {
             manifest.problems("zk-lock"),
             ["zookeeper-client: only zk-core may depend on it"]
         );
+    }
+
+    #[test]
+    fn the_benchmarks_stand_on_the_client_and_the_harness() {
+        let manifest = Manifest::parse(
+            "[dependencies]\nzookeeper-client.workspace = true\nzk-harness.workspace = true\n\
+             [lints]\nworkspace = true\n",
+        );
+        assert_eq!(manifest.problems("zk-bench"), [""; 0]);
+        assert_eq!(manifest.problems("zk-lock").len(), 2);
     }
 
     #[test]

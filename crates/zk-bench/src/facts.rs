@@ -1,0 +1,151 @@
+//! What a figure depends on: the machine and the ensemble.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+use serde::Serialize;
+use zk_harness::DataStore;
+use zk_harness::Ensemble;
+
+/// The machine and the ensemble of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Facts {
+    /// The processor, how many of them there are, and how much memory.
+    pub machine: String,
+    /// The kernel.
+    pub system: String,
+    /// How busy the machine was before the run began: the load averages.
+    pub load: String,
+    /// How many servers there are, of which version, and on which Java.
+    pub ensemble: String,
+    /// Where their data lies, and whether they wait for the disk.
+    pub data: String,
+}
+
+impl Facts {
+    /// Collects them; what cannot be read is said to be unknown.
+    pub fn of(ensemble: &Ensemble, load: String) -> Self {
+        let in_memory = ensemble.spec().data == DataStore::Memory;
+        let directory = if in_memory {
+            Path::new("/dev/shm")
+        } else {
+            ensemble.directory()
+        };
+        let file_system = read("/proc/mounts")
+            .and_then(|mounts| file_system(&mounts, directory))
+            .unwrap_or_else(unknown);
+        let forced = match ensemble.spec().properties.get("forceSync") {
+            Some(value) if value == "no" => "forceSync=no: a commit does not wait for it",
+            _ => "forceSync=yes: every commit waits for its fsync",
+        };
+        let place = if in_memory { "memory" } else { "disk" };
+        Self {
+            machine: format!(
+                "{}, {} cores, {} GiB",
+                field("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
+                std::thread::available_parallelism().map_or(0, usize::from),
+                field("/proc/meminfo", "MemTotal")
+                    .and_then(|total| total.trim_end_matches(" kB").parse::<u64>().ok())
+                    .unwrap_or_default()
+                    .div_ceil(1 << 20)
+            ),
+            system: read("/proc/version").map_or_else(unknown, |version| {
+                version.split(" (").next().unwrap_or_default().to_owned()
+            }),
+            load,
+            ensemble: format!(
+                "{} servers, ZooKeeper {}, {}",
+                ensemble.servers().len(),
+                ensemble.version(),
+                java(&ensemble.distribution().java).unwrap_or_else(unknown)
+            ),
+            data: format!("{place} ({file_system}), {forced}"),
+        }
+    }
+
+    /// The machine's load averages now.
+    pub fn load() -> String {
+        read("/proc/loadavg").map_or_else(unknown, |text| {
+            text.split_whitespace()
+                .take(3)
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+    }
+
+    /// The facts as lines, each with a name.
+    pub fn lines(&self) -> [(&'static str, &str); 5] {
+        [
+            ("machine", &self.machine),
+            ("system", &self.system),
+            ("load before", &self.load),
+            ("ensemble", &self.ensemble),
+            ("data", &self.data),
+        ]
+    }
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
+fn read(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// The first value behind `name` and a colon.
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = read(path)?;
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+/// The type of the file system that `directory` is on: that of the longest mount point above it.
+fn file_system(mounts: &str, directory: &Path) -> Option<String> {
+    mounts
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let (point, kind) = (fields.next()?, fields.next()?);
+            directory.starts_with(point).then_some((point.len(), kind))
+        })
+        .max_by_key(|(length, _)| *length)
+        .map(|(_, kind)| kind.to_owned())
+}
+
+/// How a Java calls itself, such as `openjdk version "17.0.1" 2021-10-19`.
+fn java(program: &Path) -> Option<String> {
+    let output = Command::new(program)
+        .arg("-version")
+        .env_remove("JAVA_TOOL_OPTIONS")
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    Some(text.lines().next()?.replace('"', ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_mount_point_counts() {
+        let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\nx /tmpfiles xfs rw 0 0\n";
+        let at = |path: &str| file_system(mounts, Path::new(path)).unwrap();
+        assert_eq!(at("/tmp/zk-1"), "tmpfs");
+        assert_eq!(at("/tmpfoo"), "ext4");
+        assert_eq!(at("/home"), "ext4");
+        assert_eq!(file_system("", Path::new("/")), None);
+    }
+
+    #[test]
+    fn this_machine_has_a_processor_and_a_load() {
+        assert!(field("/proc/cpuinfo", "processor").is_some());
+        assert_eq!(Facts::load().split(' ').count(), 3, "{}", Facts::load());
+    }
+}

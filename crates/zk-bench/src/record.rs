@@ -1,0 +1,113 @@
+//! A run, kept as a file for later comparison.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::facts::Facts;
+use crate::standing::Standing;
+
+/// What a benchmark writes to `target/bench/<benchmark>.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Record {
+    /// Its name.
+    pub benchmark: String,
+    /// The command that was run.
+    pub command: String,
+    /// The machine and the ensemble.
+    pub facts: Facts,
+    /// The figures.
+    pub standings: Vec<Standing>,
+}
+
+impl Record {
+    /// Puts the parts together.
+    pub fn new(
+        benchmark: impl Into<String>,
+        command: String,
+        facts: Facts,
+        standings: Vec<Standing>,
+    ) -> Self {
+        Self {
+            benchmark: benchmark.into(),
+            command,
+            facts,
+            standings,
+        }
+    }
+
+    /// Writes it below the target directory, and returns where.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be written.
+    pub fn write(&self) -> anyhow::Result<PathBuf> {
+        let program = env::current_exe().context("cannot tell where this program lies")?;
+        let path = directory(&program).join(format!("{}.json", self.benchmark));
+        self.write_to(&path)?;
+        Ok(path)
+    }
+
+    fn write_to(&self, path: &Path) -> anyhow::Result<()> {
+        let failed = || format!("cannot write {}", path.display());
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).with_context(failed)?;
+        }
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        fs::write(path, text).with_context(failed)
+    }
+}
+
+/// `target/bench` of the target directory that cargo has built `program` into: `target/release/deps/program`.
+fn directory(program: &Path) -> PathBuf {
+    match program.ancestors().nth(3) {
+        Some(target) => target.join("bench"),
+        None => PathBuf::from("target/bench"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::round::Latencies;
+    use crate::round::Round;
+    use crate::standing::standings;
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_written_can_be_read_again() {
+        let mut latencies = Latencies::default();
+        latencies.record(Duration::from_millis(1));
+        let round = Round::new(Duration::from_millis(3), latencies);
+        let facts = Facts {
+            machine: "m".to_owned(),
+            system: "s".to_owned(),
+            load: "0 0 0".to_owned(),
+            ensemble: "e".to_owned(),
+            data: "d".to_owned(),
+        };
+        let standings = standings("g", "operations", ["a", "b"], &[[round.clone(), round]]);
+        let record = Record::new("lock", "cargo".to_owned(), facts, standings.to_vec());
+        let directory = env::temp_dir().join(format!("zk-bench-record-{}", std::process::id()));
+        let path = directory.join("bench").join("lock.json");
+        record.write_to(&path).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+    }
+
+    #[test]
+    fn it_lies_in_the_target_directory() {
+        assert_eq!(
+            directory(Path::new("/src/target/release/deps/lock_throughput-1")),
+            Path::new("/src/target/bench")
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! `bench`: build a benchmark and become it.
+
+use std::ffi::OsString;
+
+use anyhow::Context as _;
+
+use crate::workspace::Workspace;
+
+/// Which benchmark, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bench {
+    which: Which,
+    quick: bool,
+    peers: bool,
+    memory: bool,
+    /// What goes on to criterion.
+    rest: Vec<OsString>,
+}
+
+/// The benchmarks there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Lock,
+}
+
+impl Bench {
+    /// Reads the arguments behind `bench`; the error says what is wrong with them.
+    pub(crate) fn parse(args: Vec<OsString>) -> Result<Self, String> {
+        let mut args = args.into_iter();
+        let which = match args.next() {
+            Some(name) if name == "lock" => Which::Lock,
+            Some(name) => {
+                return Err(format!(
+                    "there is no benchmark {}; there is: lock",
+                    name.display()
+                ));
+            }
+            None => return Err("bench needs the name of a benchmark; there is: lock".to_owned()),
+        };
+        let mut bench = Self {
+            which,
+            quick: false,
+            peers: false,
+            memory: false,
+            rest: Vec::new(),
+        };
+        while let Some(arg) = args.next() {
+            match arg.to_str() {
+                Some("--quick") => bench.quick = true,
+                Some("--peers") => bench.peers = true,
+                Some("--memory") => bench.memory = true,
+                Some("--") => bench.rest = args.by_ref().collect(),
+                _ => {
+                    return Err(format!(
+                        "bench has no option {}; it has --quick, --peers and --memory, \
+                         and hands on to criterion what comes behind --",
+                        arg.display()
+                    ));
+                }
+            }
+        }
+        Ok(bench)
+    }
+
+    /// What the benchmark reads from its environment.
+    fn environment(&self) -> [(&'static str, &'static str); 3] {
+        let flag = |given| if given { "1" } else { "0" };
+        [
+            ("ZK_BENCH_QUICK", flag(self.quick)),
+            ("ZK_BENCH_PEERS", flag(self.peers)),
+            ("ZK_BENCH_MEMORY", flag(self.memory)),
+        ]
+    }
+
+    /// The target's name in the crate of the benchmarks.
+    fn target(&self) -> &'static str {
+        match self.which {
+            Which::Lock => "lock_throughput",
+        }
+    }
+}
+
+/// Runs a benchmark, and returns whether it went well; cargo has said why not.
+///
+/// Cargo stays its parent: an interrupt reaches both.
+pub(crate) fn command(workspace: &Workspace, bench: &Bench) -> anyhow::Result<bool> {
+    let mut cargo = workspace.cargo(&["bench", "--package", "zk-bench", "--bench", bench.target()]);
+    cargo.envs(bench.environment()).arg("--").args(&bench.rest);
+    Ok(cargo.status().context("cannot run cargo")?.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Bench, String> {
+        Bench::parse(args.iter().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn options_become_the_environment_of_the_benchmark() {
+        let plain = parse(&["lock"]).unwrap();
+        assert_eq!(plain.target(), "lock_throughput");
+        assert!(plain.environment().iter().all(|(_, value)| *value == "0"));
+        let bench = parse(&["lock", "--memory", "--quick"]).unwrap();
+        assert_eq!(
+            bench.environment(),
+            [
+                ("ZK_BENCH_QUICK", "1"),
+                ("ZK_BENCH_PEERS", "0"),
+                ("ZK_BENCH_MEMORY", "1")
+            ]
+        );
+        let peers = parse(&["lock", "--peers"]).unwrap();
+        assert_eq!(peers.environment()[1], ("ZK_BENCH_PEERS", "1"));
+    }
+
+    #[test]
+    fn what_comes_behind_two_dashes_is_criterions() {
+        let bench = parse(&[
+            "lock",
+            "--quick",
+            "--",
+            "--test",
+            "--quick",
+            "contention/20",
+        ])
+        .unwrap();
+        assert!(bench.quick);
+        assert_eq!(bench.rest, ["--test", "--quick", "contention/20"]);
+    }
+
+    #[test]
+    fn what_there_is_not_is_said_with_what_there_is() {
+        assert_eq!(
+            parse(&[]),
+            Err("bench needs the name of a benchmark; there is: lock".to_owned())
+        );
+        assert_eq!(
+            parse(&["locks", "--quick"]),
+            Err("there is no benchmark locks; there is: lock".to_owned())
+        );
+        for wrong in ["--fast", "-q", "contention/20"] {
+            let error = parse(&["lock", wrong]).unwrap_err();
+            assert!(
+                error.starts_with(&format!("bench has no option {wrong}; it has --quick")),
+                "{error}"
+            );
+        }
+    }
+}
