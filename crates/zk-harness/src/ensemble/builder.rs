@@ -344,13 +344,16 @@ fn unwritable(error: Error) -> Error {
 }
 
 fn memory_directory(guard: &mut Reaper) -> Result<PathBuf, Error> {
-    let directory = Path::new(MEMORY).join(format!("zk-ensemble-{:016x}", fastrand::u64(..)));
+    let directory = files::memory_directory();
     guard.remove_at_end(&directory)?;
     fs::create_dir(&directory).map_err(|error| {
         SpecError::new(
             "data",
             "memory",
-            format!("it needs a memory file system at {MEMORY} ({error}); use \"disk\""),
+            format!(
+                "it needs a memory file system at {} ({error}); use \"disk\"",
+                files::MEMORY
+            ),
         )
     })?;
     Ok(directory)
@@ -420,5 +423,3 @@ fn is_port_clash(log: &str) -> bool {
 
 /// How often other ports are tried when chosen ones turn out to be taken.
 const PORT_ATTEMPTS: u32 = 3;
-
-const MEMORY: &str = "/dev/shm";
