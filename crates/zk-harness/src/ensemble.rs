@@ -359,7 +359,7 @@ impl Ensemble {
         let plan = Arc::clone(&self.plan);
         tokio::task::spawn_blocking(move || match guard {
             Some(mut guard) => guard.finish(),
-            None => reaper::clean(&plan.directory, &files::everything(&plan)),
+            None => reaper::clean(&plan.directory, &files::everything(&plan), None),
         })
         .await
         .unwrap_or_else(|error| {

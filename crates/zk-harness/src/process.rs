@@ -20,16 +20,23 @@ pub enum ProcessState {
     Stopped,
 }
 
-/// The process that `pid_file` names, if it carries the `marker`.
+/// The process that `pid_file` names, if it has the `marker` as an argument.
 pub(crate) fn find(pid_file: &Path, marker: &str) -> Option<(Pid, ProcessState)> {
     let pid = fs::read_to_string(pid_file)
         .ok()?
         .trim()
         .parse()
         .ok()
+        // A negative number would mean a whole process group.
+        .filter(|pid| *pid > 0)
         .and_then(Pid::from_raw)?;
-    let (arguments, state) = describe(pid)?;
-    if !arguments.contains(marker) {
+    look(pid, marker)
+}
+
+/// The process with this number, if it has the `marker` as an argument.
+pub(crate) fn look(pid: Pid, marker: &str) -> Option<(Pid, ProcessState)> {
+    let (is_ours, state) = describe(pid, marker)?;
+    if !is_ours {
         return None;
     }
     let state = if state.starts_with(['T', 't']) {
@@ -48,19 +55,23 @@ pub(crate) fn signal(pid: Pid, signal: Signal) -> rustix::io::Result<()> {
     }
 }
 
-/// The command line and the state letter of a process; a zombie counts as gone.
+/// Whether a process has the `marker` as an argument, and its state letter; a zombie has none.
 #[cfg(target_os = "linux")]
-fn describe(pid: Pid) -> Option<(String, String)> {
+fn describe(pid: Pid, marker: &str) -> Option<(bool, String)> {
     let pid = pid.as_raw_pid();
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The state is the first field behind the program's name, which may itself hold spaces and parentheses.
     let state = stat.rsplit_once(") ")?.1.chars().next()?.to_string();
-    Some((String::from_utf8_lossy(&arguments).into_owned(), state))
+    // A whole argument: a shell or an editor that only mentions the marker is not the server.
+    let is_ours = arguments
+        .split(|byte| *byte == 0)
+        .any(|argument| argument == marker.as_bytes());
+    Some((is_ours, state))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn describe(pid: Pid) -> Option<(String, String)> {
+fn describe(pid: Pid, marker: &str) -> Option<(bool, String)> {
     let output = std::process::Command::new("ps")
         .args([
             "-ww",
@@ -75,5 +86,8 @@ fn describe(pid: Pid) -> Option<(String, String)> {
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let (state, arguments) = text.trim().split_once(char::is_whitespace)?;
-    (!state.starts_with('Z')).then(|| (arguments.to_owned(), state.to_owned()))
+    (!state.starts_with('Z')).then(|| (arguments.contains(marker), state.to_owned()))
 }
+
+#[cfg(test)]
+mod tests;
