@@ -30,21 +30,24 @@ pub(crate) fn find(pid_file: &Path, marker: &str) -> Option<(Pid, ProcessState)>
         // A negative number would mean a whole process group.
         .filter(|pid| *pid > 0)
         .and_then(Pid::from_raw)?;
-    look(pid, marker)
+    let (is_ours, letter) = describe(pid, marker)?;
+    is_ours.then(|| (pid, state(&letter)))
 }
 
-/// The process with this number, if it has the `marker` as an argument.
-pub(crate) fn look(pid: Pid, marker: &str) -> Option<(Pid, ProcessState)> {
-    let (is_ours, state) = describe(pid, marker)?;
-    if !is_ours {
-        return None;
-    }
-    let state = if state.starts_with(['T', 't']) {
+/// A child that was not waited for yet, whose number is therefore its own; nothing if it has ended.
+///
+/// Its arguments say nothing: while a process becomes another program, it has none.
+pub(crate) fn child(pid: Pid) -> Option<(Pid, ProcessState)> {
+    let (_, letter) = describe(pid, "")?;
+    (letter != "Z").then(|| (pid, state(&letter)))
+}
+
+fn state(letter: &str) -> ProcessState {
+    if letter.starts_with(['T', 't']) {
         ProcessState::Paused
     } else {
         ProcessState::Running
-    };
-    Some((pid, state))
+    }
 }
 
 pub(crate) fn signal(pid: Pid, signal: Signal) -> rustix::io::Result<()> {

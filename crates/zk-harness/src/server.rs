@@ -316,12 +316,20 @@ impl Server {
     }
 
     pub(crate) fn find(&self) -> Option<(Pid, ProcessState)> {
-        // Collects the exit status if there is one, so that no zombie stays.
-        self.has_exited();
-        process::find(
-            &self.plan.pid_file(self.id()),
-            &self.plan.server_marker(self.id()),
-        )
+        // Until the start script has written the number to its file, only its parent knows it.
+        self.child().and_then(process::child).or_else(|| {
+            process::find(
+                &self.plan.pid_file(self.id()),
+                &self.plan.server_marker(self.id()),
+            )
+        })
+    }
+
+    /// The process that this value started last, if it still runs. An exit status is collected, so that no zombie stays.
+    fn child(&self) -> Option<Pid> {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let child = child.as_mut()?;
+        matches!(child.try_wait(), Ok(None)).then(|| Pid::from_child(child))
     }
 
     fn member(&self) -> &Member {
