@@ -3,6 +3,7 @@
 mod builder;
 mod files;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,6 +40,7 @@ pub struct Ensemble {
     keep: Keep,
     report: StartReport,
     warnings: Vec<Warning>,
+    hold: Option<File>,
 }
 
 /// When the files of an ensemble outlive its servers.
@@ -148,7 +150,19 @@ impl Ensemble {
             keep,
             report,
             warnings,
+            hold: None,
         }
+    }
+
+    /// Has the guard process that [`down`](Self::down) runs keep `file` open until it is done, so that a lock on it is
+    /// not free before, also if this process is killed meanwhile.
+    ///
+    /// This is for an ensemble that was [attached to](Self::attach); for one that is started there is
+    /// [`EnsembleBuilder::hold`].
+    #[must_use]
+    pub fn hold(mut self, file: File) -> Self {
+        self.hold = Some(file);
+        self
     }
 
     /// Leaves the servers running for good and returns their directory, for [`attach`](Self::attach).
@@ -349,26 +363,55 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the guard process could not be run or did not finish.
+    /// [`Error::Io`] if the guard process could not be run, or could not kill or remove something.
     ///
     /// # Cancel safety
     ///
     /// Not safe to rely on: a dropped future leaves the work to the guard process, and nobody hears of a failure.
     pub async fn down(mut self) -> Result<(), Error> {
         let guard = self.guard.take();
+        let hold = self.hold.take();
         let plan = Arc::clone(&self.plan);
-        tokio::task::spawn_blocking(move || match guard {
+        self.in_background(move || match guard {
             Some(mut guard) => guard.finish(),
-            None => reaper::clean(&plan.directory, &files::everything(&plan), None),
+            None => reaper::clean(&plan.directory, &files::everything(&plan), hold),
         })
         .await
-        .unwrap_or_else(|error| {
-            Err(Error::io(
-                "run the guard process for",
-                &self.plan.directory,
-                error.into(),
-            ))
-        })
+    }
+
+    /// Kills every server's process, also one whose pid file is lost, and leaves the files.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the guard process could not be run, or a process could not be killed.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves the work to the guard process, and nobody hears of a failure.
+    pub async fn kill_all(&self) -> Result<(), Error> {
+        let plan = Arc::clone(&self.plan);
+        let halted = self
+            .in_background(move || reaper::halt(&plan.directory))
+            .await;
+        for server in &self.servers {
+            server.bury();
+        }
+        halted
+    }
+
+    async fn in_background(
+        &self,
+        work: impl FnOnce() -> Result<(), Error> + Send + 'static,
+    ) -> Result<(), Error> {
+        tokio::task::spawn_blocking(work)
+            .await
+            .unwrap_or_else(|error| {
+                Err(Error::io(
+                    "run the guard process for",
+                    &self.plan.directory,
+                    error.into(),
+                ))
+            })
     }
 
     /// Starts every server whose process does not run.

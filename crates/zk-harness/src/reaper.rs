@@ -163,6 +163,13 @@ pub(crate) fn clean(directory: &Path, paths: &[&Path], hold: Option<File>) -> Re
     reaper.finish()
 }
 
+/// Kills what is left of the ensemble in `directory`, and leaves the files.
+pub(crate) fn halt(directory: &Path) -> Result<(), Error> {
+    let mut reaper = Reaper::spawn(directory, None)?;
+    reaper.keep_files()?;
+    reaper.finish()
+}
+
 fn remove(path: &Path) -> Result<String, Error> {
     let text = path.to_string_lossy();
     if text.contains('\n') {

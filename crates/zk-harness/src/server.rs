@@ -332,6 +332,17 @@ impl Server {
         matches!(child.try_wait(), Ok(None)).then(|| Pid::from_child(child))
     }
 
+    /// Collects the exit status of a process whose end was asked for: it does not count as one that exited by itself.
+    pub(crate) fn bury(&self) {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        if child
+            .as_mut()
+            .is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
+        {
+            *child = None;
+        }
+    }
+
     fn member(&self) -> &Member {
         &self.plan.members[self.index]
     }
@@ -359,8 +370,7 @@ impl Server {
                 });
             }
         }
-        // Its end was asked for: it does not count as one that exited by itself.
-        *self.child.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.bury();
         Ok(())
     }
 

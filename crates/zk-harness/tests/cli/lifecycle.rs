@@ -288,3 +288,65 @@ fn settings_come_from_a_file_and_options_win() {
         1
     );
 }
+
+// covers: H3
+#[test]
+fn server_whose_pid_file_is_lost_goes_down_too() {
+    let place = Place::new();
+    place.ok(&["up", "--servers", "1", "--data", "memory"]);
+    std::fs::remove_file(place.ensembles().join("default/server-1/server.pid")).unwrap();
+    place.ok(&["down", "--keep"]);
+    assert_eq!(processes_below(&place.ensembles()), 0);
+}
+
+// covers: H3
+#[test]
+fn kept_ensemble_that_does_not_come_up_again_is_down() {
+    let place = Place::new();
+    place.ok(&["up", "--keep", "--data", "memory"]);
+    place.ok(&["down"]);
+    // A port of somebody else's by now.
+    let port = place.status("default")["servers"][2]["client_port"].clone();
+    let _listener = std::net::TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
+    let error = place.fails(&["up"]);
+    assert!(
+        error.contains("server 3 exited while starting")
+            && error.contains("Address already in use"),
+        "{error}"
+    );
+    assert!(
+        place
+            .ensembles()
+            .join("default/server-3/zoo-3.cfg")
+            .exists()
+    );
+    assert_eq!(processes_below(&place.ensembles()), 0);
+}
+
+// covers: H3
+#[test]
+fn up_after_a_killed_down_waits_for_its_guard() {
+    let place = Place::new();
+    for round in 0..8 {
+        place.ok(&["up", "--servers", "1", "--data", "memory"]);
+        let mut down = place.command(&["down"]);
+        let mut down = down
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut looks = 0;
+        eventually("its moment came", || {
+            looks += 1;
+            looks > round
+        });
+        down.kill().unwrap();
+        down.wait().unwrap();
+        let up = place.run(&["up", "--servers", "1", "--data", "memory"]);
+        assert_eq!(up.code, Some(0), "round {round}: {up:?}");
+        place.ok(&["status"]);
+        assert_eq!(processes_below(&place.ensembles()), 1);
+        place.ok(&["down"]);
+        assert_eq!(processes_below(&place.ensembles()), 0);
+    }
+}

@@ -111,8 +111,15 @@ async fn up_again(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result
         .iter()
         .any(|server| server.process_state() != ProcessState::Stopped);
     if !up {
-        ensemble.start_stopped()?;
-        ensemble.wait_serving().await?;
+        let started = match ensemble.start_stopped() {
+            Ok(()) => ensemble.wait_serving().await,
+            failed => failed,
+        };
+        if let Err(error) = started {
+            // It was down before, and is again.
+            ensemble.kill_all().await?;
+            return Err(error.into());
+        }
     }
     let status = ensemble.status().await;
     let what = if up {
@@ -207,19 +214,15 @@ async fn down(store: &Store, name: &str, keep: bool, remove: bool) -> anyhow::Re
     let directory = store.directory(name);
     let keep = keep || (!remove && directory.join(KEEP_FILE).exists());
     if keep {
-        for server in ensemble.servers() {
-            if server.process_state() != ProcessState::Stopped {
-                server.kill().await?;
-            }
-        }
+        ensemble.kill_all().await?;
         print(&format!(
             "ensemble {name} is down; its files are kept in {}\n",
             directory.display()
         ))?;
         return Ok(());
     }
-    ensemble.down().await?;
-    drop(lock);
+    // If this command is killed now, the next one waits until its guard process is done.
+    ensemble.hold(lock).down().await?;
     store.tidy();
     print(&format!("ensemble {name} is down; its files are removed\n"))?;
     Ok(())
