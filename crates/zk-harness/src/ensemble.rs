@@ -430,6 +430,14 @@ impl Ensemble {
         Ok(())
     }
 
+    /// Whether the servers' data is there. In memory it does not survive a reboot.
+    pub fn has_data(&self) -> bool {
+        self.plan
+            .members
+            .iter()
+            .all(|member| self.plan.data_directory(member.id).exists())
+    }
+
     /// Waits until all is well, and says when all servers answered, when one led, and when the canaries were through.
     async fn wait_whole(&self, started: Instant) -> Result<[Instant; 3], Error> {
         let within = self.plan.spec.start_timeout;
