@@ -34,12 +34,20 @@ pub(crate) fn find(pid_file: &Path, marker: &str) -> Option<(Pid, ProcessState)>
     is_ours.then(|| (pid, state(&letter)))
 }
 
-/// A child that was not waited for yet, whose number is therefore its own; nothing if it has ended.
+/// A child that runs, whose number is therefore its own.
 ///
-/// Its arguments say nothing: while a process becomes another program, it has none.
+/// Its arguments say nothing: while a process becomes another program, or ends, it has none.
 pub(crate) fn child(pid: Pid) -> Option<(Pid, ProcessState)> {
     let (_, letter) = describe(pid, "")?;
-    (letter != "Z").then(|| (pid, state(&letter)))
+    Some((pid, state(&letter)))
+}
+
+/// Whether a process that was killed has threads left.
+///
+/// Its first thread may be gone, and its arguments with it, while others still hold its ports.
+pub(crate) fn is_ending(pid: Pid) -> bool {
+    let threads = format!("/proc/{}/task", pid.as_raw_pid());
+    fs::read_dir(threads).is_ok_and(|threads| threads.count() > 1)
 }
 
 fn state(letter: &str) -> ProcessState {
@@ -58,7 +66,7 @@ pub(crate) fn signal(pid: Pid, signal: Signal) -> rustix::io::Result<()> {
     }
 }
 
-/// Whether a process has the `marker` as an argument, and its state letter; a zombie has none.
+/// Whether a process has the `marker` as an argument, and its state letter; a zombie has no arguments.
 #[cfg(target_os = "linux")]
 fn describe(pid: Pid, marker: &str) -> Option<(bool, String)> {
     let pid = pid.as_raw_pid();

@@ -225,6 +225,7 @@ const FILES_LEFT: i32 = 4;
 
 /// The guard. It reads orders until the pipe ends.
 const SCRIPT: &str = r#"
+killed=
 trap '' HUP INT TERM QUIT
 # The paths to remove are kept as positional parameters, so that no character in them means anything.
 set --
@@ -260,9 +261,24 @@ kill_all() {
     while pids=$(servers); [ -n "$pids" ]; do
         if [ $tries -ge 1000 ]; then exit 3; fi
         kill -9 $pids 2>/dev/null
+        killed="$killed $pids"
         tries=$((tries + 1))
         sleep 0.01
     done
+    # The first thread of a process may be gone, and its arguments with it, while others still hold its ports.
+    tries=0
+    while has_threads && [ $tries -lt 1000 ]; do
+        tries=$((tries + 1))
+        sleep 0.01
+    done
+}
+has_threads() {
+    for pid in $killed; do
+        for thread in /proc/"$pid"/task/*; do
+            if [ "${thread##*/}" != "$pid" ] && [ -d "$thread" ]; then return 0; fi
+        done
+    done
+    return 1
 }
 clear_all() {
     for path in "$@"; do

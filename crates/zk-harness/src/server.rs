@@ -359,7 +359,7 @@ impl Server {
         process::signal(pid, signal)
             .map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
         let mut looks = Looks::within(REACT_WITHIN, LOOK_EVERY);
-        while self.find().is_some() {
+        while self.find().is_some() || process::is_ending(pid) {
             if !looks.again().await {
                 let pid = pid.as_raw_pid();
                 return Err(Error::StillRunning {

@@ -155,6 +155,22 @@ async fn server_that_has_only_just_begun_is_killed_too() {
 
 // covers: H3
 #[tokio::test]
+async fn port_is_free_when_the_server_is_gone() {
+    for _ in 0..3 {
+        let ensemble = in_memory(1).start().await.unwrap();
+        let server = &ensemble.servers()[0];
+        let address = server.client_address();
+        server.kill().await.unwrap();
+        drop(std::net::TcpListener::bind(address).unwrap());
+        server.start().unwrap();
+        ensemble.wait_serving().await.unwrap();
+        ensemble.down().await.unwrap();
+        drop(std::net::TcpListener::bind(address).unwrap());
+    }
+}
+
+// covers: H3
+#[tokio::test]
 async fn data_survives_the_death_of_all_servers() {
     let ensemble = in_memory(3).start().await.unwrap();
     let before = ensemble.leader().await.unwrap().srvr().await.unwrap().zxid;
