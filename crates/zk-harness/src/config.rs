@@ -1,5 +1,6 @@
 //! The text of every file that a server needs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub(crate) struct Plan {
     pub(crate) directory: PathBuf,
     /// Where data lies when it is not below `directory`.
     pub(crate) memory_directory: Option<PathBuf>,
-    /// The file that reserves the ports, if any was chosen by the harness.
+    /// The file that reserves the ports.
     pub(crate) port_file: Option<PathBuf>,
     pub(crate) members: Vec<Member>,
 }
@@ -47,6 +48,14 @@ impl Plan {
             .map(|member| member.client_address().to_string())
             .collect();
         addresses.join(",")
+    }
+
+    /// Every port of every server.
+    pub(crate) fn ports(&self) -> BTreeSet<u16> {
+        self.members
+            .iter()
+            .flat_map(|member| [member.client_port, member.quorum_port, member.election_port])
+            .collect()
     }
 
     pub(crate) fn server_directory(&self, id: u32) -> PathBuf {

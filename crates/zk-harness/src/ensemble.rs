@@ -14,6 +14,7 @@ use crate::admin::{self, AdminError};
 use crate::config::Plan;
 use crate::error::Error;
 use crate::health::{Answer, Health, Role};
+use crate::ports;
 use crate::process::ProcessState;
 use crate::reaper::{self, Reaper};
 use crate::server::Server;
@@ -418,8 +419,16 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// Those of [`Server::start`], and [`Error::Io`] if a file cannot be written.
+    /// Those of [`Server::start`], [`Error::PortTaken`] if another ensemble has reserved a port meanwhile, and
+    /// [`Error::Io`] if a file cannot be written.
     pub fn start_stopped(&self) -> Result<(), Error> {
+        if let Some(file) = &self.plan.port_file {
+            let ports = self.plan.ports();
+            ports::renew(file, &self.plan.directory, ports).map_err(|refusal| match refusal {
+                ports::Refusal::Failed(error) => error,
+                ports::Refusal::Taken { port, by } => Error::PortTaken { port, by },
+            })?;
+        }
         // After a reboot the memory file system is empty.
         files::write(&self.plan)?;
         for server in &self.servers {
@@ -540,8 +549,8 @@ impl Drop for Ensemble {
             Keep::OnPanic => std::thread::panicking(),
             Keep::Always => true,
         };
-        if keep && guard.keep_files().is_ok() {
-            // Reserved ports go with the directory; there is nobody left to use them.
+        let kept = keep && guard.keep_files().is_ok();
+        if kept {
             let directory = self.plan.directory.display();
             #[expect(
                 clippy::print_stderr,
@@ -559,6 +568,11 @@ impl Drop for Ensemble {
         }
         for server in &self.servers {
             server.find();
+        }
+        if let (true, Some(file)) = (kept, &self.plan.port_file) {
+            // The files are for a person to look at, and the next run of the test may ask for the same ports. Starting
+            // the servers again reserves them again.
+            drop(std::fs::remove_file(file));
         }
     }
 }

@@ -266,15 +266,13 @@ impl EnsembleBuilder {
             DataStore::Disk => None,
         };
         let (members, port_file) = members(&self.spec, &directory)?;
-        if let Some(file) = &port_file {
-            guard.remove_at_end(file)?;
-        }
+        guard.remove_at_end(&port_file)?;
         let plan = Arc::new(Plan {
             spec: self.spec.clone(),
             distribution: distribution.clone(),
             directory,
             memory_directory,
-            port_file,
+            port_file: Some(port_file),
             members,
         });
         // From here on the value's drop cleans up, also when this future is dropped.
@@ -359,28 +357,19 @@ fn memory_directory(guard: &mut Reaper) -> Result<PathBuf, Error> {
     Ok(directory)
 }
 
-/// The servers with all ports chosen, and the file that reserves the chosen ones.
-fn members(spec: &Spec, directory: &Path) -> Result<(Vec<Member>, Option<PathBuf>), Error> {
+/// The servers with all ports chosen, and the file that reserves the ports.
+fn members(spec: &Spec, directory: &Path) -> Result<(Vec<Member>, PathBuf), Error> {
     let servers = spec.server_specs();
-    let taken: BTreeSet<u16> = servers
-        .iter()
-        .flat_map(ServerSpec::ports)
-        .filter_map(|(_, port)| port)
-        .collect();
-    let missing = servers
-        .iter()
-        .flat_map(ServerSpec::ports)
-        .filter(|(_, port)| port.is_none())
-        .count();
+    let ports = || servers.iter().flat_map(ServerSpec::ports);
+    let asked: BTreeSet<u16> = ports().filter_map(|(_, port)| port).collect();
+    let missing = ports().filter(|(_, port)| port.is_none()).count();
     let count = u16::try_from(missing).expect("at most 255 servers with three ports each");
-    let reservation = if count == 0 {
-        None
-    } else {
-        Some(ports::reserve(directory, count, &taken)?)
-    };
-    let mut next = reservation
-        .as_ref()
-        .map_or(0, |reservation| reservation.first);
+    let reservation =
+        ports::reserve(directory, count, &asked).map_err(|refusal| match refusal {
+            ports::Refusal::Failed(error) => error,
+            ports::Refusal::Taken { port, by } => taken(&servers, port, &by).into(),
+        })?;
+    let mut next = reservation.first;
     let mut choose = |port: Option<u16>| {
         port.unwrap_or_else(|| {
             next += 1;
@@ -396,7 +385,30 @@ fn members(spec: &Spec, directory: &Path) -> Result<(Vec<Member>, Option<PathBuf
             election_port: choose(server.election_port),
         })
         .collect();
-    Ok((members, reservation.map(|reservation| reservation.file)))
+    Ok((members, reservation.file))
+}
+
+/// The error for a port that was asked for and is reserved.
+fn taken(servers: &[ServerSpec], port: u16, by: &Path) -> SpecError {
+    let field = servers
+        .iter()
+        .enumerate()
+        .flat_map(|(index, server)| {
+            let name = move |name| format!("server[{index}].{name}");
+            server
+                .ports()
+                .map(|(field, asked)| (asked == Some(port)).then(|| name(field)))
+        })
+        .flatten()
+        .next();
+    SpecError::new(
+        field.unwrap_or_else(|| "server".to_owned()),
+        port,
+        format!(
+            "the port is reserved for no other ensemble; that in {} has it, running or not",
+            by.display()
+        ),
+    )
 }
 
 /// Refuses ports that were asked for and are in use.

@@ -29,6 +29,48 @@ async fn port_in_use_is_named_before_anything_starts() {
     );
 }
 
+// covers: H1 H3
+#[tokio::test]
+async fn port_of_another_ensemble_is_refused_also_while_its_server_is_down() {
+    let one = in_memory(1).start().await.unwrap();
+    let server = &one.servers()[0];
+    let port = server.client_port();
+    server.kill().await.unwrap();
+    let wanted = || Ensemble::builder().server(ServerSpec::new(1).with_client_port(port));
+    let error = refused(wanted()).await;
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "server[0].client_port = {port}: the port is reserved for no other ensemble; that in {} has it, running or not",
+            one.directory().display()
+        )
+    );
+    one.down().await.unwrap();
+    // Kept for a person to look at, it is in nobody's way.
+    let kept = wanted()
+        .keep(zk_harness::Keep::Always)
+        .start()
+        .await
+        .unwrap();
+    let directory = kept.directory().to_owned();
+    drop(kept);
+    let again = wanted().start().await.unwrap();
+    let kept = Ensemble::attach(&directory).unwrap();
+    let error = kept.start_stopped().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "port {port} is by now that of the ensemble in {}; take one of the two down, files included",
+            again.directory().display()
+        )
+    );
+    again.down().await.unwrap();
+    kept.start_stopped().unwrap();
+    kept.wait_serving().await.unwrap();
+    kept.down().await.unwrap();
+    assert!(!directory.exists());
+}
+
 // covers: H1
 #[tokio::test]
 async fn directory_that_is_not_empty_is_refused_and_left_alone() {
