@@ -373,11 +373,14 @@ impl Ensemble {
         let guard = self.guard.take();
         let hold = self.hold.take();
         let plan = Arc::clone(&self.plan);
-        self.in_background(move || match guard {
-            Some(mut guard) => guard.finish(),
-            None => reaper::clean(&plan.directory, &files::everything(&plan), hold),
-        })
-        .await
+        let cleaned = self
+            .in_background(move || match guard {
+                Some(mut guard) => guard.finish(),
+                None => reaper::clean(&plan.directory, &files::everything(&plan), hold),
+            })
+            .await;
+        self.bury();
+        cleaned
     }
 
     /// Kills every server's process, also one whose pid file is lost, and leaves the files.
@@ -394,10 +397,15 @@ impl Ensemble {
         let halted = self
             .in_background(move || reaper::halt(&plan.directory))
             .await;
+        self.bury();
+        halted
+    }
+
+    /// Leaves no zombie of a server that the guard process has killed.
+    fn bury(&self) {
         for server in &self.servers {
             server.bury();
         }
-        halted
     }
 
     async fn in_background(
@@ -445,6 +453,31 @@ impl Ensemble {
             .members
             .iter()
             .all(|member| self.plan.data_directory(member.id).exists())
+    }
+
+    /// Starts all servers and waits until all is well; says when, and then what [`wait_whole`](Self::wait_whole) says.
+    async fn begin(&self) -> Result<[Instant; 4], Error> {
+        let spawned = Instant::now();
+        for server in &self.servers {
+            server.start()?;
+        }
+        let [answered, settled, done] = self.wait_whole(spawned).await?;
+        Ok([spawned, answered, settled, done])
+    }
+
+    /// Cleans up for another attempt, whatever [`Keep`] says.
+    ///
+    /// A directory that was asked for stays, empty: the caller may have a lock on it.
+    fn make_room(mut self, spare: bool) -> Result<(), Error> {
+        let Some(mut guard) = self.guard.take() else {
+            return Ok(());
+        };
+        if spare {
+            guard.spare(&self.plan.directory)?;
+        }
+        let cleaned = guard.finish();
+        self.bury();
+        cleaned
     }
 
     /// Waits until all is well, and says when all servers answered, when one led, and when the canaries were through.
@@ -566,9 +599,7 @@ impl Drop for Ensemble {
         if let Err(error) = guard.finish() {
             tracing::warn!(%error, directory = %self.plan.directory.display(), "the ensemble was not cleaned up");
         }
-        for server in &self.servers {
-            server.find();
-        }
+        self.bury();
         if let (true, Some(file)) = (kept, &self.plan.port_file) {
             // The files are for a person to look at, and the next run of the test may ask for the same ports. Starting
             // the servers again reserves them again.

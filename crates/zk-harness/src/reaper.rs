@@ -53,7 +53,12 @@ impl Reaper {
     ///
     /// Call it before the thing is created.
     pub(crate) fn remove_at_end(&mut self, path: &Path) -> Result<(), Error> {
-        self.order(&remove(path)?)
+        self.order(&line("remove", path)?)
+    }
+
+    /// Has the guard empty this directory instead of removing it.
+    pub(crate) fn spare(&mut self, directory: &Path) -> Result<(), Error> {
+        self.order(&line("spare", directory)?)
     }
 
     /// Has the guard kill the servers only, and leave the files.
@@ -156,7 +161,7 @@ impl Drop for Reaper {
 pub(crate) fn clean(directory: &Path, paths: &[&Path], hold: Option<File>) -> Result<(), Error> {
     let orders: String = paths
         .iter()
-        .map(|path| remove(path))
+        .map(|path| line("remove", path))
         .collect::<Result<_, _>>()?;
     let mut reaper = Reaper::spawn(directory, hold)?;
     reaper.order(&orders)?;
@@ -170,13 +175,13 @@ pub(crate) fn halt(directory: &Path) -> Result<(), Error> {
     reaper.finish()
 }
 
-fn remove(path: &Path) -> Result<String, Error> {
+fn line(verb: &str, path: &Path) -> Result<String, Error> {
     let text = path.to_string_lossy();
     if text.contains('\n') {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "a path with a line break");
         return Err(failed("instruct the guard process", source));
     }
-    Ok(format!("remove {text}\n"))
+    Ok(format!("{verb} {text}\n"))
 }
 
 fn start(directory: &Path, hold: Option<&File>) -> Result<(Child, Option<ChildStdin>), Error> {
@@ -232,6 +237,7 @@ set --
 while IFS= read -r line; do
     case $line in
         "remove "*) set -- "$@" "${line#remove }" ;;
+        "spare "*) spare=${line#spare } ;;
         keep*) keep=yes ;;
         leave*) exit 0 ;;
     esac
@@ -297,8 +303,8 @@ if [ -z "${keep-}" ]; then
     left=0
     # Last of all, and nothing after it: the lock on a directory protects its name as long as it is there.
     for path in "$@"; do
-        if [ -L "$path" ] && [ -d "$path" ]; then
-            # A link that somebody else made to a directory of theirs; it is empty now.
+        if [ "$path" = "${spare-}" ] || { [ -L "$path" ] && [ -d "$path" ]; }; then
+            # To be used again; or a link that somebody else made to a directory of theirs. It is empty now.
             continue
         elif [ -d "$path" ]; then
             rmdir -- "$path" || left=4

@@ -209,15 +209,27 @@ impl EnsembleBuilder {
         let mut attempts = if chosen_by_us { PORT_ATTEMPTS } else { 1 };
         loop {
             attempts -= 1;
-            match self
-                .start_once(&distribution, &warnings, started, find)
-                .await
-            {
+            let preparing = Instant::now();
+            let mut ensemble = self.prepare(&distribution, &warnings)?;
+            let prepare = preparing.elapsed();
+            match ensemble.begin().await {
+                Ok([spawned, answered, settled, done]) => {
+                    ensemble.report = StartReport {
+                        find,
+                        prepare,
+                        processes: answered - spawned,
+                        election: settled - answered,
+                        canary: done - settled,
+                        total: done - started,
+                    };
+                    return Ok(ensemble);
+                }
                 // Somebody took a port between our look at it and the server's; other ports will do.
                 Err(Error::ServerExited { tail, .. }) if attempts > 0 && is_port_clash(&tail) => {
                     tracing::info!("a chosen port was taken meanwhile; trying others");
+                    ensemble.make_room(self.spec.directory.is_some())?;
                 }
-                other => return other,
+                Err(error) => return Err(error),
             }
         }
     }
@@ -247,14 +259,12 @@ impl EnsembleBuilder {
         Ok(search)
     }
 
-    async fn start_once(
-        &mut self,
+    /// Everything up to the start of the first server.
+    fn prepare(
+        &self,
         distribution: &Distribution,
         warnings: &[Warning],
-        started: Instant,
-        find: Duration,
     ) -> Result<Ensemble, Error> {
-        let preparing = Instant::now();
         let directory = self.fresh_directory()?;
         let hold = self.hold.as_ref().map(File::try_clone).transpose();
         let hold = hold.map_err(|source| Error::io("keep the lock on", &directory, source))?;
@@ -276,7 +286,7 @@ impl EnsembleBuilder {
             members,
         });
         // From here on the value's drop cleans up, also when this future is dropped.
-        let mut ensemble = Ensemble::new(
+        let ensemble = Ensemble::new(
             Arc::clone(&plan),
             Some(guard),
             self.keep,
@@ -284,36 +294,28 @@ impl EnsembleBuilder {
             warnings.to_vec(),
         );
         files::write(&plan).map_err(unwritable)?;
-        let prepare = preparing.elapsed();
-        let spawned = Instant::now();
-        for server in ensemble.servers() {
-            server.start()?;
-        }
-        let [answered, settled, done] = ensemble.wait_whole(spawned).await?;
-        ensemble.report = StartReport {
-            find,
-            prepare,
-            processes: answered - spawned,
-            election: settled - answered,
-            canary: done - settled,
-            total: done - started,
-        };
         Ok(ensemble)
     }
 
     /// The directory to use, which does not exist or is empty.
     fn fresh_directory(&self) -> Result<PathBuf, Error> {
         let Some(directory) = &self.spec.directory else {
-            return Ok(std::env::temp_dir().join(format!("zk-ensemble-{:016x}", fastrand::u64(..))));
+            let parent = ports::temp_dir();
+            if let Some(rule) = bad_path(&parent) {
+                return Err(SpecError::new("TMPDIR", parent.display(), rule).into());
+            }
+            if !parent.is_dir() {
+                let rule = "it is a directory; set TMPDIR to one, or give a directory";
+                return Err(SpecError::new("TMPDIR", parent.display(), rule).into());
+            }
+            return Ok(parent.join(format!("zk-ensemble-{:016x}", fastrand::u64(..))));
         };
         let refused = |rule: String| SpecError::new("directory", directory.display(), rule);
-        if directory.to_string_lossy().contains(['\n', '"']) || directory.to_str().is_none() {
-            return Err(
-                refused("the path is Unicode, without quotes and line breaks".into()).into(),
-            );
-        }
         let absolute =
             std::path::absolute(directory).map_err(|error| refused(error.to_string()))?;
+        if let Some(rule) = bad_path(&absolute) {
+            return Err(refused(rule.into()).into());
+        }
         match fs::read_dir(&absolute).map(|mut entries| entries.next().is_none()) {
             Ok(false) => Err(refused(
                 "the directory is new or empty; it is removed with the ensemble".into(),
@@ -328,9 +330,28 @@ impl EnsembleBuilder {
     }
 }
 
+/// The rule that a directory's path breaks. Every file below it is named in scripts and configurations.
+fn bad_path(path: &Path) -> Option<&'static str> {
+    match path.to_str() {
+        Some(text) if !text.contains(|c: char| c == '"' || c.is_control()) => None,
+        _ => Some(
+            "the path is Unicode, without double quotes, line breaks and other control characters",
+        ),
+    }
+}
+
 /// Makes an error about the ensemble's directory speak of the setting.
 fn unwritable(error: Error) -> Error {
     match error {
+        Error::Io { path, source, .. } if path.starts_with(files::MEMORY) => SpecError::new(
+            "data",
+            "memory",
+            format!(
+                "it needs room in the memory file system at {} ({source}); use \"disk\"",
+                files::MEMORY
+            ),
+        )
+        .into(),
         Error::Io { path, source, .. } => SpecError::new(
             "directory",
             path.display(),
