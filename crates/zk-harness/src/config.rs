@@ -1,5 +1,6 @@
 //! The text of every file that a server needs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub(crate) struct Plan {
     pub(crate) directory: PathBuf,
     /// Where data lies when it is not below `directory`.
     pub(crate) memory_directory: Option<PathBuf>,
-    /// The file that reserves the ports, if any was chosen by the harness.
+    /// The file that reserves the ports.
     pub(crate) port_file: Option<PathBuf>,
     pub(crate) members: Vec<Member>,
 }
@@ -47,6 +48,14 @@ impl Plan {
             .map(|member| member.client_address().to_string())
             .collect();
         addresses.join(",")
+    }
+
+    /// Every port of every server.
+    pub(crate) fn ports(&self) -> BTreeSet<u16> {
+        self.members
+            .iter()
+            .flat_map(|member| [member.client_port, member.quorum_port, member.election_port])
+            .collect()
     }
 
     pub(crate) fn server_directory(&self, id: u32) -> PathBuf {
@@ -104,8 +113,14 @@ impl Plan {
         line("tickTime", &spec.tick_time.as_millis());
         line("initLimit", &spec.init_limit);
         line("syncLimit", &spec.sync_limit);
-        line("dataDir", &property_path(&self.data_directory(member.id)));
-        line("dataLogDir", &property_path(&self.log_directory(member.id)));
+        line(
+            "dataDir",
+            &property(&self.data_directory(member.id).to_string_lossy()),
+        );
+        line(
+            "dataLogDir",
+            &property(&self.log_directory(member.id).to_string_lossy()),
+        );
         line("clientPort", &member.client_port);
         line("clientPortAddress", &Ipv4Addr::LOCALHOST);
         line("maxClientCnxns", &spec.max_client_connections);
@@ -115,7 +130,7 @@ impl Plan {
         // Each server would otherwise try to open port 8080, and the second one would exit.
         line("admin.enableServer", &false);
         for (key, value) in &spec.properties {
-            line(key, value);
+            line(key, &property(value));
         }
         // A single server stands alone: with a line for itself it would still do so, but log an error.
         if self.members.len() > 1 {
@@ -177,8 +192,8 @@ impl Plan {
             }
             Logging::Log4j1 => {
                 flags.push(format!(
-                    "-Dlog4j.configuration=file:{}",
-                    directory.join(LOG4J_FILE).display()
+                    // A path would be taken apart at a `#` or a `%`; the script is in the right directory.
+                    "-Dlog4j.configuration=file:{LOG4J_FILE}"
                 ));
             }
         }
@@ -193,6 +208,8 @@ impl Plan {
              \x20   exit 1\n\
              fi\n\
              echo $$ > server.pid\n\
+             # In the C locale Java cannot open a file whose name is not ASCII.\n\
+             export LC_ALL=C.UTF-8\n\
              exec {java} \\\n    {flags} \\\n    -cp {classpath} \\\n    {main} {config} >> server.log 2>&1\n",
             directory = shell_quote(&directory.to_string_lossy()),
             marker = shell_quote(&self.server_marker(id)),
@@ -231,9 +248,19 @@ fn shell_quote(text: &str) -> String {
     }
 }
 
-/// A path as a value of a Java properties file, where a backslash escapes.
-fn property_path(path: &Path) -> String {
-    path.to_string_lossy().replace('\\', "\\\\")
+/// A text as a value of a Java properties file: read as Latin-1, with a backslash to escape, and spaces in front
+/// skipped.
+fn property(text: &str) -> String {
+    let mut value = String::new();
+    for (index, unit) in text.encode_utf16().enumerate() {
+        match u8::try_from(unit).map(char::from) {
+            Ok('\\') => value.push_str("\\\\"),
+            Ok(' ') if index == 0 => value.push_str("\\ "),
+            Ok(plain) if plain.is_ascii() && !plain.is_ascii_control() => value.push(plain),
+            _ => write!(value, "\\u{unit:04x}").expect("writing to a string does not fail"),
+        }
+    }
+    value
 }
 
 pub(crate) const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";

@@ -3,6 +3,7 @@
 mod builder;
 mod files;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use crate::admin::{self, AdminError};
 use crate::config::Plan;
 use crate::error::Error;
 use crate::health::{Answer, Health, Role};
+use crate::ports;
 use crate::process::ProcessState;
 use crate::reaper::{self, Reaper};
 use crate::server::Server;
@@ -39,6 +41,7 @@ pub struct Ensemble {
     keep: Keep,
     report: StartReport,
     warnings: Vec<Warning>,
+    hold: Option<File>,
 }
 
 /// When the files of an ensemble outlive its servers.
@@ -148,7 +151,19 @@ impl Ensemble {
             keep,
             report,
             warnings,
+            hold: None,
         }
+    }
+
+    /// Has the guard process that [`down`](Self::down) runs keep `file` open until it is done, so that a lock on it is
+    /// not free before, also if this process is killed meanwhile.
+    ///
+    /// This is for an ensemble that was [attached to](Self::attach); for one that is started there is
+    /// [`EnsembleBuilder::hold`].
+    #[must_use]
+    pub fn hold(mut self, file: File) -> Self {
+        self.hold = Some(file);
+        self
     }
 
     /// Leaves the servers running for good and returns their directory, for [`attach`](Self::attach).
@@ -349,34 +364,79 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the guard process could not be run or did not finish.
+    /// [`Error::Io`] if the guard process could not be run, or could not kill or remove something.
     ///
     /// # Cancel safety
     ///
     /// Not safe to rely on: a dropped future leaves the work to the guard process, and nobody hears of a failure.
     pub async fn down(mut self) -> Result<(), Error> {
         let guard = self.guard.take();
+        let hold = self.hold.take();
         let plan = Arc::clone(&self.plan);
-        tokio::task::spawn_blocking(move || match guard {
-            Some(mut guard) => guard.finish(),
-            None => reaper::clean(&plan.directory, &files::everything(&plan)),
-        })
-        .await
-        .unwrap_or_else(|error| {
-            Err(Error::io(
-                "run the guard process for",
-                &self.plan.directory,
-                error.into(),
-            ))
-        })
+        let cleaned = self
+            .in_background(move || match guard {
+                Some(mut guard) => guard.finish(),
+                None => reaper::clean(&plan.directory, &files::everything(&plan), hold),
+            })
+            .await;
+        self.bury();
+        cleaned
+    }
+
+    /// Kills every server's process, also one whose pid file is lost, and leaves the files.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the guard process could not be run, or a process could not be killed.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves the work to the guard process, and nobody hears of a failure.
+    pub async fn kill_all(&self) -> Result<(), Error> {
+        let plan = Arc::clone(&self.plan);
+        let halted = self
+            .in_background(move || reaper::halt(&plan.directory))
+            .await;
+        self.bury();
+        halted
+    }
+
+    /// Leaves no zombie of a server that the guard process has killed.
+    fn bury(&self) {
+        for server in &self.servers {
+            server.bury();
+        }
+    }
+
+    async fn in_background(
+        &self,
+        work: impl FnOnce() -> Result<(), Error> + Send + 'static,
+    ) -> Result<(), Error> {
+        tokio::task::spawn_blocking(work)
+            .await
+            .unwrap_or_else(|error| {
+                Err(Error::io(
+                    "run the guard process for",
+                    &self.plan.directory,
+                    error.into(),
+                ))
+            })
     }
 
     /// Starts every server whose process does not run.
     ///
     /// # Errors
     ///
-    /// Those of [`Server::start`], and [`Error::Io`] if a file cannot be written.
+    /// Those of [`Server::start`], [`Error::PortTaken`] if another ensemble has reserved a port meanwhile, and
+    /// [`Error::Io`] if a file cannot be written.
     pub fn start_stopped(&self) -> Result<(), Error> {
+        if let Some(file) = &self.plan.port_file {
+            let ports = self.plan.ports();
+            ports::renew(file, &self.plan.directory, ports).map_err(|refusal| match refusal {
+                ports::Refusal::Failed(error) => error,
+                ports::Refusal::Taken { port, by } => Error::PortTaken { port, by },
+            })?;
+        }
         // After a reboot the memory file system is empty.
         files::write(&self.plan)?;
         for server in &self.servers {
@@ -385,6 +445,39 @@ impl Ensemble {
             }
         }
         Ok(())
+    }
+
+    /// Whether the servers' data is there. In memory it does not survive a reboot.
+    pub fn has_data(&self) -> bool {
+        self.plan
+            .members
+            .iter()
+            .all(|member| self.plan.data_directory(member.id).exists())
+    }
+
+    /// Starts all servers and waits until all is well; says when, and then what [`wait_whole`](Self::wait_whole) says.
+    async fn begin(&self) -> Result<[Instant; 4], Error> {
+        let spawned = Instant::now();
+        for server in &self.servers {
+            server.start()?;
+        }
+        let [answered, settled, done] = self.wait_whole(spawned).await?;
+        Ok([spawned, answered, settled, done])
+    }
+
+    /// Cleans up for another attempt, whatever [`Keep`] says.
+    ///
+    /// A directory that was asked for stays, empty: the caller may have a lock on it.
+    fn make_room(mut self, spare: bool) -> Result<(), Error> {
+        let Some(mut guard) = self.guard.take() else {
+            return Ok(());
+        };
+        if spare {
+            guard.spare(&self.plan.directory)?;
+        }
+        let cleaned = guard.finish();
+        self.bury();
+        cleaned
     }
 
     /// Waits until all is well, and says when all servers answered, when one led, and when the canaries were through.
@@ -489,8 +582,8 @@ impl Drop for Ensemble {
             Keep::OnPanic => std::thread::panicking(),
             Keep::Always => true,
         };
-        if keep && guard.keep_files().is_ok() {
-            // Reserved ports go with the directory; there is nobody left to use them.
+        let kept = keep && guard.keep_files().is_ok();
+        if kept {
             let directory = self.plan.directory.display();
             #[expect(
                 clippy::print_stderr,
@@ -506,8 +599,11 @@ impl Drop for Ensemble {
         if let Err(error) = guard.finish() {
             tracing::warn!(%error, directory = %self.plan.directory.display(), "the ensemble was not cleaned up");
         }
-        for server in &self.servers {
-            server.find();
+        self.bury();
+        if let (true, Some(file)) = (kept, &self.plan.port_file) {
+            // The files are for a person to look at, and the next run of the test may ask for the same ports. Starting
+            // the servers again reserves them again.
+            drop(std::fs::remove_file(file));
         }
     }
 }

@@ -78,6 +78,16 @@ pub enum Error {
         /// Why it cannot be done, and what can.
         reason: String,
     },
+    /// A port of an ensemble that was down is reserved for another one by now.
+    #[error(
+        "port {port} is by now that of the ensemble in {by}; take one of the two down, files included"
+    )]
+    PortTaken {
+        /// The port.
+        port: u16,
+        /// The directory of the ensemble that has it.
+        by: PathBuf,
+    },
     /// A process did not end in time after a signal.
     #[error("server {id} (process {pid}) was still there {within:?} after {signal}")]
     StillRunning {

@@ -316,12 +316,31 @@ impl Server {
     }
 
     pub(crate) fn find(&self) -> Option<(Pid, ProcessState)> {
-        // Collects the exit status if there is one, so that no zombie stays.
-        self.has_exited();
-        process::find(
-            &self.plan.pid_file(self.id()),
-            &self.plan.server_marker(self.id()),
-        )
+        // Until the start script has written the number to its file, only its parent knows it.
+        self.child().and_then(process::child).or_else(|| {
+            process::find(
+                &self.plan.pid_file(self.id()),
+                &self.plan.server_marker(self.id()),
+            )
+        })
+    }
+
+    /// The process that this value started last, if it still runs. An exit status is collected, so that no zombie stays.
+    fn child(&self) -> Option<Pid> {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let child = child.as_mut()?;
+        matches!(child.try_wait(), Ok(None)).then(|| Pid::from_child(child))
+    }
+
+    /// Collects the exit status of a process whose end was asked for: it does not count as one that exited by itself.
+    pub(crate) fn bury(&self) {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        if child
+            .as_mut()
+            .is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
+        {
+            *child = None;
+        }
     }
 
     fn member(&self) -> &Member {
@@ -340,7 +359,7 @@ impl Server {
         process::signal(pid, signal)
             .map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
         let mut looks = Looks::within(REACT_WITHIN, LOOK_EVERY);
-        while self.find().is_some() {
+        while self.find().is_some() || process::is_ending(pid) {
             if !looks.again().await {
                 let pid = pid.as_raw_pid();
                 return Err(Error::StillRunning {
@@ -351,8 +370,7 @@ impl Server {
                 });
             }
         }
-        // Its end was asked for: it does not count as one that exited by itself.
-        *self.child.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.bury();
         Ok(())
     }
 

@@ -323,11 +323,12 @@ impl Spec {
                     "the harness writes this key itself; use its own setting",
                 ));
             }
-            if key.is_empty() || key.contains(['=', '\n', '#', ' ']) || value.contains('\n') {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            if key.is_empty() || !key.chars().all(plain) || value.contains(char::is_control) {
                 return Err(SpecError::new(
                     format!("properties.{key}"),
                     format!("{value:?}"),
-                    "a property is one line: a key without `=`, `#` or spaces, and a value without line breaks",
+                    "a property is one line: a key of letters, digits, `.`, `_` and `-`, and a value without control characters",
                 ));
             }
         }

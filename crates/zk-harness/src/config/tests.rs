@@ -103,6 +103,8 @@ fn start_script_quotes_what_the_shell_would_take_apart() {
         exit 1
     fi
     echo $$ > server.pid
+    # In the C locale Java cannot open a file whose name is not ASCII.
+    export LC_ALL=C.UTF-8
     exec /usr/bin/java \
         -Xshare:auto \
         -XX:TieredStopAtLevel=1 \
@@ -133,7 +135,7 @@ fn release_gets_a_logging_configuration() {
         (
             Logging::Log4j1,
             "log4j.properties",
-            "-Dlog4j.configuration=file:/tmp/an ensemble/server-1/log4j.properties",
+            "-Dlog4j.configuration=file:log4j.properties",
         ),
     ] {
         let plan = plan(1, logging);
@@ -141,6 +143,19 @@ fn release_gets_a_logging_configuration() {
         assert!(plan.render_start_script(&plan.members[0]).contains(flag));
     }
     assert_eq!(plan(1, Logging::SlfSimple).render_logging(), None);
+}
+
+#[test]
+fn property_is_what_java_reads_back() {
+    for (text, written) in [
+        ("/plain/an ensemble:=#!", "/plain/an ensemble:=#!"),
+        (r"a\b\", r"a\\b\\"),
+        ("  two", r"\  two"),
+        ("/ü/€/😀", r"/\u00fc/\u20ac/\ud83d\ude00"),
+        ("", ""),
+    ] {
+        assert_eq!(property(text), written);
+    }
 }
 
 #[test]

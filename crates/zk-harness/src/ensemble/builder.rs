@@ -209,15 +209,27 @@ impl EnsembleBuilder {
         let mut attempts = if chosen_by_us { PORT_ATTEMPTS } else { 1 };
         loop {
             attempts -= 1;
-            match self
-                .start_once(&distribution, &warnings, started, find)
-                .await
-            {
+            let preparing = Instant::now();
+            let mut ensemble = self.prepare(&distribution, &warnings)?;
+            let prepare = preparing.elapsed();
+            match ensemble.begin().await {
+                Ok([spawned, answered, settled, done]) => {
+                    ensemble.report = StartReport {
+                        find,
+                        prepare,
+                        processes: answered - spawned,
+                        election: settled - answered,
+                        canary: done - settled,
+                        total: done - started,
+                    };
+                    return Ok(ensemble);
+                }
                 // Somebody took a port between our look at it and the server's; other ports will do.
                 Err(Error::ServerExited { tail, .. }) if attempts > 0 && is_port_clash(&tail) => {
                     tracing::info!("a chosen port was taken meanwhile; trying others");
+                    ensemble.make_room(self.spec.directory.is_some())?;
                 }
-                other => return other,
+                Err(error) => return Err(error),
             }
         }
     }
@@ -247,14 +259,12 @@ impl EnsembleBuilder {
         Ok(search)
     }
 
-    async fn start_once(
-        &mut self,
+    /// Everything up to the start of the first server.
+    fn prepare(
+        &self,
         distribution: &Distribution,
         warnings: &[Warning],
-        started: Instant,
-        find: Duration,
     ) -> Result<Ensemble, Error> {
-        let preparing = Instant::now();
         let directory = self.fresh_directory()?;
         let hold = self.hold.as_ref().map(File::try_clone).transpose();
         let hold = hold.map_err(|source| Error::io("keep the lock on", &directory, source))?;
@@ -266,19 +276,17 @@ impl EnsembleBuilder {
             DataStore::Disk => None,
         };
         let (members, port_file) = members(&self.spec, &directory)?;
-        if let Some(file) = &port_file {
-            guard.remove_at_end(file)?;
-        }
+        guard.remove_at_end(&port_file)?;
         let plan = Arc::new(Plan {
             spec: self.spec.clone(),
             distribution: distribution.clone(),
             directory,
             memory_directory,
-            port_file,
+            port_file: Some(port_file),
             members,
         });
         // From here on the value's drop cleans up, also when this future is dropped.
-        let mut ensemble = Ensemble::new(
+        let ensemble = Ensemble::new(
             Arc::clone(&plan),
             Some(guard),
             self.keep,
@@ -286,36 +294,28 @@ impl EnsembleBuilder {
             warnings.to_vec(),
         );
         files::write(&plan).map_err(unwritable)?;
-        let prepare = preparing.elapsed();
-        let spawned = Instant::now();
-        for server in ensemble.servers() {
-            server.start()?;
-        }
-        let [answered, settled, done] = ensemble.wait_whole(spawned).await?;
-        ensemble.report = StartReport {
-            find,
-            prepare,
-            processes: answered - spawned,
-            election: settled - answered,
-            canary: done - settled,
-            total: done - started,
-        };
         Ok(ensemble)
     }
 
     /// The directory to use, which does not exist or is empty.
     fn fresh_directory(&self) -> Result<PathBuf, Error> {
         let Some(directory) = &self.spec.directory else {
-            return Ok(std::env::temp_dir().join(format!("zk-ensemble-{:016x}", fastrand::u64(..))));
+            let parent = ports::temp_dir();
+            if let Some(rule) = bad_path(&parent) {
+                return Err(SpecError::new("TMPDIR", parent.display(), rule).into());
+            }
+            if !parent.is_dir() {
+                let rule = "it is a directory; set TMPDIR to one, or give a directory";
+                return Err(SpecError::new("TMPDIR", parent.display(), rule).into());
+            }
+            return Ok(parent.join(format!("zk-ensemble-{:016x}", fastrand::u64(..))));
         };
         let refused = |rule: String| SpecError::new("directory", directory.display(), rule);
-        if directory.to_string_lossy().contains(['\n', '"']) || directory.to_str().is_none() {
-            return Err(
-                refused("the path is Unicode, without quotes and line breaks".into()).into(),
-            );
-        }
         let absolute =
             std::path::absolute(directory).map_err(|error| refused(error.to_string()))?;
+        if let Some(rule) = bad_path(&absolute) {
+            return Err(refused(rule.into()).into());
+        }
         match fs::read_dir(&absolute).map(|mut entries| entries.next().is_none()) {
             Ok(false) => Err(refused(
                 "the directory is new or empty; it is removed with the ensemble".into(),
@@ -330,9 +330,28 @@ impl EnsembleBuilder {
     }
 }
 
+/// The rule that a directory's path breaks. Every file below it is named in scripts and configurations.
+fn bad_path(path: &Path) -> Option<&'static str> {
+    match path.to_str() {
+        Some(text) if !text.contains(|c: char| c == '"' || c.is_control()) => None,
+        _ => Some(
+            "the path is Unicode, without double quotes, line breaks and other control characters",
+        ),
+    }
+}
+
 /// Makes an error about the ensemble's directory speak of the setting.
 fn unwritable(error: Error) -> Error {
     match error {
+        Error::Io { path, source, .. } if path.starts_with(files::MEMORY) => SpecError::new(
+            "data",
+            "memory",
+            format!(
+                "it needs room in the memory file system at {} ({source}); use \"disk\"",
+                files::MEMORY
+            ),
+        )
+        .into(),
         Error::Io { path, source, .. } => SpecError::new(
             "directory",
             path.display(),
@@ -344,40 +363,34 @@ fn unwritable(error: Error) -> Error {
 }
 
 fn memory_directory(guard: &mut Reaper) -> Result<PathBuf, Error> {
-    let directory = Path::new(MEMORY).join(format!("zk-ensemble-{:016x}", fastrand::u64(..)));
+    let directory = files::memory_directory();
     guard.remove_at_end(&directory)?;
     fs::create_dir(&directory).map_err(|error| {
         SpecError::new(
             "data",
             "memory",
-            format!("it needs a memory file system at {MEMORY} ({error}); use \"disk\""),
+            format!(
+                "it needs a memory file system at {} ({error}); use \"disk\"",
+                files::MEMORY
+            ),
         )
     })?;
     Ok(directory)
 }
 
-/// The servers with all ports chosen, and the file that reserves the chosen ones.
-fn members(spec: &Spec, directory: &Path) -> Result<(Vec<Member>, Option<PathBuf>), Error> {
+/// The servers with all ports chosen, and the file that reserves the ports.
+fn members(spec: &Spec, directory: &Path) -> Result<(Vec<Member>, PathBuf), Error> {
     let servers = spec.server_specs();
-    let taken: BTreeSet<u16> = servers
-        .iter()
-        .flat_map(ServerSpec::ports)
-        .filter_map(|(_, port)| port)
-        .collect();
-    let missing = servers
-        .iter()
-        .flat_map(ServerSpec::ports)
-        .filter(|(_, port)| port.is_none())
-        .count();
+    let ports = || servers.iter().flat_map(ServerSpec::ports);
+    let asked: BTreeSet<u16> = ports().filter_map(|(_, port)| port).collect();
+    let missing = ports().filter(|(_, port)| port.is_none()).count();
     let count = u16::try_from(missing).expect("at most 255 servers with three ports each");
-    let reservation = if count == 0 {
-        None
-    } else {
-        Some(ports::reserve(directory, count, &taken)?)
-    };
-    let mut next = reservation
-        .as_ref()
-        .map_or(0, |reservation| reservation.first);
+    let reservation =
+        ports::reserve(directory, count, &asked).map_err(|refusal| match refusal {
+            ports::Refusal::Failed(error) => error,
+            ports::Refusal::Taken { port, by } => taken(&servers, port, &by).into(),
+        })?;
+    let mut next = reservation.first;
     let mut choose = |port: Option<u16>| {
         port.unwrap_or_else(|| {
             next += 1;
@@ -393,7 +406,30 @@ fn members(spec: &Spec, directory: &Path) -> Result<(Vec<Member>, Option<PathBuf
             election_port: choose(server.election_port),
         })
         .collect();
-    Ok((members, reservation.map(|reservation| reservation.file)))
+    Ok((members, reservation.file))
+}
+
+/// The error for a port that was asked for and is reserved.
+fn taken(servers: &[ServerSpec], port: u16, by: &Path) -> SpecError {
+    let field = servers
+        .iter()
+        .enumerate()
+        .flat_map(|(index, server)| {
+            let name = move |name| format!("server[{index}].{name}");
+            server
+                .ports()
+                .map(|(field, asked)| (asked == Some(port)).then(|| name(field)))
+        })
+        .flatten()
+        .next();
+    SpecError::new(
+        field.unwrap_or_else(|| "server".to_owned()),
+        port,
+        format!(
+            "the port is reserved for no other ensemble; that in {} has it, running or not",
+            by.display()
+        ),
+    )
 }
 
 /// Refuses ports that were asked for and are in use.
@@ -420,5 +456,3 @@ fn is_port_clash(log: &str) -> bool {
 
 /// How often other ports are tried when chosen ones turn out to be taken.
 const PORT_ATTEMPTS: u32 = 3;
-
-const MEMORY: &str = "/dev/shm";

@@ -1,9 +1,10 @@
 //! The files of an ensemble.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 
 use crate::config::Plan;
 use crate::error::Error;
@@ -72,9 +73,44 @@ pub(super) fn load(directory: &Path) -> Result<Plan, Error> {
         io::ErrorKind::NotFound => bad("there is no such file".into()),
         _ => bad(error.to_string()),
     })?;
-    serde_json::from_str(&text).map_err(|error| bad(error.to_string()))
+    let plan: Plan = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    // Whoever takes a copy down would otherwise kill the servers of the original and remove its files.
+    if !is_same(&plan.directory, directory) {
+        return Err(bad(format!(
+            "it is that of the ensemble in {}, and was copied or moved from there",
+            plan.directory.display()
+        )));
+    }
+    if !plan.memory_directory.iter().all(|path| is_own_memory(path)) {
+        return Err(bad("its memory_directory is none of an ensemble".into()));
+    }
+    Ok(plan)
+}
+
+/// A fresh name for a directory in the memory file system.
+pub(super) fn memory_directory() -> PathBuf {
+    Path::new(MEMORY).join(format!("{MEMORY_PREFIX}{:016x}", fastrand::u64(..)))
+}
+
+/// Whether it is a name that [`memory_directory`] makes: it is removed with all that is in it.
+fn is_own_memory(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str);
+    path.parent() == Some(Path::new(MEMORY))
+        && name.is_some_and(|name| name.starts_with(MEMORY_PREFIX))
+}
+
+/// Whether two paths lead to one directory, also through links.
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        _ => false,
+    }
 }
 
 fn write_file(file: &Path, text: &str) -> Result<(), Error> {
     fs::write(file, text).map_err(|source| Error::io("write", file, source))
 }
+
+/// The machine's memory file system.
+pub(super) const MEMORY: &str = "/dev/shm";
+const MEMORY_PREFIX: &str = "zk-ensemble-";

@@ -72,8 +72,8 @@ fn reservation_is_void_when_its_ensemble_is_gone() {
     let void = reserve_in(registry.path(), gone.path(), 3, &BTreeSet::new()).unwrap();
     drop(gone);
     let third = reserve_in(registry.path(), owner.path(), 3, &BTreeSet::new()).unwrap();
-    assert!(kept.file.exists());
-    assert!(!void.file.exists() || void.first == third.first);
+    assert!(kept.file.exists() && third.file.exists());
+    assert!(!void.file.exists());
     assert_eq!(files(registry.path()).len(), 2);
 }
 
@@ -84,4 +84,74 @@ fn ports_asked_for_by_hand_are_left_alone() {
     let owner = tempfile::tempdir().unwrap();
     let reservation = reserve_in(registry.path(), owner.path(), 3, &taken).unwrap();
     assert_eq!(reservation.first, LAST - 2);
+}
+
+#[test]
+fn port_asked_for_is_refused_while_it_is_reserved() {
+    let registry = tempfile::tempdir().unwrap();
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // Nothing listens on any of them.
+    let asked = BTreeSet::from([7, 9]);
+    reserve_in(registry.path(), one.path(), 0, &asked).unwrap();
+    let chosen = reserve_in(registry.path(), one.path(), 3, &BTreeSet::new()).unwrap();
+    for port in [9, chosen.first, chosen.first + 2] {
+        let again = reserve_in(registry.path(), other.path(), 0, &BTreeSet::from([port]));
+        assert!(
+            matches!(&again, Err(Refusal::Taken { port: refused, by }) if *refused == port && by == one.path()),
+            "{again:?}"
+        );
+    }
+    drop(one);
+    reserve_in(registry.path(), other.path(), 0, &asked).unwrap();
+}
+
+#[test]
+fn lost_reservation_is_renewed_unless_others_have_the_ports() {
+    let root = tempfile::tempdir().unwrap();
+    let registry = root.path().join("ports");
+    fs::create_dir(&registry).unwrap();
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let ports = BTreeSet::from([7, 9]);
+    let reservation = reserve_in(&registry, one.path(), 0, &ports).unwrap();
+    renew(&reservation.file, one.path(), ports.clone()).unwrap();
+    // As a reboot does.
+    fs::remove_dir_all(&registry).unwrap();
+    renew(&reservation.file, one.path(), ports.clone()).unwrap();
+    assert!(reserve_in(&registry, other.path(), 0, &ports).is_err());
+    fs::remove_file(&reservation.file).unwrap();
+    let others = reserve_in(&registry, other.path(), 0, &BTreeSet::from([9])).unwrap();
+    let refused = renew(&reservation.file, one.path(), ports);
+    assert!(
+        matches!(&refused, Err(Refusal::Taken { port: 9, by }) if by == other.path()),
+        "{refused:?}"
+    );
+    assert!(others.file.exists() && !reservation.file.exists());
+}
+
+#[test]
+fn broken_and_foreign_files_do_not_matter() {
+    let registry = tempfile::tempdir().unwrap();
+    let owner = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("reserved-1", ""),
+        ("reserved-2", "{\"directory\":\"/\",\"por"),
+        ("reserved-3", "\0\u{7f}"),
+        ("notes", "mine"),
+    ] {
+        fs::write(registry.path().join(name), text).unwrap();
+    }
+    fs::create_dir(registry.path().join("a directory")).unwrap();
+    let own = reserve_in(registry.path(), owner.path(), 3, &BTreeSet::new()).unwrap();
+    let own = own.file.file_name().unwrap().to_str().unwrap().to_owned();
+    let mut expected = vec!["a directory".to_owned(), "notes".to_owned(), own];
+    expected.sort();
+    assert_eq!(files(registry.path()), expected);
+}
+
+#[test]
+fn temporary_directory_is_absolute_whatever_the_variable_says() {
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(absolute_temp_dir(Path::new("")), Path::new("/tmp"));
+    assert_eq!(absolute_temp_dir(Path::new("x/y")), here.join("x/y"));
+    assert_eq!(absolute_temp_dir(Path::new("/x")), Path::new("/x"));
 }

@@ -94,8 +94,20 @@ fn every_bad_value_names_field_value_and_rule() {
     );
     insta::assert_snapshot!(
         refused(|s| { s.properties.insert("a".into(), "b\nc=d".into()); }),
-        @r#"properties.a = "b\nc=d": a property is one line: a key without `=`, `#` or spaces, and a value without line breaks"#
+        @r#"properties.a = "b\nc=d": a property is one line: a key of letters, digits, `.`, `_` and `-`, and a value without control characters"#
     );
+    // Each of them would begin another line, or another key.
+    for (key, value) in [
+        ("a", "b\rc=d"),
+        ("a:b", ""),
+        ("a\tb", ""),
+        ("!a", ""),
+        ("a\\", ""),
+        ("", "b"),
+    ] {
+        let said = refused(|s| drop(s.properties.insert(key.into(), value.into())));
+        assert!(said.contains("a property is one line"), "{said}");
+    }
 }
 
 // covers: H1

@@ -288,3 +288,129 @@ fn settings_come_from_a_file_and_options_win() {
         1
     );
 }
+
+// covers: H3
+#[test]
+fn server_whose_pid_file_is_lost_goes_down_too() {
+    let place = Place::new();
+    place.ok(&["up", "--servers", "1", "--data", "memory"]);
+    std::fs::remove_file(place.ensembles().join("default/server-1/server.pid")).unwrap();
+    place.ok(&["down", "--keep"]);
+    assert_eq!(processes_below(&place.ensembles()), 0);
+}
+
+// covers: H3
+#[test]
+fn kept_ensemble_that_does_not_come_up_again_is_down() {
+    let place = Place::new();
+    place.ok(&["up", "--keep", "--data", "memory"]);
+    place.ok(&["down"]);
+    // A port of somebody else's by now.
+    let port = place.status("default")["servers"][2]["client_port"].clone();
+    let _listener = std::net::TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
+    let error = place.fails(&["up"]);
+    assert!(
+        error.contains("server 3 exited while starting")
+            && error.contains("Address already in use"),
+        "{error}"
+    );
+    assert!(
+        place
+            .ensembles()
+            .join("default/server-3/zoo-3.cfg")
+            .exists()
+    );
+    assert_eq!(processes_below(&place.ensembles()), 0);
+}
+
+// covers: H3
+#[test]
+fn up_after_a_killed_down_waits_for_its_guard() {
+    let place = Place::new();
+    for round in 0..8 {
+        place.ok(&["up", "--servers", "1", "--data", "memory"]);
+        let mut down = place.command(&["down"]);
+        let mut down = down
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut looks = 0;
+        eventually("its moment came", || {
+            looks += 1;
+            looks > round
+        });
+        down.kill().unwrap();
+        down.wait().unwrap();
+        let up = place.run(&["up", "--servers", "1", "--data", "memory"]);
+        assert_eq!(up.code, Some(0), "round {round}: {up:?}");
+        place.ok(&["status"]);
+        assert_eq!(processes_below(&place.ensembles()), 1);
+        place.ok(&["down"]);
+        assert_eq!(processes_below(&place.ensembles()), 0);
+    }
+}
+
+// covers: H2 H3
+#[test]
+fn up_of_what_is_up_succeeds_only_if_it_serves() {
+    let place = Place::new();
+    place.ok(&["up", "--data", "memory"]);
+    place.ok(&["kill", "leader"]);
+    // At once, in the middle of the election.
+    let up = place.ok(&["up"]);
+    assert!(up.contains("a quorum serves, 2 of 3 servers"), "{up}");
+    place.ok(&["kill", "follower"]);
+    let up = place.run(&["up"]);
+    assert_eq!(up.code, Some(1), "{up:?}");
+    assert!(up.out.starts_with("ensemble default is already up\n"));
+    assert!(up.err.ends_with(
+        "error: no quorum serves; `start all` starts the servers that are stopped, `resume all` those that are paused\n"
+    ), "{up:?}");
+}
+
+// covers: H3
+#[test]
+fn up_with_other_settings_is_refused_and_with_the_same_is_not() {
+    let place = Place::new();
+    let file = place.file("ensemble.toml", "servers = 1\ndata = \"memory\"\n");
+    let file = file.to_str().unwrap();
+    place.ok(&["up", "--config", file]);
+    place.ok(&["up", "--config", file]);
+    // A keep that is asked for later counts, too.
+    place.ok(&["up", "--keep"]);
+    assert!(place.ok(&["down"]).contains("its files are kept in"));
+    place.file(
+        "ensemble.toml",
+        "servers = 1\ndata = \"memory\"\ntick_time = \"1s\"\n",
+    );
+    let error = place.fails(&["up", "--config", file]);
+    assert!(
+        error.ends_with(&format!(
+            "error: the ensemble default is there already, with other settings: those of {file} differ; take it down first, or choose another --name\n"
+        )),
+        "{error}"
+    );
+}
+
+// covers: H3
+#[test]
+fn data_in_memory_is_not_said_to_survive_a_reboot() {
+    let place = Place::new();
+    place.ok(&["up", "--servers", "1", "--data", "memory"]);
+    place.ok(&["down", "--keep"]);
+    let state = std::fs::read_to_string(place.ensembles().join("default/ensemble.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_str(&state).unwrap();
+    let up = place.ok(&["up"]);
+    assert!(up.starts_with("ensemble default was down and is up again, with its data\n"));
+    place.ok(&["down", "--keep"]);
+    // As a reboot does.
+    std::fs::remove_dir_all(state["memory_directory"].as_str().unwrap()).unwrap();
+    let up = place.ok(&["up"]);
+    assert!(
+        up.starts_with(
+            "ensemble default was down and is up again; its data, which was in memory, is lost\n"
+        ),
+        "{up}"
+    );
+}

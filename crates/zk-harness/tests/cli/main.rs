@@ -2,5 +2,6 @@
 #![cfg(test)]
 
 mod lifecycle;
+mod odd;
 mod refusals;
 mod support;

@@ -23,6 +23,22 @@ async fn drop_leaves_no_process_and_no_file() {
 
 // covers: H3
 #[tokio::test]
+async fn no_zombie_is_left_however_servers_end() {
+    for round in 0..3 {
+        let ensemble = in_memory(1).start().await.unwrap();
+        let pid = ensemble.servers()[0].pid().unwrap();
+        match round {
+            0 => ensemble.down().await.unwrap(),
+            1 => ensemble.kill_all().await.unwrap(),
+            _ => drop(ensemble),
+        }
+        let process = format!("/proc/{pid}");
+        assert!(!Path::new(&process).exists(), "round {round}: {process}");
+    }
+}
+
+// covers: H3
+#[tokio::test]
 async fn paused_servers_are_gone_too() {
     let ensemble = in_memory(1).start().await.unwrap();
     let directory = ensemble.directory().to_owned();

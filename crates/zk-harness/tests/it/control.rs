@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_harness::{Error, Health, ProcessState, Role};
 
-use crate::support::in_memory;
+use crate::support::{in_memory, processes_of};
 
 // covers: H3
 #[tokio::test]
@@ -133,6 +133,40 @@ async fn action_in_the_wrong_state_is_refused_with_a_reason() {
         "there is no server 9; this ensemble has server 1 only"
     );
     ensemble.down().await.unwrap();
+}
+
+// covers: H3
+#[tokio::test]
+async fn server_that_has_only_just_begun_is_killed_too() {
+    let ensemble = in_memory(1).start().await.unwrap();
+    let server = &ensemble.servers()[0];
+    server.kill().await.unwrap();
+    for _ in 0..20 {
+        server.start().unwrap();
+        assert_eq!(server.process_state(), ProcessState::Running);
+        assert!(matches!(server.start(), Err(Error::WrongState { .. })));
+        server.kill().await.unwrap();
+        assert_eq!(processes_of(ensemble.directory()), 0);
+    }
+    server.start().unwrap();
+    ensemble.wait_serving().await.unwrap();
+    ensemble.down().await.unwrap();
+}
+
+// covers: H3
+#[tokio::test]
+async fn port_is_free_when_the_server_is_gone() {
+    for _ in 0..3 {
+        let ensemble = in_memory(1).start().await.unwrap();
+        let server = &ensemble.servers()[0];
+        let address = server.client_address();
+        server.kill().await.unwrap();
+        drop(std::net::TcpListener::bind(address).unwrap());
+        server.start().unwrap();
+        ensemble.wait_serving().await.unwrap();
+        ensemble.down().await.unwrap();
+        drop(std::net::TcpListener::bind(address).unwrap());
+    }
 }
 
 // covers: H3

@@ -1,11 +1,12 @@
 //! What cannot work is refused with a reason, and nothing is left behind.
 
 use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::time::Duration;
 
 use zk_harness::{Ensemble, Error, ServerSpec};
 
-use crate::support::{eventually, in_memory, processes_of};
+use crate::support::{child_directory, eventually, in_child, in_memory, processes_of};
 
 async fn refused(builder: zk_harness::EnsembleBuilder) -> Error {
     match builder.start().await {
@@ -27,6 +28,48 @@ async fn port_in_use_is_named_before_anything_starts() {
             "server[0].client_port = {port}: the port is free on 127.0.0.1; another program listens on it now"
         )
     );
+}
+
+// covers: H1 H3
+#[tokio::test]
+async fn port_of_another_ensemble_is_refused_also_while_its_server_is_down() {
+    let one = in_memory(1).start().await.unwrap();
+    let server = &one.servers()[0];
+    let port = server.client_port();
+    server.kill().await.unwrap();
+    let wanted = || Ensemble::builder().server(ServerSpec::new(1).with_client_port(port));
+    let error = refused(wanted()).await;
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "server[0].client_port = {port}: the port is reserved for no other ensemble; that in {} has it, running or not",
+            one.directory().display()
+        )
+    );
+    one.down().await.unwrap();
+    // Kept for a person to look at, it is in nobody's way.
+    let kept = wanted()
+        .keep(zk_harness::Keep::Always)
+        .start()
+        .await
+        .unwrap();
+    let directory = kept.directory().to_owned();
+    drop(kept);
+    let again = wanted().start().await.unwrap();
+    let kept = Ensemble::attach(&directory).unwrap();
+    let error = kept.start_stopped().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "port {port} is by now that of the ensemble in {}; take one of the two down, files included",
+            again.directory().display()
+        )
+    );
+    again.down().await.unwrap();
+    kept.start_stopped().unwrap();
+    kept.wait_serving().await.unwrap();
+    kept.down().await.unwrap();
+    assert!(!directory.exists());
 }
 
 // covers: H1
@@ -115,4 +158,114 @@ async fn dropped_start_leaves_nothing() {
             !directory.exists() && processes_of(&directory) == 0
         });
     }
+}
+
+// covers: H1 H3
+#[tokio::test]
+async fn taken_port_is_replaced_and_the_directory_stays_the_same() {
+    let root = tempfile::tempdir().unwrap();
+    let java = root.path().join("java");
+    let real = zk_harness::dist::Search::from_env()
+        .unwrap()
+        .find()
+        .unwrap()
+        .java;
+    // The first server finds its port in use.
+    let script = format!(
+        "#!/bin/sh\ncase $* in *QuorumPeerMain*) if mkdir '{0}.used' 2>/dev/null; then\n\
+         echo java.net.BindException: Address already in use; exit 1; fi ;; esac\nexec '{1}' \"$@\"\n",
+        java.display(),
+        real.display()
+    );
+    std::fs::write(&java, script).unwrap();
+    std::fs::set_permissions(&java, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // A caller's lock is on the directory: another one in its place would not be locked.
+    let directory = root.path().join("ensemble");
+    std::fs::create_dir(&directory).unwrap();
+    let inode = || std::fs::metadata(&directory).unwrap().ino();
+    let before = inode();
+    let ensemble = in_memory(1)
+        .java(&java)
+        .directory(&directory)
+        .keep(zk_harness::Keep::Always)
+        .start()
+        .await
+        .unwrap();
+    assert!(root.path().join("java.used").exists());
+    assert_eq!(inode(), before);
+    ensemble.down().await.unwrap();
+    assert!(!directory.exists());
+}
+
+// covers: H1
+#[tokio::test]
+async fn paths_that_no_script_can_name_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["a\"b", "a\nb", "a\rb", "a\tb", "a\u{1b}[31mb"] {
+        let error = refused(in_memory(1).directory(root.path().join(name))).await;
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "directory = {}: the path is Unicode, without double quotes, line breaks and other control characters",
+                root.path().join(name).display()
+            )
+        );
+    }
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+/// Not a test by itself: the process that the test below starts with another `TMPDIR`.
+#[tokio::test]
+async fn child_uses_the_temporary_directory() {
+    if child_directory().is_none() {
+        return;
+    }
+    match in_memory(1).start().await {
+        Ok(ensemble) => {
+            println!("in {}.", ensemble.directory().display());
+            ensemble.down().await.unwrap();
+        }
+        Err(error) => println!("refused: {error}."),
+    }
+}
+
+// covers: H1 H3
+#[test]
+fn odd_temporary_directories_are_used_or_refused_and_left_clean() {
+    let root = tempfile::tempdir().unwrap();
+    let home = root.path().canonicalize().unwrap();
+    std::fs::create_dir(home.join("odd $HOME 'x'")).unwrap();
+    for (variable, said) in [
+        (
+            "odd $HOME 'x'",
+            format!("in {}/odd $HOME 'x'/zk-ensemble-", home.display()),
+        ),
+        (".", format!("in {}/zk-ensemble-", home.display())),
+        ("", "in /tmp/zk-ensemble-".to_owned()),
+        (
+            "none",
+            format!(
+                "refused: TMPDIR = {}/none: it is a directory; set TMPDIR to one, or give a directory.",
+                home.display()
+            ),
+        ),
+    ] {
+        let output = in_child("refusals::child_uses_the_temporary_directory", &home)
+            .current_dir(&home)
+            .env("TMPDIR", variable)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.contains(&said),
+            "{output:?}"
+        );
+    }
+    assert_eq!(std::fs::read_dir(&home).unwrap().count(), 1);
+    assert_eq!(
+        std::fs::read_dir(home.join("odd $HOME 'x'"))
+            .unwrap()
+            .count(),
+        0
+    );
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_harness::admin::Mode;
 use zk_harness::{DataStore, Ensemble, Health, ProcessState, Role, ServerSpec};
 
-use crate::support::in_memory;
+use crate::support::{child_directory, in_child, in_memory, processes_of};
 
 // covers: H1 H2
 #[tokio::test]
@@ -152,6 +152,46 @@ async fn settings_reach_the_servers() {
     ensemble.down().await.unwrap();
 }
 
+/// Not a test by itself: the process that the test below starts in another locale.
+#[tokio::test]
+async fn child_serves_from_odd_directories() {
+    let Some(root) = child_directory() else {
+        return;
+    };
+    for name in [
+        "ünïcödé €😀",
+        "-n $HOME `x` 'y' \\u0041 \\",
+        "a=b:c#d!e;f*[g]%20&|<>",
+    ] {
+        let directory = root.join(name);
+        let ensemble = Ensemble::builder().servers(2).directory(&directory);
+        let ensemble = ensemble.start().await.unwrap();
+        assert!(directory.join("server-1/data/version-2").exists());
+        assert_eq!(processes_of(&directory), 2);
+        let server = ensemble.server(2).unwrap();
+        server.restart().await.unwrap();
+        ensemble.wait_serving().await.unwrap();
+        ensemble.down().await.unwrap();
+        assert_eq!(processes_of(&directory), 0);
+    }
+    assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
+    println!("all served");
+}
+
+// covers: H1 H3
+#[test]
+fn odd_directories_serve_in_every_locale() {
+    let root = tempfile::tempdir().unwrap();
+    for locale in ["C", "C.UTF-8"] {
+        let output = in_child("serving::child_serves_from_odd_directories", root.path())
+            .env("LC_ALL", locale)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("all served"), "{locale}: {output:?}");
+    }
+}
+
 // covers: H1
 #[tokio::test]
 async fn server_can_be_started_by_hand() {
@@ -194,5 +234,5 @@ async fn detached_ensemble_can_be_attached_to_and_taken_down() {
     again.leader().await.unwrap();
     again.down().await.unwrap();
     assert!(!directory.exists());
-    assert_eq!(crate::support::processes_of(&directory), 0);
+    assert_eq!(processes_of(&directory), 0);
 }

@@ -23,11 +23,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Up(options) => up(&store, &name, &options).await,
         Command::Down { keep, remove, all } => {
-            let names = if all { store.names()? } else { vec![name] };
-            for name in names {
-                down(&store, &name, keep, remove).await?;
+            if all {
+                down_all(&store, keep, remove).await
+            } else {
+                down(&store, &name, keep, remove).await
             }
-            Ok(ExitCode::SUCCESS)
         }
         Command::List => list(&store).await,
         Command::Status { json } => status(&store, &name, json).await,
@@ -49,12 +49,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitCode> {
     let spec = spec(options)?;
     for warning in spec.validate()? {
-        note(&format!("note: {warning}"))?;
+        note(&format!("note: {warning}"));
     }
+    let search = Search::from_env()?;
     let lock = store.lock(name, true)?;
     let directory = store.directory(name);
     if Ensemble::exists(&directory) {
         return up_again(store, name, options).await;
+    }
+    if fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_some()) {
+        bail!(
+            "{} has files in it but no ensemble, as after a start that a power failure cut off; if nothing in it is of value, remove it, or choose another --name",
+            directory.display()
+        );
     }
     let progress = Display::new();
     progress.say(&match spec.server_specs().len() {
@@ -62,7 +69,7 @@ async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitC
         servers => format!("starting {servers} servers"),
     });
     let shown = Arc::clone(&progress);
-    let search = Search::from_env()?.progress(Arc::new(move |progress: &Progress| {
+    let search = search.progress(Arc::new(move |progress: &Progress| {
         shown.progress(progress);
     }));
     let keep = if options.keep {
@@ -88,7 +95,7 @@ async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitC
         }
     };
     if options.keep {
-        fs::write(directory.join(KEEP_FILE), "")?;
+        keep_files(store, name)?;
     }
     let status = ensemble.status().await;
     let text = format!(
@@ -102,30 +109,60 @@ async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitC
     print(&text)
 }
 
+/// Has a later `down` keep the files.
+fn keep_files(store: &Store, name: &str) -> anyhow::Result<()> {
+    let file = store.directory(name).join(KEEP_FILE);
+    fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))
+}
+
 /// `up` of an ensemble that is there: says so, or starts its servers if none runs.
 async fn up_again(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitCode> {
     let ensemble = store.open(name)?;
     refuse_other_settings(name, &ensemble, options)?;
-    let up = ensemble
+    if options.keep {
+        keep_files(store, name)?;
+    }
+    let running = ensemble
         .servers()
         .iter()
-        .any(|server| server.process_state() != ProcessState::Stopped);
-    if !up {
-        ensemble.start_stopped()?;
-        ensemble.wait_serving().await?;
-    }
-    let status = ensemble.status().await;
-    let what = if up {
+        .filter(|server| server.process_state() != ProcessState::Stopped)
+        .count();
+    let what = if running > 0 {
+        if 2 * running > ensemble.servers().len() {
+            // Perhaps its leader has just gone. The status tells whether there is a new one.
+            drop(ensemble.wait_leader(ELECTION_WITHIN).await);
+        }
         "is already up"
     } else {
-        "was down and is up again, with its data"
+        let data = ensemble.has_data();
+        let started = match ensemble.start_stopped() {
+            Ok(()) => ensemble.wait_serving().await,
+            failed => failed,
+        };
+        if let Err(error) = started {
+            // It was down before, and is again.
+            ensemble.kill_all().await?;
+            return Err(error.into());
+        }
+        if data {
+            "was down and is up again, with its data"
+        } else {
+            "was down and is up again; its data, which was in memory, is lost"
+        }
     };
+    let status = ensemble.status().await;
     print(&format!(
         "ensemble {name} {what}\n{}\n{}connect: {}\n",
         render::summary(name, &ensemble, &status),
         render::servers(&status),
         ensemble.connect_string()
-    ))
+    ))?;
+    if status.health.serves() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    bail!(
+        "no quorum serves; `start all` starts the servers that are stopped, `resume all` those that are paused"
+    )
 }
 
 fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> anyhow::Result<()> {
@@ -157,6 +194,14 @@ fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> a
             && !version.starts_with(&format!("{wanted}."))
         {
             other.push(format!("it runs ZooKeeper {version}"));
+        }
+    }
+    if let Some(file) = &options.config {
+        let wanted = self::spec(options)?;
+        let mut there = spec.clone();
+        there.directory = None;
+        if there != wanted && other.is_empty() {
+            other.push(format!("those of {} differ", file.display()));
         }
     }
     if !other.is_empty() {
@@ -200,44 +245,61 @@ const fn store_of(data: Data) -> DataStore {
     }
 }
 
-async fn down(store: &Store, name: &str, keep: bool, remove: bool) -> anyhow::Result<()> {
+/// One that cannot be taken down does not keep the others up.
+async fn down_all(store: &Store, keep: bool, remove: bool) -> anyhow::Result<ExitCode> {
+    let mut code = ExitCode::SUCCESS;
+    for name in store.names()? {
+        if let Err(error) = down(store, &name, keep, remove).await
+            // Else somebody else took it down meanwhile.
+            && Ensemble::exists(&store.directory(&name))
+        {
+            code = crate::report(&error);
+        }
+    }
+    Ok(code)
+}
+
+async fn down(store: &Store, name: &str, keep: bool, remove: bool) -> anyhow::Result<ExitCode> {
     store.open(name)?;
     let lock = store.lock(name, false)?;
     let ensemble = store.open(name)?;
     let directory = store.directory(name);
     let keep = keep || (!remove && directory.join(KEEP_FILE).exists());
     if keep {
-        for server in ensemble.servers() {
-            if server.process_state() != ProcessState::Stopped {
-                server.kill().await?;
-            }
-        }
-        print(&format!(
+        ensemble.kill_all().await?;
+        return print(&format!(
             "ensemble {name} is down; its files are kept in {}\n",
             directory.display()
-        ))?;
-        return Ok(());
+        ));
     }
-    ensemble.down().await?;
-    drop(lock);
+    // If this command is killed now, the next one waits until its guard process is done.
+    ensemble.hold(lock).down().await?;
     store.tidy();
-    print(&format!("ensemble {name} is down; its files are removed\n"))?;
-    Ok(())
+    print(&format!("ensemble {name} is down; its files are removed\n"))
 }
 
 async fn list(store: &Store) -> anyhow::Result<ExitCode> {
     let mut rows = Vec::new();
+    let mut code = ExitCode::SUCCESS;
     for name in store.names()? {
-        // One may be taken down between the two looks.
-        if let Ok(ensemble) = store.open(&name) {
-            let status = ensemble.status().await;
-            rows.push((name, ensemble, status));
+        match store.open(&name) {
+            Ok(ensemble) => {
+                let status = ensemble.status().await;
+                rows.push((name, ensemble, status));
+            }
+            Err(error) if Ensemble::exists(&store.directory(&name)) => {
+                code = crate::report(&error);
+            }
+            // It was taken down between the two looks.
+            Err(_) => {}
         }
     }
-    if rows.is_empty() {
-        return print("no ensembles\n");
+    if !rows.is_empty() {
+        print(&render::ensembles(&rows))?;
+    } else if code == ExitCode::SUCCESS {
+        print("no ensembles\n")?;
     }
-    print(&render::ensembles(&rows))
+    Ok(code)
 }
 
 async fn status(store: &Store, name: &str, json: bool) -> anyhow::Result<ExitCode> {
@@ -299,7 +361,7 @@ async fn act(
             Ok(done) => done,
             // `all` means all that it can be done to.
             Err(error @ Error::WrongState { .. }) if which.server == Selector::All => {
-                note(&format!("note: {error}"))?;
+                note(&format!("note: {error}"));
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -344,7 +406,7 @@ async fn wait_answer(ensemble: &Ensemble, server: &Server) -> anyhow::Result<()>
             note(&format!(
                 "note: {running} of {} servers run, which is no quorum",
                 status.servers.len()
-            ))?;
+            ));
             return Ok(());
         }
         if tokio::time::Instant::now() > deadline {
@@ -399,7 +461,7 @@ async fn logs(
             let mut text = read_from(server, offset, follow)?;
             if first && lines > 0 {
                 let all: Vec<_> = text.lines().collect();
-                text = all[all.len().saturating_sub(lines)..].join("\n") + "\n";
+                text = all[all.len().saturating_sub(lines)..].join("\n");
             }
             let prefix = if prefixed {
                 format!("[{}] ", server.id())
@@ -417,7 +479,7 @@ async fn logs(
             return Ok(ExitCode::SUCCESS);
         }
         if !Ensemble::exists(ensemble.directory()) {
-            note(&format!("the ensemble {name} is down"))?;
+            note(&format!("the ensemble {name} is down"));
             return Ok(ExitCode::SUCCESS);
         }
         #[expect(
@@ -460,16 +522,20 @@ fn env(store: &Store, name: &str, format: EnvFormat) -> anyhow::Result<ExitCode>
     })
 }
 
-/// Prints to standard output. The error is an [`io::Error`], so that a closed pipe can be told from the rest.
+/// Prints to standard output. That nobody reads it any more is no reason to leave a command half done.
 fn print(text: &str) -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
-fn note(text: &str) -> anyhow::Result<()> {
-    Ok(writeln!(io::stderr(), "{text}")?)
+/// Prints to standard error, which may be closed or full.
+pub(crate) fn note(text: &str) {
+    drop(writeln!(io::stderr(), "{text}"));
 }
 
 /// Shows what `up` is doing: a moving bar on a terminal, a line per step elsewhere.
@@ -499,7 +565,7 @@ impl Display {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != what {
             // Progress is a courtesy: a closed standard error is no reason to fail.
-            drop(writeln!(io::stderr(), "{what}"));
+            note(what);
             what.clone_into(&mut last);
         }
     }

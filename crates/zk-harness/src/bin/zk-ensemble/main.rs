@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     };
     match runtime.block_on(commands::run(args)) {
         Ok(code) => code,
-        // A reader such as `head` that has seen enough is no failure.
+        // A reader such as `head` that has seen enough of the logs is no failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }

@@ -1,7 +1,7 @@
 //! Where named ensembles live, and the lock that keeps two commands from changing one at the same time.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use rustix::fs::FlockOperation;
 use zk_harness::Ensemble;
+
+use crate::commands::note;
 
 /// The directory that holds one directory per ensemble.
 #[derive(Debug, Clone)]
@@ -21,7 +23,7 @@ impl Store {
         let root = match root {
             Some(root) => root,
             None => default_root()
-                .context("there is no home directory to keep ensembles in; give --dir")?,
+                .context("neither XDG_STATE_HOME nor HOME is an absolute path of a directory to keep ensembles in; give --dir")?,
         };
         Ok(Self {
             root: std::path::absolute(root)?,
@@ -65,7 +67,12 @@ impl Store {
             };
             bail!("there is no ensemble named {name}: {hint}");
         }
-        Ok(Ensemble::attach(&directory)?)
+        Ensemble::attach(&directory).with_context(|| {
+            format!(
+                "the ensemble {name} cannot be used; if nothing in {} is of value, remove that directory",
+                directory.display()
+            )
+        })
     }
 
     /// Locks an ensemble's directory for changes, making it if `create`.
@@ -79,9 +86,18 @@ impl Store {
             let made = if create { make(&directory) } else { Ok(()) };
             let lock = match made.and_then(|()| File::open(&directory)) {
                 Ok(lock) => lock,
-                // Removed between two of these calls by a `down`.
-                Err(error) if create && vanished(&error) && Instant::now() < deadline => continue,
                 Err(error) => {
+                    if let Some(link) = dangling(&directory) {
+                        bail!(
+                            "cannot make {}: {} is a link to what is not there",
+                            directory.display(),
+                            link.display()
+                        );
+                    }
+                    // Removed between two of these calls by a `down`.
+                    if create && vanished(&error) && Instant::now() < deadline {
+                        continue;
+                    }
                     return Err(error)
                         .with_context(|| format!("cannot open {}", directory.display()));
                 }
@@ -101,10 +117,9 @@ impl Store {
                     }
                     if !told {
                         told = true;
-                        writeln!(
-                            io::stderr(),
+                        note(&format!(
                             "waiting for another command that is busy with the ensemble {name}"
-                        )?;
+                        ));
                     }
                     #[expect(
                         clippy::disallowed_methods,
@@ -148,6 +163,13 @@ fn make(directory: &Path) -> io::Result<()> {
     }
 }
 
+/// The link without a target that stands in the way of a directory.
+fn dangling(directory: &Path) -> Option<&Path> {
+    directory
+        .ancestors()
+        .find(|path| path.is_symlink() && !path.exists())
+}
+
 fn vanished(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
@@ -163,7 +185,9 @@ fn default_root() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute());
-    let state = state.or_else(|| Some(std::env::home_dir()?.join(".local/state")))?;
+    // A relative one would mean another place in every directory.
+    let home = || std::env::home_dir().filter(|path| path.is_absolute());
+    let state = state.or_else(|| Some(home()?.join(".local/state")))?;
     Some(state.join("zk-ensembles"))
 }
 

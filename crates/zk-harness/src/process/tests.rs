@@ -1,0 +1,65 @@
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+
+const MARKER: &str = "-Dzk.harness.ensemble=/an ensemble/server-1/";
+
+fn process(argument: &str) -> Child {
+    Command::new("/bin/sh")
+        .args(["-c", "read nothing", "decoy", argument])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn end(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+// covers: H3
+#[test]
+fn reused_number_is_not_taken_for_the_server() {
+    let root = tempfile::tempdir().unwrap();
+    let pid_file = root.path().join("server.pid");
+    let server = process(MARKER);
+    fs::write(&pid_file, format!("{}\n", server.id())).unwrap();
+    let found = find(&pid_file, MARKER);
+    assert_eq!(
+        found,
+        Some((Pid::from_child(&server), ProcessState::Running))
+    );
+    assert_eq!(find(&pid_file, "-Dzk.harness.ensemble=/an"), None);
+    end(server);
+    assert_eq!(find(&pid_file, MARKER), None);
+
+    for argument in [format!("tail -f {MARKER}"), format!("{MARKER}server.log")] {
+        let other = process(&argument);
+        fs::write(&pid_file, format!("{}\n", other.id())).unwrap();
+        assert_eq!(find(&pid_file, MARKER), None, "{argument}");
+        end(other);
+    }
+}
+
+// covers: H3
+#[test]
+fn broken_pid_file_names_no_process() {
+    let root = tempfile::tempdir().unwrap();
+    let pid_file = root.path().join("server.pid");
+    assert_eq!(find(&pid_file, MARKER), None);
+    for text in [
+        "",
+        "\n",
+        "0",
+        "-1",
+        "-17",
+        "+",
+        "1 2",
+        "99999999999",
+        "x\0",
+        "2147483647",
+    ] {
+        fs::write(&pid_file, text).unwrap();
+        assert_eq!(find(&pid_file, MARKER), None, "{text:?}");
+    }
+}
