@@ -209,7 +209,7 @@ async fn delete_exactly(engine: &Engine, path: &NodePath, czxid: i64) -> Result<
     }
 }
 
-async fn delete(engine: &Engine, path: &NodePath, version: Option<i32>) -> Result<(), Fault> {
+pub(crate) async fn delete(engine: &Engine, path: &NodePath, version: Option<i32>) -> Result<(), Fault> {
     let request = Request::Delete {
         path: path.clone(),
         version,

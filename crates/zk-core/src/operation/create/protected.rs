@@ -49,6 +49,7 @@ pub(super) async fn create(
     };
     let mut rounds = 0;
     let mut attempts = 0;
+    let mut was_in_doubt = false;
     loop {
         attempts += 1;
         let answer = call
@@ -60,9 +61,12 @@ pub(super) async fn create(
             )
             .await;
         let error = match answer.result {
-            Ok(created) => {
+            Ok((made, stat)) => {
+                if was_in_doubt {
+                    remove_twins(call, path, &parent, &prefix, &made).await?;
+                }
                 cleanup.job = None;
-                return Ok(created);
+                return Ok((made, stat));
             }
             Err(error) => error,
         };
@@ -83,6 +87,7 @@ pub(super) async fn create(
         if error.is_fatal() {
             return Err(error);
         }
+        was_in_doubt = true;
         match find(call, path, &parent, &prefix, is_ephemeral).await {
             Ok(Some(found)) => {
                 tracing::debug!(path = %found.0, "found the node whose creation was in doubt");
@@ -96,6 +101,45 @@ pub(super) async fn create(
         }
         if !call.may_try_again(attempts).await {
             return Err(error);
+        }
+    }
+}
+
+/// Removes what earlier tries may have made in spite of all: a contender that waits for its own first node waits for
+/// ever, and everyone behind it.
+///
+/// "Not found" was final if the two requests of the look went to one server, which is told from the breaks of the link;
+/// and those are noted by another task, a moment after they happened.
+async fn remove_twins(
+    call: &Call,
+    path: &NodePath,
+    parent: &NodePath,
+    prefix: &str,
+    made: &NodePath,
+) -> Result<(), Error> {
+    let engine = call.engine();
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let remove = async {
+            engine.connected().await.map_err(Fault::Ended)?;
+            let found = reaper::find(engine, parent, prefix).await?;
+            for twin in found.iter().filter(|found| *found != made) {
+                tracing::warn!(%twin, "removing a second node of one create");
+                reaper::delete(engine, twin, None).await?;
+            }
+            Ok(())
+        };
+        let fault = match call.deadline().bound(remove).await {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(fault @ (Fault::Ended(_) | Fault::Refused(..)))) => {
+                return Err(call.failure(path, true, attempts, &fault));
+            }
+            Some(Err(fault)) => fault,
+            None => return Err(call.error(path, ErrorKind::OutcomeUnknown)),
+        };
+        if !call.may_try_again(attempts).await {
+            return Err(call.failure(path, true, attempts, &fault));
         }
     }
 }
