@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
+use std::sync::OnceLock;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicUsize;
@@ -45,6 +46,8 @@ pub(crate) struct Engine {
     unsettled: reaper::Unsettled,
     is_abandoned: AtomicBool,
     is_closing: AtomicBool,
+    /// The ending that an answer told, maybe before the link does.
+    told: OnceLock<Ending>,
     /// Bytes of paths under watch.
     pub(crate) watched: Arc<AtomicUsize>,
     /// Ephemeral nodes that calls of this session make or have made under names of their own choice.
@@ -68,8 +71,13 @@ impl Engine {
         asked: Instant,
     ) -> Arc<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
+        // A server that is cut off grants sessions that the quorum does not know.
+        let trust = match transport.link().borrow().phase {
+            Phase::ReadOnly => Trust::of_nobody,
+            _ => Trust::opened,
+        };
         let engine = Arc::new(Self {
-            trust: Mutex::new(Trust::opened(transport.session_timeout(), asked.into_std())),
+            trust: Mutex::new(trust(transport.session_timeout(), asked.into_std())),
             last_sent: Mutex::new(asked),
             holders: watch::Sender::new(0),
             transport,
@@ -79,6 +87,7 @@ impl Engine {
             unsettled: reaper::Unsettled::default(),
             is_abandoned: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
+            told: OnceLock::new(),
             watched: Arc::default(),
             made: Mutex::default(),
         });
@@ -96,7 +105,14 @@ impl Engine {
     }
 
     pub(crate) fn link_now(&self) -> Link {
-        *self.transport.link().borrow()
+        let link = *self.transport.link().borrow();
+        match self.told.get() {
+            Some(ending) => Link {
+                phase: Phase::Over(*ending),
+                ..link
+            },
+            None => link,
+        }
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -105,7 +121,14 @@ impl Engine {
 
     /// Waits until requests can be sent; the ending when they never will be again.
     pub(crate) async fn connected(&self) -> Result<(), Ending> {
+        if let Some(ending) = self.told.get() {
+            return Err(*ending);
+        }
         let mut link = self.link();
+        if self.is_closing.load(Ordering::SeqCst) && link.borrow().phase == Phase::Down {
+            // It will not be connected again for this.
+            return Err(Ending::Closed);
+        }
         let link = link
             .wait_for(|link| link.phase != Phase::Down)
             .await
@@ -135,13 +158,19 @@ impl Engine {
     /// Makes one request, and learns from the answer how long the session can be relied on.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, Fault> {
         let can_prove = proves_a_quorum(&request);
+        let broken = self.transport.broken();
         let reply = self.transport.submit(request);
         let sent = Instant::now();
         *lock(&self.last_sent) = sent;
         let answer = reply.await;
         let is_answered = match &answer {
-            Ok(_) | Err(Fault::RefusedAt { .. }) => true,
-            Err(Fault::Refused(kind, _)) => is_server_made(*kind),
+            Ok(_) => true,
+            Err(Fault::Refused(kind, _) | Fault::RefusedAt { kind, .. }) => is_server_made(*kind),
+            Err(Fault::Ended(ending @ (Ending::Expired | Ending::AuthFailed))) => {
+                // Whoever is told this finds the session lost at once, although its link may say so a moment later.
+                self.told.get_or_init(|| *ending);
+                false
+            }
             Err(_) => false,
         };
         if is_answered {
@@ -149,6 +178,9 @@ impl Engine {
             let mut trust = lock(&self.trust);
             trust.touched(sent.into_std(), answered);
             if can_prove {
+                if let Some(broken) = broken {
+                    trust.broke(broken);
+                }
                 trust.committed(sent.into_std(), answered);
             }
         }

@@ -379,7 +379,7 @@ impl IntoFuture for GetWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((data, stat, Watch::new(watch, share)))
+            Ok((data, stat, super::watch(&call, watch, share)))
         })
     }
 }
@@ -431,7 +431,7 @@ impl IntoFuture for ExistsWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((stat, Watch::new(watch, share)))
+            Ok((stat, super::watch(&call, watch, share)))
         })
     }
 }
@@ -484,7 +484,7 @@ impl IntoFuture for ListWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((names, stat, Watch::new(watch, share)))
+            Ok((names, stat, super::watch(&call, watch, share)))
         })
     }
 }
