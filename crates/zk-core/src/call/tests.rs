@@ -680,7 +680,9 @@ async fn whoever_is_told_that_the_session_is_over_finds_it_lost() {
 #[tokio::test(start_paused = true)]
 async fn calls_after_the_closing_do_not_wait_for_a_connection() {
     let script = Script::new([]);
-    let session = script.session().with_operation_timeout(Duration::from_secs(1));
+    let session = script
+        .session()
+        .with_operation_timeout(Duration::from_secs(1));
     script.set_phase(Phase::Down);
     session.close().await.unwrap_err();
     let start = Instant::now();
@@ -782,21 +784,43 @@ async fn guaranteed_delete_minds_the_version_in_the_background() {
         script.log()
     };
     let looked = ["exists /a", "delete /a", "sync /a", "exists /a"];
-    let deleted = ["exists /a", "delete /a", "sync /a", "exists /a", "delete /a"];
+    let deleted = [
+        "exists /a",
+        "delete /a",
+        "sync /a",
+        "exists /a",
+        "delete /a",
+    ];
     assert_eq!(run(version(3)).await, deleted);
     assert_eq!(run(version(4)).await, looked, "it has changed since");
-    let other = Stat { czxid: 9, ..version(3) };
+    let other = Stat {
+        czxid: 9,
+        ..version(3)
+    };
     assert_eq!(run(other).await, looked, "another node has taken its place");
 }
 
 // covers: C12
 #[tokio::test(start_paused = true)]
 async fn guaranteed_delete_does_not_take_the_word_of_a_server_that_lags() {
-    let script = Script::new([Step::Answer, Step::Answer, Step::Found("", stat()), Step::Answer]);
+    let script = Script::new([
+        Step::Answer,
+        Step::Answer,
+        Step::Found("", stat()),
+        Step::Answer,
+    ]);
     script.session().delete("/a").guaranteed().await.unwrap();
-    assert_eq!(script.log(), ["exists /a", "sync /a", "exists /a", "delete /a"]);
+    assert_eq!(
+        script.log(),
+        ["exists /a", "sync /a", "exists /a", "delete /a"]
+    );
     let script = Script::new([Step::Answer, Step::Answer, Step::Answer]);
-    let error = script.session().delete("/a").guaranteed().await.unwrap_err();
+    let error = script
+        .session()
+        .delete("/a")
+        .guaranteed()
+        .await
+        .unwrap_err();
     assert!(error.is_no_node());
 }
 

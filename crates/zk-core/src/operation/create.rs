@@ -292,9 +292,7 @@ async fn create_plain(
                     data: request.data.clone(),
                     version: None,
                 };
-                let answer = call
-                    .request(path, Repeat::Write, &set, Response::set)
-                    .await;
+                let answer = call.request(path, Repeat::Write, &set, Response::set).await;
                 in_doubt |= answer.was_in_doubt;
                 match answer.result {
                     // It went in between: create it after all.

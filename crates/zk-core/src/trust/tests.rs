@@ -22,7 +22,10 @@ fn new_session_is_trusted_from_the_moment_it_was_asked_for() {
 #[test]
 fn session_of_a_server_that_is_cut_off_is_not_trusted() {
     let start = Instant::now();
-    assert_eq!(until(&Trust::of_nobody(TIMEOUT, start), start), Duration::ZERO);
+    assert_eq!(
+        until(&Trust::of_nobody(TIMEOUT, start), start),
+        Duration::ZERO
+    );
 }
 
 /// A session that commits every second from its opening up to `to`.
@@ -40,7 +43,11 @@ fn committing(start: Instant, to: u32) -> Trust {
 fn touch_is_proven_by_a_commit_that_comes_late_enough() {
     let start = Instant::now();
     let mut trust = committing(start, 5);
-    assert_eq!(until(&trust, start), worth(TIMEOUT), "commits alone prove nothing");
+    assert_eq!(
+        until(&trust, start),
+        worth(TIMEOUT),
+        "commits alone prove nothing"
+    );
     trust.touched(start + 5000 * MS, start + 5010 * MS);
     for second in 6..=10 {
         let sent = start + second * 1000 * MS;
@@ -65,7 +72,11 @@ fn gap_between_commits_may_be_a_standstill_and_the_proof_begins_anew() {
         trust.touched(start + 2000 * MS, start + 2000 * MS);
         trust.committed(start + 7400 * MS, start + (5000 + gap) * MS);
         let expected = if proves { 2000 } else { 0 };
-        assert_eq!(until(&trust, start), worth(TIMEOUT) + expected * MS, "{gap}");
+        assert_eq!(
+            until(&trust, start),
+            worth(TIMEOUT) + expected * MS,
+            "{gap}"
+        );
     }
     // From the end of the gap on it takes the usual time.
     let mut trust = committing(start, 5);
@@ -87,7 +98,11 @@ fn move_and_a_commit_after_it_prove_all_that_was_answered_before() {
     trust.touched(start + 5500 * MS, start + 5510 * MS);
     trust.touched(start + 6000 * MS, start + 6100 * MS);
     trust.broke(start + 6050 * MS);
-    assert_eq!(until(&trust, start), worth(TIMEOUT), "the move has not come yet");
+    assert_eq!(
+        until(&trust, start),
+        worth(TIMEOUT),
+        "the move has not come yet"
+    );
     // One that was sent before the break was seen may have been carried out before it.
     trust.committed(start + 6040 * MS, start + 6200 * MS);
     assert_eq!(until(&trust, start), worth(TIMEOUT));
@@ -179,7 +194,7 @@ fn runs() -> impl Strategy<Value = Run> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     /// The leader never expires the session before the proof ends, whenever the follower dies and whoever stands
     /// still.

@@ -108,19 +108,21 @@ fn public_futures_are_send() {
     is_send_future(|session| async move { session.state_changes().next().await });
     is_send_future(|session| async move { session.keep_trusted().lapsed().await });
     is_send_future(|session| async move {
-        session.keep_trusted().renewed(std::time::Duration::ZERO).await
+        session
+            .keep_trusted()
+            .renewed(std::time::Duration::ZERO)
+            .await
     });
-    is_send_future(|session| async move {
-        session.create("/a", "").owned().await?.delete().await
-    });
+    is_send_future(|session| async move { session.create("/a", "").owned().await?.delete().await });
     is_send_future(|session| async move {
         let (_, _, mut watch) = session.get("/").watched().await?;
         Ok::<_, Error>(watch.changed().await)
     });
     is_send_future(|_| {
-        let supervised = Session::builder("h").supervise(RetryPolicy::never(), async |session: Session| {
-            session.get("/").await.map(drop)
-        });
+        let supervised = Session::builder("h")
+            .supervise(RetryPolicy::never(), async |session: Session| {
+                session.get("/").await.map(drop)
+            });
         async move { supervised.await.is_ok() }
     });
 }

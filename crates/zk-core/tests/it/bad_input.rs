@@ -19,7 +19,11 @@ async fn bad_paths_and_too_much_data_are_refused_unsent() {
         let start = Instant::now();
         for (path, kind, words) in [
             ("", ErrorKind::InvalidPath, "path is empty"),
-            ("a/b", ErrorKind::InvalidPath, "does not start with '/'; write \"/a/b\""),
+            (
+                "a/b",
+                ErrorKind::InvalidPath,
+                "does not start with '/'; write \"/a/b\"",
+            ),
             ("/a/", ErrorKind::InvalidPath, "ends with '/'; write \"/a\""),
             ("/a//b", ErrorKind::InvalidPath, "empty component at byte 3"),
             ("//", ErrorKind::InvalidPath, "empty component at byte 1"),
@@ -38,10 +42,20 @@ async fn bad_paths_and_too_much_data_are_refused_unsent() {
                 session.list(path).await.unwrap_err(),
                 session.sync(path).await.unwrap_err(),
                 session.acl(path).await.unwrap_err(),
-                session.transaction().set(path, "").commit().await.unwrap_err(),
+                session
+                    .transaction()
+                    .set(path, "")
+                    .commit()
+                    .await
+                    .unwrap_err(),
             ];
             for error in errors {
-                assert_eq!((error.kind(), error.attempts()), (kind, 0), "{:?}", error.operation());
+                assert_eq!(
+                    (error.kind(), error.attempts()),
+                    (kind, 0),
+                    "{:?}",
+                    error.operation()
+                );
                 let source = std::error::Error::source(&error).map(ToString::to_string);
                 let text = format!("{error}: {}", source.unwrap_or_default());
                 // The message for a long path repeats it; its words are what counts.
@@ -54,8 +68,17 @@ async fn bad_paths_and_too_much_data_are_refused_unsent() {
             let errors = [
                 session.create("/big", vec![0; size]).await.unwrap_err(),
                 session.set("/big", vec![0; size]).await.unwrap_err(),
-                session.create("/big", vec![0; size]).protected().await.unwrap_err(),
-                session.transaction().create("/big", vec![0; size]).commit().await.unwrap_err(),
+                session
+                    .create("/big", vec![0; size])
+                    .protected()
+                    .await
+                    .unwrap_err(),
+                session
+                    .transaction()
+                    .create("/big", vec![0; size])
+                    .commit()
+                    .await
+                    .unwrap_err(),
             ];
             for error in errors {
                 assert_eq!((error.kind(), error.attempts()), (ErrorKind::TooLarge, 0));

@@ -76,7 +76,9 @@ async fn requests_of_one_tick_are_carried_out_in_their_order() {
         // The server counts more than one request of this session at a time: they do not wait for one another.
         let server = ensemble.server(1).unwrap();
         server.pause().await.unwrap();
-        let mut calls: Vec<_> = (0..100).map(|_| session.get("/dir").into_future()).collect();
+        let mut calls: Vec<_> = (0..100)
+            .map(|_| session.get("/dir").into_future())
+            .collect();
         for call in &mut calls {
             assert!(!is_ready(call).await);
         }
@@ -85,7 +87,11 @@ async fn requests_of_one_tick_are_carried_out_in_their_order() {
         for call in calls {
             call.await.unwrap();
         }
-        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            start.elapsed()
+        );
     })
     .await;
 }
@@ -103,7 +109,8 @@ async fn each_break_is_seen_as_suspended() {
         server.start().unwrap();
         // Nobody looks before it is repaired.
         eventually("the connection is repaired", async || {
-            session.counters().connection_losses == 1 && session.state() == ConnectionState::Connected
+            session.counters().connection_losses == 1
+                && session.state() == ConnectionState::Connected
         })
         .await;
         passes_through(
@@ -132,7 +139,9 @@ fn handles_can_be_dropped_without_a_runtime() {
         let session = connect(ensemble).await;
         let owned = session.create("/dir/n", "").owned().await.unwrap();
         let (_, watch) = session.exists("/w").watched().await.unwrap();
-        std::thread::spawn(move || drop((owned, watch, session))).join().unwrap();
+        std::thread::spawn(move || drop((owned, watch, session)))
+            .join()
+            .unwrap();
         eventually("the node is gone", async || {
             observer.list("/dir").await.unwrap().0.is_empty()
         })
@@ -143,7 +152,12 @@ fn handles_can_be_dropped_without_a_runtime() {
         let (session, owned, trusted) = tokio::task::spawn_blocking(move || {
             let made = other.block_on(async {
                 let session = Session::builder(text).connect().await.unwrap();
-                let owned = session.create("/dir/n", "").ephemeral().owned().await.unwrap();
+                let owned = session
+                    .create("/dir/n", "")
+                    .ephemeral()
+                    .owned()
+                    .await
+                    .unwrap();
                 let trusted = session.keep_trusted();
                 (session, owned, trusted)
             });

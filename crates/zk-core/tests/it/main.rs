@@ -76,7 +76,10 @@ async fn server_of<'a>(ensemble: &'a Ensemble, session: &Session) -> &'a Server 
         let Ok(cons) = server.cons().await else {
             continue;
         };
-        let mut sessions = cons.connections.iter().filter_map(|one| one.session.as_ref());
+        let mut sessions = cons
+            .connections
+            .iter()
+            .filter_map(|one| one.session.as_ref());
         if sessions.any(|one| one.id == id) {
             return server;
         }
@@ -112,18 +115,16 @@ async fn within<T>(limit: Duration, what: &str, wanted: impl Future<Output = T>)
 /// Waits until a session has been in these states, one after the other.
 async fn passes_through(changes: &mut StateChanges, states: &[ConnectionState]) {
     for expected in states {
-        let seen = within(
-            Duration::from_secs(30),
-            &format!("the session is {expected:?}"),
-            changes.next(),
-        );
-        assert_eq!(seen.await, Some(*expected));
+        let what = format!("the session is {expected:?}");
+        let seen = within(Duration::from_secs(30), &what, changes.next()).await;
+        assert_eq!(seen, Some(*expected));
     }
 }
 
 /// Polls a future once; whether it is ready.
 async fn is_ready<F: Future + Unpin>(future: &mut F) -> bool {
-    std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_ready())).await
+    std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_ready()))
+        .await
 }
 
 /// Polls a future so many times, and waits until it can go on each time but the last; whether it is ready.

@@ -19,11 +19,24 @@ use crate::with_ensemble;
 async fn namespace_is_a_tree_of_its_own_below_the_real_one() {
     with_ensemble(async |ensemble| {
         let raw = connect(ensemble).await;
-        let session = raw.with_namespace("/apps").unwrap().with_namespace("/one").unwrap();
+        let session = raw
+            .with_namespace("/apps")
+            .unwrap()
+            .with_namespace("/one")
+            .unwrap();
         assert_eq!(session.namespace().as_str(), "/apps/one");
-        assert_eq!(session.exists("/").await.unwrap(), None, "nothing made it yet");
+        assert_eq!(
+            session.exists("/").await.unwrap(),
+            None,
+            "nothing made it yet"
+        );
 
-        let (path, _) = session.create("/dir/n-", "x").sequential().parents().await.unwrap();
+        let (path, _) = session
+            .create("/dir/n-", "x")
+            .sequential()
+            .parents()
+            .await
+            .unwrap();
         assert_eq!(path.as_str(), "/dir/n-0000000000");
         assert_eq!(raw.get("/apps/one/dir/n-0000000000").await.unwrap().0, b"x");
         assert_eq!(session.list("/").await.unwrap().0, ["dir"]);
@@ -35,7 +48,10 @@ async fn namespace_is_a_tree_of_its_own_below_the_real_one() {
         assert_eq!(raw.get("/apps/one/dir/n-0000000000").await.unwrap().0, b"y");
         // A name that only begins like the namespace is another one.
         raw.create("/apps/one-more", "").await.unwrap();
-        assert_eq!(session.exists("-more").await.unwrap_err().kind(), ErrorKind::InvalidPath);
+        assert_eq!(
+            session.exists("-more").await.unwrap_err().kind(),
+            ErrorKind::InvalidPath
+        );
 
         let error = session.create("/no/where", "").await.unwrap_err();
         assert_eq!(error.path().unwrap().as_str(), "/no/where");
@@ -59,14 +75,28 @@ async fn parents_have_the_access_rules_of_the_node_and_of_the_view() {
     with_ensemble(async |ensemble| {
         let connect_as = async |user: &str| {
             let builder = Session::builder(ensemble.connect_string());
-            builder.digest_auth(user, "hunter2").connect().await.unwrap()
+            builder
+                .digest_auth(user, "hunter2")
+                .connect()
+                .await
+                .unwrap()
         };
         let (alice, bob) = (connect_as("alice").await, connect_as("bob").await);
         let private = alice.with_acl(Acl::creator_only());
-        private.create("/private/dir/a", "").parents().await.unwrap();
+        private
+            .create("/private/dir/a", "")
+            .parents()
+            .await
+            .unwrap();
         let own = alice.create("/own/dir/a", "").acl(Acl::creator_only());
         own.container_parents().await.unwrap();
-        for path in ["/private", "/private/dir", "/private/dir/a", "/own", "/own/dir"] {
+        for path in [
+            "/private",
+            "/private/dir",
+            "/private/dir/a",
+            "/own",
+            "/own/dir",
+        ] {
             let (acl, _) = alice.acl(path).await.unwrap();
             assert!(
                 acl.entries().len() == 1 && acl.entries()[0].id().starts_with("alice:"),
@@ -100,13 +130,20 @@ async fn parents_have_the_access_rules_of_the_node_and_of_the_view() {
                 "set the acl of /private: not permitted; it needs ADMIN on the node",
             ),
             (
-                bob.transaction().set("/private", "").commit().await.unwrap_err(),
+                bob.transaction()
+                    .set("/private", "")
+                    .commit()
+                    .await
+                    .unwrap_err(),
                 "/private",
                 "transaction /private: not permitted (part 1 of 1)",
             ),
         ];
         for (error, path, message) in refusals {
-            assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::NoAuth, message));
+            assert_eq!(
+                (error.kind(), error.to_string().as_str()),
+                (ErrorKind::NoAuth, message)
+            );
             assert_eq!(error.path().unwrap().as_str(), path);
         }
         // Nodes far above may be closed to whoever makes one far below.
@@ -116,7 +153,10 @@ async fn parents_have_the_access_rules_of_the_node_and_of_the_view() {
         ]);
         alice.create("/closed", "").acl(closed).await.unwrap();
         alice.create("/closed/open", "").await.unwrap();
-        bob.create("/closed/open/a/b/c", "").parents().await.unwrap();
+        bob.create("/closed/open/a/b/c", "")
+            .parents()
+            .await
+            .unwrap();
     })
     .await;
 }
@@ -126,7 +166,11 @@ async fn parents_have_the_access_rules_of_the_node_and_of_the_view() {
 async fn container_parents_go_after_their_last_child_and_plain_ones_stay() {
     with_ensemble(async |ensemble| {
         let session = connect(ensemble).await;
-        session.create("/c/d/x", "").container_parents().await.unwrap();
+        session
+            .create("/c/d/x", "")
+            .container_parents()
+            .await
+            .unwrap();
         session.create("/p/d/x", "").parents().await.unwrap();
         session.delete("/c/d/x").await.unwrap();
         session.delete("/p/d/x").await.unwrap();
@@ -154,7 +198,10 @@ async fn views_have_timeouts_and_retries_of_their_own() {
             quick.get("/").into_future(),
             quick.transaction().check("/").commit(),
             quick.create("/a", "").owned().into_future(),
-            strict.get("/").timeout(Duration::from_millis(400)).into_future(),
+            strict
+                .get("/")
+                .timeout(Duration::from_millis(400))
+                .into_future(),
         );
         let classes = [
             errors.0.unwrap_err().class(),
@@ -163,7 +210,11 @@ async fn views_have_timeouts_and_retries_of_their_own() {
             errors.3.unwrap_err().class(),
         ];
         assert_eq!(classes, [zk_core::ErrorClass::Recoverable; 4]);
-        assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "took {:?}",
+            start.elapsed()
+        );
     })
     .await;
 }

@@ -80,7 +80,10 @@ impl Recorder {
     /// The spans of operations, as operation, path, attempts and outcome.
     fn operations(&self) -> Vec<[String; 4]> {
         let record = self.0.lock().unwrap();
-        let operations = record.spans.iter().filter(|(name, _)| *name == "zk.operation");
+        let operations = record
+            .spans
+            .iter()
+            .filter(|(name, _)| *name == "zk.operation");
         operations
             .map(|(_, fields)| {
                 ["operation", "path", "attempts", "outcome"]
@@ -99,7 +102,13 @@ async fn each_operation_has_a_span_with_path_attempts_and_outcome() {
         let session = connect(ensemble).await;
         session.create("/a", "").await.unwrap();
         session.get("/no").await.unwrap_err();
-        session.transaction().check("/a").set("/a", "x").commit().await.unwrap();
+        session
+            .transaction()
+            .check("/a")
+            .set("/a", "x")
+            .commit()
+            .await
+            .unwrap();
         session.delete("/a").version(7).await.unwrap_err();
         session.get("/a").watched().await.unwrap();
         assert_eq!(
@@ -142,7 +151,10 @@ async fn counters_tell_calls_retries_breaks_and_watches() {
         read.await.unwrap();
         let counts = session.counters();
         assert_eq!((counts.calls, counts.watches), (3, 1));
-        assert!(counts.retries >= 1 && counts.connection_losses >= 1, "{counts:?}");
+        assert!(
+            counts.retries >= 1 && counts.connection_losses >= 1,
+            "{counts:?}"
+        );
     })
     .await;
 }
@@ -159,7 +171,9 @@ async fn credentials_are_in_no_log_error_or_debug_output() {
             .digest_auth("alice", "hunter2");
         let mut texts = vec![format!("{builder:?}")];
         let session = builder.clone().connect().await.unwrap();
-        let create = session.create("/private", "secret-data").acl(Acl::creator_only());
+        let create = session
+            .create("/private", "secret-data")
+            .acl(Acl::creator_only());
         texts.push(format!("{create:?}"));
         create.await.unwrap();
         let set = session.set("/private", "secret-data");
@@ -168,8 +182,15 @@ async fn credentials_are_in_no_log_error_or_debug_output() {
         let transaction = session.transaction().set("/private", "secret-data");
         texts.push(format!("{transaction:?}"));
         transaction.commit().await.unwrap();
-        let owned = session.create("/owned", "secret-data").owned().await.unwrap();
-        texts.push(format!("{session:?} {owned:?} {:?}", session.keep_trusted()));
+        let owned = session
+            .create("/owned", "secret-data")
+            .owned()
+            .await
+            .unwrap();
+        texts.push(format!(
+            "{session:?} {owned:?} {:?}",
+            session.keep_trusted()
+        ));
         let stranger = connect(ensemble).await;
         texts.push(format!("{:?}", stranger.get("/private").await.unwrap_err()));
         // The credentials are sent again after a break.
@@ -179,15 +200,25 @@ async fn credentials_are_in_no_log_error_or_debug_output() {
         session.get("/private").await.unwrap();
         drop(owned);
         session.close().await.unwrap();
-        let bad = Session::builder("alice:hunter2@127.0.0.1:1/x").connect().await.unwrap_err();
+        let bad = Session::builder("alice:hunter2@127.0.0.1:1/x")
+            .connect()
+            .await
+            .unwrap_err();
         texts.push(format!("{bad:?} {bad}"));
 
         texts.push(recorder.0.lock().unwrap().text.clone());
-        assert!(recorder.0.lock().unwrap().text.contains("zookeeper_client"), "it was listening");
+        assert!(
+            recorder.0.lock().unwrap().text.contains("zookeeper_client"),
+            "it was listening"
+        );
         for text in texts {
             for secret in ["hunter2", "secret-data"] {
                 let at = text.find(secret);
-                assert!(at.is_none(), "{secret} in {:?}", at.map(|at| &text[at.saturating_sub(200)..]));
+                assert!(
+                    at.is_none(),
+                    "{secret} in {:?}",
+                    at.map(|at| &text[at.saturating_sub(200)..])
+                );
             }
         }
     })

@@ -28,7 +28,9 @@ async fn protected_node_has_a_unique_id_before_its_name() {
         let name = path.name().unwrap();
         let (stem, sequence) = Sequence::split(name).unwrap();
         assert_eq!(sequence.number(), 0);
-        let id = stem.strip_prefix("_c_").and_then(|rest| rest.strip_suffix("-name-"));
+        let id = stem
+            .strip_prefix("_c_")
+            .and_then(|rest| rest.strip_suffix("-name-"));
         assert_eq!(id.map(str::len), Some(36), "{name}");
         assert_eq!(path.parent().unwrap().as_str(), "/locks");
         assert_eq!(stat.ephemeral_owner, Some(session.id()));
@@ -51,11 +53,18 @@ async fn create_that_is_dropped_at_any_poll_leaves_nothing() {
         for kind in 0..4 {
             for polls in 0.. {
                 let mut call = match kind {
-                    0 => session.create("/dir/n-", "").ephemeral().sequential().owned(),
+                    0 => session
+                        .create("/dir/n-", "")
+                        .ephemeral()
+                        .sequential()
+                        .owned(),
                     1 => session.create("/dir/n-", "").sequential().owned(),
                     2 => session.create("/dir/n", "").ephemeral().owned(),
                     // With a parent to make.
-                    _ => session.create(format!("/dir/{polls}/n-"), "").parents().owned(),
+                    _ => session
+                        .create(format!("/dir/{polls}/n-"), "")
+                        .parents()
+                        .owned(),
                 }
                 .into_future();
                 let is_ready = polled(&mut call, polls).await;
@@ -93,11 +102,21 @@ async fn owned_node_goes_with_its_handle_and_stays_when_it_is_kept() {
         let outer = connect(ensemble).await;
         outer.create("/ns/dir", "").parents().await.unwrap();
         let session = outer.with_namespace("/ns").unwrap();
-        let make = async || session.create("/dir/n-", "").sequential().owned().await.unwrap();
+        let make = async || {
+            session
+                .create("/dir/n-", "")
+                .sequential()
+                .owned()
+                .await
+                .unwrap()
+        };
 
         let dropped = make().await;
         assert!(session.exists(dropped.path()).await.unwrap().is_some());
-        assert_eq!(dropped.stat().czxid, session.stat(dropped.path()).await.unwrap().czxid);
+        assert_eq!(
+            dropped.stat().czxid,
+            session.stat(dropped.path()).await.unwrap().czxid
+        );
         assert_eq!(dropped.session().namespace().as_str(), "/ns");
         drop(dropped);
         session.settled().await;
@@ -146,7 +165,11 @@ async fn persistent_owned_node_goes_although_the_session_is_dropped_right_after(
         }
         eventually("no other session is left", async || {
             let cons = ensemble.server(1).unwrap().cons().await.unwrap();
-            cons.connections.iter().filter(|one| one.session.is_some()).count() == 1
+            cons.connections
+                .iter()
+                .filter(|one| one.session.is_some())
+                .count()
+                == 1
         })
         .await;
     })
@@ -171,7 +194,11 @@ async fn handle_that_is_dropped_while_the_server_is_down_is_settled_when_it_is_b
         assert_eq!(session.counters().unsettled, 2);
         server.start().unwrap();
         within(Duration::from_secs(20), "all is settled", session.settled()).await;
-        let (left, _) = session.list("/dir").timeout(Duration::from_secs(10)).await.unwrap();
+        let (left, _) = session
+            .list("/dir")
+            .timeout(Duration::from_secs(10))
+            .await
+            .unwrap();
         assert!(left.is_empty(), "{left:?}");
     })
     .await;
@@ -188,13 +215,24 @@ async fn guaranteed_delete_goes_on_in_the_background() {
             let is_ready = polled(&mut call, polls).await;
             drop(call);
             within(Duration::from_secs(10), "all is settled", session.settled()).await;
-            assert_eq!(session.exists("/a").await.unwrap(), None, "after {polls} polls");
+            assert_eq!(
+                session.exists("/a").await.unwrap(),
+                None,
+                "after {polls} polls"
+            );
             if is_ready {
                 break;
             }
             session.create("/a", "").await.unwrap();
         }
-        assert!(session.delete("/a").guaranteed().await.unwrap_err().is_no_node());
+        assert!(
+            session
+                .delete("/a")
+                .guaranteed()
+                .await
+                .unwrap_err()
+                .is_no_node()
+        );
     })
     .await;
 }
@@ -233,7 +271,11 @@ async fn guaranteed_delete_spares_a_node_that_took_the_place_of_the_first() {
                 Ok(()) => {}
                 Err(error) => assert!(error.is_no_node(), "{error}"),
             }
-            other.create(path, "second").timeout(patience).await.unwrap();
+            other
+                .create(path, "second")
+                .timeout(patience)
+                .await
+                .unwrap();
         }
         within(Duration::from_secs(20), "all is settled", session.settled()).await;
         for path in ["/a", "/b"] {

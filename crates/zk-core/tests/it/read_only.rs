@@ -54,7 +54,12 @@ async fn session_on_a_server_that_is_cut_off_reads_only_and_is_lost_with_it() {
     let errors = [
         session.set("/a", "x").await.unwrap_err(),
         session.create("/b", "").await.unwrap_err(),
-        session.transaction().check("/a").commit().await.unwrap_err(),
+        session
+            .transaction()
+            .check("/a")
+            .commit()
+            .await
+            .unwrap_err(),
     ];
     for error in errors {
         assert_eq!(error.kind(), ErrorKind::ReadOnlyServer, "{error}");
@@ -64,12 +69,20 @@ async fn session_on_a_server_that_is_cut_off_reads_only_and_is_lost_with_it() {
     let trusted = session.keep_trusted();
     assert!(!trusted.is_trusted());
     trusted.lapsed().await;
-    let error = trusted.renewed(Duration::from_millis(500)).await.unwrap_err();
+    let error = trusted
+        .renewed(Duration::from_millis(500))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
 
     one.start().unwrap();
     two.start().unwrap();
-    within(Duration::from_secs(60), "the session is lost", session.lost()).await;
+    within(
+        Duration::from_secs(60),
+        "the session is lost",
+        session.lost(),
+    )
+    .await;
     assert_eq!(session.state(), ConnectionState::Lost);
     assert!(session.get("/a").await.unwrap_err().is_fatal());
     ensemble.down().await.expect("the servers go down");

@@ -29,7 +29,11 @@ async fn connection_is_suspended_while_the_server_is_down() {
         server.start().unwrap();
         passes_through(&mut changes, &[ConnectionState::Connected]).await;
         let stat = session.stat("/mine").await.unwrap();
-        assert_eq!(stat.ephemeral_owner, Some(session.id()), "it is the same session");
+        assert_eq!(
+            stat.ephemeral_owner,
+            Some(session.id()),
+            "it is the same session"
+        );
         session.close().await.unwrap();
         let rest: Vec<_> = changes.into_stream().collect().await;
         assert_eq!(rest, [ConnectionState::Lost]);
@@ -50,7 +54,10 @@ async fn session_is_lost_once_and_for_ever_when_no_server_comes_back() {
             server.kill().await.unwrap();
         }
         let start = Instant::now();
-        let waiting = session.get("/").timeout(Duration::from_secs(60)).into_future();
+        let waiting = session
+            .get("/")
+            .timeout(Duration::from_secs(60))
+            .into_future();
         let error = within(Duration::from_secs(30), "the session is lost", waiting)
             .await
             .unwrap_err();
@@ -70,7 +77,10 @@ async fn session_is_lost_once_and_for_ever_when_no_server_comes_back() {
         ensemble.start_stopped().unwrap();
         ensemble.wait_serving().await.unwrap();
         let error = session.create("/a", "").await.unwrap_err();
-        assert_eq!((error.kind(), error.attempts()), (ErrorKind::SessionExpired, 0));
+        assert_eq!(
+            (error.kind(), error.attempts()),
+            (ErrorKind::SessionExpired, 0)
+        );
         assert_eq!(
             session.close().await.unwrap_err().kind(),
             ErrorKind::SessionExpired

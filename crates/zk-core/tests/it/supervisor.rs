@@ -23,24 +23,30 @@ async fn body_runs_again_with_a_new_session_when_one_is_lost() {
         let first = std::sync::Mutex::new(None);
         let supervised = Session::builder(ensemble.connect_string())
             .session_timeout(Duration::from_secs(4))
-            .supervise(RetryPolicy::constant(Duration::from_millis(50)), async |session| {
-                session.create("/me", "").ephemeral().await?;
-                if runs.fetch_add(1, Ordering::SeqCst) == 0 {
-                    *first.lock().unwrap() = Some(session.id());
-                    let server = ensemble.server(1).unwrap();
-                    server.kill().await.unwrap();
-                    // The session is lost while this is under way: an operation says so, maybe before its link does.
-                    let waiting = session.get("/me").timeout(Duration::from_secs(60)).into_future();
-                    let error = waiting.await.unwrap_err();
-                    assert!(error.is_fatal(), "{error}");
-                    server.start().unwrap();
-                    ensemble.wait_serving().await.unwrap();
-                    // The server has kept the old node: its session begins anew with the server.
-                    return Err(error);
-                }
-                assert_ne!(Some(session.id()), *first.lock().unwrap());
-                Ok::<_, zk_core::Error>("done")
-            });
+            .supervise(
+                RetryPolicy::constant(Duration::from_millis(50)),
+                async |session| {
+                    session.create("/me", "").ephemeral().await?;
+                    if runs.fetch_add(1, Ordering::SeqCst) == 0 {
+                        *first.lock().unwrap() = Some(session.id());
+                        let server = ensemble.server(1).unwrap();
+                        server.kill().await.unwrap();
+                        // The session is lost while this is under way: an operation says so, maybe before its link does.
+                        let waiting = session
+                            .get("/me")
+                            .timeout(Duration::from_secs(60))
+                            .into_future();
+                        let error = waiting.await.unwrap_err();
+                        assert!(error.is_fatal(), "{error}");
+                        server.start().unwrap();
+                        ensemble.wait_serving().await.unwrap();
+                        // The server has kept the old node: its session begins anew with the server.
+                        return Err(error);
+                    }
+                    assert_ne!(Some(session.id()), *first.lock().unwrap());
+                    Ok::<_, zk_core::Error>("done")
+                },
+            );
         // The second run may find the node of the first: then it says so.
         match within(Duration::from_secs(60), "the body ends", supervised).await {
             Ok(done) => assert_eq!(done, "done"),
@@ -60,14 +66,18 @@ async fn answer_of_the_body_ends_the_supervision() {
         let builder = Session::builder(ensemble.connect_string());
         let answer = builder
             .clone()
-            .supervise(RetryPolicy::never(), async |session| session.stat("/").await)
+            .supervise(RetryPolicy::never(), async |session| {
+                session.stat("/").await
+            })
             .await
             .unwrap();
         assert!(answer.num_children > 0);
         // An error while the session lives is the application's own.
         let error = builder
             .clone()
-            .supervise(RetryPolicy::default(), async |session| session.get("/no").await)
+            .supervise(RetryPolicy::default(), async |session| {
+                session.get("/no").await
+            })
             .await
             .unwrap_err();
         let SuperviseError::Body(error) = error else {
@@ -93,9 +103,15 @@ async fn session_that_cannot_be_opened_ends_it_at_once_or_when_the_policy_gives_
     let never = async |_: Session| -> Result<(), zk_core::Error> { panic!("there is no session") };
     let start = Instant::now();
     let bad = Session::builder("127.0.0.1:1").session_timeout(Duration::ZERO);
-    let error = bad.supervise(RetryPolicy::default(), never).await.unwrap_err();
+    let error = bad
+        .supervise(RetryPolicy::default(), never)
+        .await
+        .unwrap_err();
     assert!(
-        matches!(error, SuperviseError::Connect(ConnectError::InvalidOption { .. })),
+        matches!(
+            error,
+            SuperviseError::Connect(ConnectError::InvalidOption { .. })
+        ),
         "{error:?}"
     );
     assert!(start.elapsed() < Duration::from_secs(1));
@@ -108,7 +124,10 @@ async fn session_that_cannot_be_opened_ends_it_at_once_or_when_the_policy_gives_
         "{error:?}"
     );
     let took = start.elapsed();
-    assert!(took >= Duration::from_millis(350) && took < Duration::from_secs(5), "{took:?}");
+    assert!(
+        took >= Duration::from_millis(350) && took < Duration::from_secs(5),
+        "{took:?}"
+    );
 }
 
 // covers: C6

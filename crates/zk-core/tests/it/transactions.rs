@@ -54,7 +54,10 @@ async fn transaction_answers_what_each_part_did_without_the_namespace() {
         assert_eq!(stat.is_none(), is_left_out, "{stat:?}");
 
         assert_eq!(outer.get("/ns/history/n-0000000000").await.unwrap().0, b"1");
-        assert_eq!(outer.get("/ns/config").await.unwrap(), (b"2".to_vec(), *set));
+        assert_eq!(
+            outer.get("/ns/config").await.unwrap(),
+            (b"2".to_vec(), *set)
+        );
         let here = outer.stat("/ns/here").await.unwrap();
         assert_eq!(here.ephemeral_owner, Some(session.id()));
         assert_eq!(here.czxid, set.mzxid, "it is one transaction");
@@ -126,7 +129,9 @@ async fn transaction_over_the_limit_is_refused_unsent_and_one_below_it_is_carrie
         let session = Session::builder(servers).connect().await.unwrap();
         session.create("/a", "").await.unwrap();
         let of_parts = |count: usize| {
-            (0..count).fold(session.transaction(), |transaction, _| transaction.set("/a", "x"))
+            (0..count).fold(session.transaction(), |transaction, _| {
+                transaction.set("/a", "x")
+            })
         };
         let (mut fits, mut refused) = (1, 40_000);
         while refused - fits > 100 {

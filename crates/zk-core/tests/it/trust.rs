@@ -49,7 +49,10 @@ async fn proof_lapses_within_a_session_timeout_of_the_silence_and_is_renewed_aft
         within(timeout, "the proof lapses", trusted.lapsed()).await;
         assert!(!trusted.is_trusted());
         assert!(trusted.until().unwrap() < stopped + timeout);
-        let error = trusted.renewed(Duration::from_millis(200)).await.unwrap_err();
+        let error = trusted
+            .renewed(Duration::from_millis(200))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         server.resume().await.unwrap();
         // A server that stood still may expire the session when it goes on, or not.
@@ -78,7 +81,9 @@ async fn session_nobody_asks_about_is_not_kept_trusted_but_can_be_renewed() {
                 if until <= Instant::now() {
                     break session.keep_trusted();
                 }
-                tokio::time::timeout_at(until.into(), std::future::pending::<()>()).await.ok();
+                tokio::time::timeout_at(until.into(), std::future::pending::<()>())
+                    .await
+                    .ok();
             }
         })
         .await;
@@ -113,7 +118,9 @@ async fn ephemeral_node_is_there_for_as_long_as_the_session_is_trusted() {
             let trusted = session.keep_trusted();
             // Begin the silence at another point between two of the leader's pings each time.
             let moment = timeout / 2 + Duration::from_millis(70) * round;
-            tokio::time::timeout(moment, session.lost()).await.unwrap_err();
+            tokio::time::timeout(moment, session.lost())
+                .await
+                .unwrap_err();
             follower.kill().await.unwrap();
             let watched = async {
                 loop {
@@ -132,7 +139,10 @@ async fn ephemeral_node_is_there_for_as_long_as_the_session_is_trusted() {
             let gone = within(Duration::from_secs(30), "the node goes", watched).await;
             // What the proof said at its last: no answer comes after the kill, so that it does not move any more.
             let until = trusted.until();
-            assert!(until.is_none_or(|until| until <= gone), "{until:?} {gone:?}");
+            assert!(
+                until.is_none_or(|until| until <= gone),
+                "{until:?} {gone:?}"
+            );
             follower.start().unwrap();
             ensemble.wait_serving().await.unwrap();
         }

@@ -38,7 +38,11 @@ async fn watches_tell_what_happened() {
         assert_eq!(children.changed().await, WatchEvent::ChildrenChanged);
         other.create("/ns/b", "").await.unwrap();
         assert_eq!(absent.changed().await, WatchEvent::Created);
-        assert_eq!(absent.changed().await, WatchEvent::Created, "and says so again");
+        assert_eq!(
+            absent.changed().await,
+            WatchEvent::Created,
+            "and says so again"
+        );
 
         other.delete("/ns/a/x").await.unwrap();
         let (_, _, mut data) = session.get("/a").watched().await.unwrap();
@@ -68,7 +72,11 @@ async fn dropped_watches_are_taken_back() {
         let (_, _, two) = session.get("/a").watched().await.unwrap();
         let (_, _, three) = session.list("/a").watched().await.unwrap();
         let (_, four) = session.exists("/b").watched().await.unwrap();
-        assert_eq!(watches_of(ensemble).await, 3, "two of them are one for the server");
+        assert_eq!(
+            watches_of(ensemble).await,
+            3,
+            "two of them are one for the server"
+        );
         drop(one);
         drop((three, four));
         eventually("only the watch on the data is left", async || {
@@ -109,7 +117,11 @@ async fn watch_survives_the_server_that_set_it() {
         let set = other.set("/changed", "x").timeout(patience);
         set.await.unwrap();
         other.delete("/gone").timeout(patience).await.unwrap();
-        other.create("/parent/x", "").timeout(patience).await.unwrap();
+        other
+            .create("/parent/x", "")
+            .timeout(patience)
+            .await
+            .unwrap();
         other.create("/come", "").timeout(patience).await.unwrap();
         server.kill().await.unwrap();
 
@@ -162,9 +174,14 @@ async fn session_with_all_the_watches_it_may_have_survives_a_break() {
                 Err(error) => break error,
             }
         };
-        assert_eq!((error.kind(), error.attempts()), (ErrorKind::TooManyWatches, 0));
+        assert_eq!(
+            (error.kind(), error.attempts()),
+            (ErrorKind::TooManyWatches, 0)
+        );
         assert!(
-            error.to_string().ends_with("drop watches, or use another session)"),
+            error
+                .to_string()
+                .ends_with("drop watches, or use another session)"),
             "{error}"
         );
         session.create(name(8), "").await.unwrap();
