@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
+use std::sync::OnceLock;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicUsize;
@@ -38,13 +39,14 @@ pub(crate) struct Engine {
     pub(crate) servers: ConnectString,
     pub(crate) counters: Counters,
     trust: Mutex<Trust>,
-    last_sent: Mutex<Instant>,
     /// How many holders of a proof there are.
     holders: watch::Sender<usize>,
     jobs: mpsc::UnboundedSender<Job>,
     unsettled: reaper::Unsettled,
     is_abandoned: AtomicBool,
     is_closing: AtomicBool,
+    /// The ending that an answer told, maybe before the link does.
+    told: OnceLock<Ending>,
     /// Bytes of paths under watch.
     pub(crate) watched: Arc<AtomicUsize>,
     /// Ephemeral nodes that calls of this session make or have made under names of their own choice.
@@ -68,9 +70,13 @@ impl Engine {
         asked: Instant,
     ) -> Arc<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
+        // A server that is cut off grants sessions that the quorum does not know.
+        let trust = match transport.link().borrow().phase {
+            Phase::ReadOnly => Trust::of_nobody,
+            _ => Trust::opened,
+        };
         let engine = Arc::new(Self {
-            trust: Mutex::new(Trust::opened(transport.session_timeout(), asked.into_std())),
-            last_sent: Mutex::new(asked),
+            trust: Mutex::new(trust(transport.session_timeout(), asked.into_std())),
             holders: watch::Sender::new(0),
             transport,
             servers,
@@ -79,6 +85,7 @@ impl Engine {
             unsettled: reaper::Unsettled::default(),
             is_abandoned: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
+            told: OnceLock::new(),
             watched: Arc::default(),
             made: Mutex::default(),
         });
@@ -96,7 +103,14 @@ impl Engine {
     }
 
     pub(crate) fn link_now(&self) -> Link {
-        *self.transport.link().borrow()
+        let link = *self.transport.link().borrow();
+        match self.told.get() {
+            Some(ending) => Link {
+                phase: Phase::Over(*ending),
+                ..link
+            },
+            None => link,
+        }
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -105,7 +119,14 @@ impl Engine {
 
     /// Waits until requests can be sent; the ending when they never will be again.
     pub(crate) async fn connected(&self) -> Result<(), Ending> {
+        if let Some(ending) = self.told.get() {
+            return Err(*ending);
+        }
         let mut link = self.link();
+        if self.is_closing.load(Ordering::SeqCst) && link.borrow().phase == Phase::Down {
+            // It will not be connected again for this.
+            return Err(Ending::Closed);
+        }
         let link = link
             .wait_for(|link| link.phase != Phase::Down)
             .await
@@ -134,22 +155,34 @@ impl Engine {
 
     /// Makes one request, and learns from the answer how long the session can be relied on.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, Fault> {
-        let can_prove = proves_a_quorum(&request);
+        let answerer = Answerer::of(&request);
+        let broken = self.transport.broken();
         let reply = self.transport.submit(request);
         let sent = Instant::now();
-        *lock(&self.last_sent) = sent;
         let answer = reply.await;
         let is_answered = match &answer {
-            Ok(_) | Err(Fault::RefusedAt { .. }) => true,
-            Err(Fault::Refused(kind, _)) => is_server_made(*kind),
+            Ok(_) => true,
+            Err(Fault::Refused(kind, _) | Fault::RefusedAt { kind, .. }) => is_server_made(*kind),
+            Err(Fault::Ended(ending @ (Ending::Expired | Ending::AuthFailed))) => {
+                // Whoever is told this finds the session lost at once, although its link may say so a moment later.
+                self.told.get_or_init(|| *ending);
+                false
+            }
             Err(_) => false,
         };
         if is_answered {
             let answered = Instant::now().into_std();
             let mut trust = lock(&self.trust);
             trust.touched(sent.into_std(), answered);
-            if can_prove {
-                trust.committed(sent.into_std(), answered);
+            match answerer {
+                Answerer::Server => {}
+                Answerer::Leader => trust.reached(sent.into_std(), answered),
+                Answerer::Quorum => {
+                    if let Some(broken) = broken {
+                        trust.broke(broken);
+                    }
+                    trust.committed(sent.into_std(), answered);
+                }
             }
         }
         answer
@@ -157,10 +190,6 @@ impl Engine {
 
     pub(crate) fn trust(&self) -> MutexGuard<'_, Trust> {
         lock(&self.trust)
-    }
-
-    pub(crate) fn last_sent(&self) -> Instant {
-        *lock(&self.last_sent)
     }
 
     pub(crate) fn holders(&self) -> &watch::Sender<usize> {
@@ -199,16 +228,32 @@ impl Engine {
     }
 }
 
-/// Whether an answer to this request comes from the quorum: reads and `sync` are answered without it.
-fn proves_a_quorum(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Create(_)
+/// Who it takes to answer a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answerer {
+    /// The server that the session is connected to.
+    Server,
+    /// The leader, or one that was deposed and does not know it.
+    Leader,
+    /// A leader and enough followers.
+    Quorum,
+}
+
+impl Answerer {
+    fn of(request: &Request) -> Self {
+        match request {
+            Request::Create(_)
             | Request::Delete { .. }
             | Request::Set { .. }
             | Request::SetAcl { .. }
-            | Request::Transaction(_)
-    )
+            | Request::Transaction(_) => Self::Quorum,
+            Request::Sync { .. } => Self::Leader,
+            Request::Get { .. }
+            | Request::Exists { .. }
+            | Request::List { .. }
+            | Request::GetAcl { .. } => Self::Server,
+        }
+    }
 }
 
 /// Whether a refusal of this kind is a transaction of the quorum like any other, rather than somebody's own check.

@@ -11,18 +11,18 @@ use crate::path::NodePath;
 use crate::transport::Change;
 use crate::transport::Request;
 
-/// Starts the two tasks: one touches an idle session, the other commits while somebody holds a proof.
+/// Starts the two tasks: one lets the leader answer all the time, the other the quorum while somebody holds a proof.
 ///
-/// A touch takes the place of the ping that an idle connection would need anyway.
+/// The first takes the place of the ping that an idle connection would need anyway; no disk is touched for it.
 pub(super) fn spawn(engine: &Arc<Engine>) {
-    tokio::spawn(touch(Arc::clone(engine)));
+    tokio::spawn(reach(Arc::clone(engine)));
     tokio::spawn(commit(Arc::clone(engine)));
 }
 
-async fn touch(engine: Arc<Engine>) {
-    let interval = engine.trust().touch_interval();
+async fn reach(engine: Arc<Engine>) {
+    let interval = engine.trust().reach_interval();
     loop {
-        let due = engine.last_sent() + interval;
+        let due = Instant::from_std(engine.trust().last_reach()) + interval;
         if due > Instant::now() {
             tokio::select! {
                 () = until(due) => continue,
@@ -32,19 +32,19 @@ async fn touch(engine: Arc<Engine>) {
         if engine.connected().await.is_err() {
             return;
         }
-        ask(
-            &engine,
-            Request::Exists {
-                path: NodePath::root(),
-                watch: false,
-            },
-        )
-        .await;
-        // Whatever came of it, the next one is an interval away.
+        ask(&engine, touch()).await;
+        // Whatever came of it, the next one is some time away.
         tokio::select! {
-            () = until(Instant::now() + interval / 2) => {}
+            () = until(Instant::now() + interval / 4) => {}
             _ = engine.ended() => return,
         }
+    }
+}
+
+/// A request that only the leader can answer, and that costs it next to nothing.
+pub(crate) fn touch() -> Request {
+    Request::Sync {
+        path: NodePath::root(),
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) async fn probe(engine: &Engine) {
     ask(engine, Request::Transaction(vec![check])).await;
 }
 
-/// Touches the session.
+/// Makes a request for the sake of the answer alone.
 pub(crate) async fn ask(engine: &Engine, request: Request) {
     let patience = Deadline::after(engine.transport().session_timeout());
     match patience.bound(engine.send(request)).await {
