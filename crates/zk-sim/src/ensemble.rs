@@ -16,6 +16,7 @@ use crate::shared::Shared;
 use crate::tree::Counters;
 use crate::tree::Tree;
 use crate::world::Settings;
+use crate::world::World;
 
 /// A simulated ensemble. Clones share it.
 ///
@@ -124,7 +125,7 @@ impl Ensemble {
     /// Deletes containers whose last child is gone and nodes that outlived their time to live, as a leader does from
     /// time to time. Returns how many.
     pub fn reap(&self) -> usize {
-        self.shared.with(|world| world.reap())
+        self.shared.with(World::reap)
     }
 }
 

@@ -10,6 +10,8 @@ use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Permissions;
 use zk_core::SessionId;
+use zk_core::Stat;
+use zk_core::transport::Bytes;
 use zk_core::transport::Change;
 use zk_core::transport::Changed;
 use zk_core::transport::CreateMode;
@@ -24,6 +26,7 @@ use crate::tree::Counters;
 use crate::tree::Effect;
 use crate::tree::Kind;
 use crate::tree::Moment;
+use crate::tree::Node;
 use crate::tree::Tree;
 use crate::tree::is_special;
 
@@ -93,7 +96,7 @@ impl Leader {
         let mut draft = Draft::new(self.next(now), author);
         let outcome = match request {
             Request::Create(create) => draft.create(&mut self.tree, create).map(|created| {
-                let stat = draft.stat(&self.tree, &created);
+                let stat = stat(&self.tree, &created);
                 Answer::Created {
                     path: created,
                     stat,
@@ -108,10 +111,10 @@ impl Leader {
                 version,
             } => draft
                 .set(&mut self.tree, path, data, *version)
-                .map(|()| Answer::Set(draft.stat(&self.tree, path))),
+                .map(|()| Answer::Set(stat(&self.tree, path))),
             Request::SetAcl { path, acl, version } => draft
                 .set_acl(&mut self.tree, path, acl, *version)
-                .map(|()| Answer::Set(draft.stat(&self.tree, path))),
+                .map(|()| Answer::Set(stat(&self.tree, path))),
             Request::Transaction(changes) => return self.transaction(draft, changes, now),
             Request::Get { .. }
             | Request::Exists { .. }
@@ -223,7 +226,7 @@ struct Draft<'a> {
     author: Author<'a>,
     effects: Vec<Effect>,
     /// What the nodes were before, in the order of the changes.
-    before: Vec<(NodePath, Option<crate::tree::Node>)>,
+    before: Vec<(NodePath, Option<Node>)>,
     /// The leader counts on past the end while it judges the parts; only what is stored sticks.
     counters: BTreeMap<NodePath, i32>,
 }
@@ -249,7 +252,7 @@ impl<'a> Draft<'a> {
             }
             Change::Create(create) => {
                 let path = self.create(tree, create)?;
-                let stat = Some(self.stat(tree, &path));
+                let stat = Some(stat(tree, &path));
                 Changed::Created { path, stat }
             }
             Change::Set {
@@ -258,7 +261,7 @@ impl<'a> Draft<'a> {
                 version,
             } => {
                 self.set(tree, path, data, *version)?;
-                Changed::Set(self.stat(tree, path))
+                Changed::Set(stat(tree, path))
             }
             Change::Delete { path, version } => {
                 self.delete(tree, path, *version)?;
@@ -333,7 +336,7 @@ impl<'a> Draft<'a> {
         &mut self,
         tree: &mut Tree,
         path: &NodePath,
-        data: &zk_core::transport::Bytes,
+        data: &Bytes,
         version: Option<i32>,
     ) -> Result<(), ErrorKind> {
         let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
@@ -394,12 +397,13 @@ impl<'a> Draft<'a> {
             tree.restore(path, node);
         }
     }
+}
 
-    fn stat(&self, tree: &Tree, path: &NodePath) -> zk_core::Stat {
-        tree.at(path)
-            .expect("this transaction has just written it")
-            .stat()
-    }
+/// The stat of a node that the transaction at hand has just written.
+fn stat(tree: &Tree, path: &NodePath) -> Stat {
+    tree.at(path)
+        .expect("this transaction has just written it")
+        .stat()
 }
 
 fn kind_of(mode: CreateMode, session: SessionId) -> Result<(Kind, bool), ErrorKind> {

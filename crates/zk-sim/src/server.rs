@@ -16,6 +16,7 @@ use crate::answer::Answer;
 use crate::log::FIRST_EPOCH;
 use crate::log::Transaction;
 use crate::tree::Counters;
+use crate::tree::Node;
 use crate::tree::Tree;
 use crate::watches::Awaited;
 use crate::watches::Notice;
@@ -156,7 +157,7 @@ impl Server {
                     Awaited::Birth
                 };
                 let answer = Answer::Stat {
-                    stat: node.map(crate::tree::Node::stat),
+                    stat: node.map(Node::stat),
                     watch: None,
                 };
                 (answer, asked(*watch, path, awaited))

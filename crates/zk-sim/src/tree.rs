@@ -27,14 +27,14 @@ impl Tree {
             counters,
         };
         tree.nodes
-            .insert(NodePath::root(), Node::of_the_server(Acl::open()));
+            .insert(NodePath::root(), Node::of_the_server(&Acl::open()));
         for (parent, name, acl) in [
             (NodePath::root(), "zookeeper", Acl::open()),
             (own("/zookeeper"), "config", Acl::read_only()),
             (own("/zookeeper"), "quota", Acl::open()),
         ] {
             let path = child(&parent, name);
-            tree.nodes.insert(path, Node::of_the_server(acl));
+            tree.nodes.insert(path, Node::of_the_server(&acl));
             tree.node_mut(&parent).children.insert(name.to_owned());
         }
         tree
@@ -206,12 +206,12 @@ impl Node {
         }
     }
 
-    fn of_the_server(acl: Acl) -> Self {
+    fn of_the_server(acl: &Acl) -> Self {
         let never = Moment {
             zxid: 0,
             time: SystemTime::UNIX_EPOCH,
         };
-        Self::new(never, &Bytes::default(), &acl, Kind::Persistent)
+        Self::new(never, &Bytes::default(), acl, Kind::Persistent)
     }
 
     /// Returns the data.

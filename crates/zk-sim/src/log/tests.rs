@@ -1,6 +1,5 @@
 use super::*;
 use zk_core::AclEntry;
-use zk_core::transport::Bytes;
 
 const ME: SessionId = SessionId::from_i64(1);
 const OTHER: SessionId = SessionId::from_i64(2);

@@ -19,6 +19,10 @@ use crate::watches::Awaited;
 
 /// One session: its client, its connection, and what the leader thinks of it.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is what another party knows, and all combinations occur"
+)]
 pub(crate) struct Client {
     pub(crate) id: SessionId,
     pub(crate) timeout: Duration,

@@ -1,5 +1,8 @@
 //! A request's way: from the client to its server, to the leader, and back.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use zk_core::NodePath;
 use zk_core::SessionId;
 use zk_core::transport::Ending;
@@ -19,6 +22,7 @@ use super::client::Body;
 use super::client::Break;
 use super::client::Message;
 use crate::answer::Answer;
+use crate::answer::WatchNumber;
 use crate::log::Author;
 use crate::log::Verdict;
 use crate::matching::is_write;
@@ -258,7 +262,7 @@ impl World {
         for server in 0..self.servers.len() {
             while let Some(due) = self.servers[server].next_due(self.leader.log()) {
                 if due > self.now {
-                    self.plan(due - self.now, Event::CatchUp);
+                    self.plan(due.saturating_sub(self.now), Event::CatchUp);
                     break;
                 }
                 self.apply_next(server);
@@ -274,7 +278,7 @@ impl World {
 
     fn apply_next(&mut self, server: usize) {
         let it = &mut self.servers[server];
-        let transaction = self.leader.log()[it.applied()].clone();
+        let transaction = Arc::clone(&self.leader.log()[it.applied()]);
         let notices = it.apply(&transaction);
         let zxid = it.zxid();
         for (session, trigger) in notices {
@@ -420,7 +424,7 @@ impl World {
                     outcome,
                     watch,
                 }) => {
-                    let watch = watch.map(|watch| (super::WatchNumber(self.number()), watch));
+                    let watch = watch.map(|watch| (WatchNumber(self.number()), watch));
                     let client = self.client_mut(session);
                     client.in_flight.retain(|one| *one != job);
                     client.seen = client.seen.max(zxid);
@@ -447,7 +451,7 @@ impl World {
         &mut self,
         number: JobNumber,
         mut outcome: Result<Answer, Fault>,
-        watch: Option<super::WatchNumber>,
+        watch: Option<WatchNumber>,
     ) {
         let job = &mut self.jobs[number.0];
         let session = job.session;
@@ -525,4 +529,4 @@ impl World {
 }
 
 /// How long a server to which a session is moved does not show what was stalled.
-const SHOWN_AFTER: std::time::Duration = std::time::Duration::from_millis(500);
+const SHOWN_AFTER: Duration = Duration::from_millis(500);
