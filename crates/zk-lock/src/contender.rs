@@ -79,7 +79,7 @@ impl fmt::Display for Contender {
         if !owner.is_empty() {
             let shown: String = owner.chars().take(MOST_SHOWN).collect();
             let more = if shown.len() < owner.len() { "…" } else { "" };
-            write!(f, " of {:?}{more}", shown)?;
+            write!(f, " of {shown:?}{more}")?;
         }
         match self.session {
             Some(session) => write!(f, " (session {session})"),

@@ -54,7 +54,9 @@ impl AcquireError {
 impl From<Error> for AcquireError {
     fn from(error: Error) -> Self {
         if error.is_fatal() {
-            Self::SessionLost { source: Some(error) }
+            Self::SessionLost {
+                source: Some(error),
+            }
         } else {
             Self::Failed(error)
         }
@@ -137,7 +139,11 @@ impl TimedOut {
 
 impl fmt::Display for TimedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "lock {} not acquired within {:?}: ", self.path, self.limit)?;
+        write!(
+            f,
+            "lock {} not acquired within {:?}: ",
+            self.path, self.limit
+        )?;
         match &self.ahead {
             Some(ahead) => write!(f, "{ahead}"),
             None => write!(f, "the ensemble had not answered by then"),
@@ -151,7 +157,7 @@ impl std::error::Error for TimedOut {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ahead {
     count: usize,
-    predecessor: Option<Contender>,
+    predecessor: Option<Box<Contender>>,
 }
 
 impl Ahead {
@@ -163,7 +169,7 @@ impl Ahead {
     }
 
     pub(crate) fn behind(mut self, predecessor: Contender) -> Self {
-        self.predecessor = Some(predecessor);
+        self.predecessor = Some(Box::new(predecessor));
         self
     }
 
@@ -176,14 +182,17 @@ impl Ahead {
     ///
     /// `None` when our turn had come, or the predecessor had just gone.
     pub fn predecessor(&self) -> Option<&Contender> {
-        self.predecessor.as_ref()
+        self.predecessor.as_deref()
     }
 }
 
 impl fmt::Display for Ahead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.count, &self.predecessor) {
-            (0, _) => write!(f, "nobody was ahead, but the session could not be proved alive"),
+            (0, _) => write!(
+                f,
+                "nobody was ahead, but the session could not be proved alive"
+            ),
             (count, None) => write!(f, "{count} ahead"),
             (1, Some(holder)) => write!(f, "held by {holder}"),
             (count, Some(last)) => write!(f, "{count} ahead, the last of them {last}"),

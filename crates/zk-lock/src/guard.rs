@@ -163,7 +163,7 @@ impl Guard {
         let Some(node) = self.node.take() else {
             return Ok(());
         };
-        if let Err(loss) = self.held.end(Loss::Released) {
+        if let Some(loss) = self.held.end(Loss::Released) {
             return Err(ReleaseError::Lost { path, loss });
         }
         // Not the node's own delete: it makes no difference who deleted it, and here that is the question.
@@ -195,7 +195,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         // Dropping the node deletes it.
-        drop(self.held.end(Loss::Released));
+        self.held.end(Loss::Released);
     }
 }
 
@@ -210,8 +210,8 @@ impl fmt::Debug for Guard {
 }
 
 impl Held {
-    /// Notes that it is over, or answers why it already was.
-    pub(crate) fn end(&self, loss: Loss) -> Result<(), Loss> {
+    /// Notes that it is over, and answers the reason if it already was.
+    pub(crate) fn end(&self, loss: Loss) -> Option<Loss> {
         let mut earlier = None;
         self.end.send_if_modified(|end| {
             earlier = *end;
@@ -220,7 +220,7 @@ impl Held {
             }
             earlier.is_none()
         });
-        earlier.map_or(Ok(()), Err)
+        earlier
     }
 
     /// Waits until it is over for good.

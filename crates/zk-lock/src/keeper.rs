@@ -31,16 +31,17 @@ async fn keep(held: Arc<Held>) {
     if tokio::time::timeout(REST, held.ended()).await.is_ok() {
         return;
     }
-    loop {
+    let loss = loop {
         // This looks first, so that what happened before it is not missed.
         match held.session.exists(&held.path).watched().await {
-            Ok((None, _)) => break drop(held.end(Loss::NodeDeleted)),
-            Ok((Some(_), mut watch)) => match watch.changed().await {
-                WatchEvent::SessionLost => break drop(held.end(Loss::SessionLost)),
-                // Gone, or somebody wrote to it: look.
-                _ => {}
-            },
-            Err(error) if error.is_fatal() => break drop(held.end(Loss::SessionLost)),
+            Ok((None, _)) => break Loss::NodeDeleted,
+            Ok((Some(_), mut watch)) => {
+                if watch.changed().await == WatchEvent::SessionLost {
+                    break Loss::SessionLost;
+                }
+                // Gone, or somebody wrote to it: look again.
+            }
+            Err(error) if error.is_fatal() => break Loss::SessionLost,
             Err(error) => {
                 tracing::warn!(path = %held.path, %error, "a deletion of this lock's node would not be noticed now");
                 let pause = held.session.session_timeout() / 3;
@@ -49,7 +50,8 @@ async fn keep(held: Arc<Held>) {
                 }
             }
         }
-    }
+    };
+    held.end(loss);
 }
 
 /// How long a lock is held before its node is watched.

@@ -4,6 +4,7 @@
 //! *waits* for the one before it to go until nobody is before it any more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use zk_core::Error;
 use zk_core::ErrorClass;
@@ -66,7 +67,11 @@ impl Queue {
 
     /// The path of a child, as a text: whether it can be a path is found out by whoever uses it.
     fn child(&self, name: &str) -> String {
-        let base = if self.path.is_root() { "" } else { self.path.as_str() };
+        let base = if self.path.is_root() {
+            ""
+        } else {
+            self.path.as_str()
+        };
         format!("{base}/{name}")
     }
 }
@@ -94,17 +99,25 @@ impl Enlisted {
     }
 }
 
-/// Repeats a read until there is an answer or the session is over.
-///
-/// A waiter has its place in the queue as long as its session lives, so it does not give it up because the ensemble is
-/// out of reach for a while. Each attempt takes as long as the session's operation timeout allows.
-async fn patiently<T>(read: impl Fn() -> OperationFuture<T>) -> Result<T, Error> {
-    loop {
-        match read().await {
-            Err(error) if error.class() == ErrorClass::Recoverable => {
-                tracing::debug!(%error, "a waiter keeps its place and asks again");
+impl Queue {
+    /// Repeats a read until there is an answer or the session is over.
+    ///
+    /// A waiter has its place in the queue as long as its session lives, so it does not give it up because the
+    /// ensemble is out of reach for a while.
+    /// Each attempt takes as long as the operation timeout and the retry policy of the session allow.
+    async fn patiently<T>(&self, read: impl Fn() -> OperationFuture<T>) -> Result<T, Error> {
+        loop {
+            match read().await {
+                Err(error) if error.class() == ErrorClass::Recoverable => {
+                    tracing::debug!(%error, "a waiter keeps its place and asks again");
+                    // A session that is over is for the next attempt to report.
+                    drop(tokio::time::timeout(PAUSE, self.session.lost()).await);
+                }
+                answer => return answer,
             }
-            answer => return answer,
         }
     }
 }
+
+/// Between two attempts, whatever the session's own policy says: it may allow none, or end at once.
+const PAUSE: Duration = Duration::from_millis(50);

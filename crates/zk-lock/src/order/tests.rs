@@ -72,13 +72,24 @@ fn order_survives_counter_wrap() {
             assert_eq!(at(listed, &in_order[ahead]), expected);
         }
         let ranked = ranked(listed.to_vec(), Layout::curator());
-        assert!(ranked.into_iter().map(|(_, name)| name).eq(in_order.iter().cloned()));
+        assert!(
+            ranked
+                .into_iter()
+                .map(|(_, name)| name)
+                .eq(in_order.iter().cloned())
+        );
     });
     // Across zero, where the text of the numbers would say the opposite.
     let in_order = names([-10, -1, 0, 1]);
     assert_eq!(at(&in_order, &in_order[0]), Place::First);
     let predecessor = in_order[1].as_str();
-    assert_eq!(at(&in_order, &in_order[2]), Place::Behind { predecessor, ahead: 2 });
+    assert_eq!(
+        at(&in_order, &in_order[2]),
+        Place::Behind {
+            predecessor,
+            ahead: 2
+        }
+    );
 }
 
 // covers: L9
@@ -88,12 +99,25 @@ fn equal_numbers_grant_nobody() {
         let mut listed = names([7, 7].into_iter().chain(others));
         let (one, other) = (listed[0].clone(), listed[1].clone());
         listed.rotate_left(1);
-        assert_eq!(at(&listed, &one), Place::Unordered { tied_with: Some(&other) });
-        assert_eq!(at(&listed, &other), Place::Unordered { tied_with: Some(&one) });
+        assert_eq!(
+            at(&listed, &one),
+            Place::Unordered {
+                tied_with: Some(&other)
+            }
+        );
+        assert_eq!(
+            at(&listed, &other),
+            Place::Unordered {
+                tied_with: Some(&one)
+            }
+        );
     }
     // A tie among those before is not ours to judge: one of them is waited for, then the other.
     let listed = names([3, 3, 5]);
-    assert!(matches!(at(&listed, &listed[2]), Place::Behind { ahead: 2, .. }));
+    assert!(matches!(
+        at(&listed, &listed[2]),
+        Place::Behind { ahead: 2, .. }
+    ));
 }
 
 #[test]
@@ -109,19 +133,30 @@ fn near_the_end_of_the_counter_nobody_is_granted() {
         (0, true),
     ] {
         let listed = names([number]);
-        let expected = if is_ordered { Place::First } else { Place::Unordered { tied_with: None } };
+        let expected = if is_ordered {
+            Place::First
+        } else {
+            Place::Unordered { tied_with: None }
+        };
         assert_eq!(at(&listed, &listed[0]), expected, "{number}");
     }
     // A number that is no longer one of 32 bits.
     let beyond = vec!["_c_x-lock-2147483648".to_owned()];
-    assert_eq!(at(&beyond, &beyond[0]), Place::Unordered { tied_with: None });
+    assert_eq!(
+        at(&beyond, &beyond[0]),
+        Place::Unordered { tied_with: None }
+    );
 }
 
 #[test]
 fn who_is_not_listed_is_missing_whatever_else_is() {
     let own = "_c_me-lock-0000000005";
     for others in [vec![], vec![1], vec![9], vec![1, 9], vec![5]] {
-        assert_eq!(at(&names(others.clone()), own), Place::Missing, "{others:?}");
+        assert_eq!(
+            at(&names(others.clone()), own),
+            Place::Missing,
+            "{others:?}"
+        );
     }
 }
 
@@ -129,14 +164,23 @@ fn who_is_not_listed_is_missing_whatever_else_is() {
 fn foreign_children_change_nothing() {
     let own = "_c_me-lock-0000000005".to_owned();
     let mut listed: Vec<String> = [
-        "0", "lock-0", "0000000000", "_c_x-lease-0000000000", "_c_x-__WRIT__0000000001", "revoke", "lock-00000000000",
+        "0",
+        "lock-0",
+        "0000000000",
+        "_c_x-lease-0000000000",
+        "_c_x-__WRIT__0000000001",
+        "revoke",
+        "lock-00000000000",
     ]
     .map(str::to_owned)
     .to_vec();
     listed.push(own.clone());
     assert_eq!(at(&listed, &own), Place::First);
     listed.push("theirs__lock__0000000004".to_owned());
-    let expected = Place::Behind { predecessor: "theirs__lock__0000000004", ahead: 1 };
+    let expected = Place::Behind {
+        predecessor: "theirs__lock__0000000004",
+        ahead: 1,
+    };
     assert_eq!(at(&listed, &own), expected);
     assert_eq!(ranked(listed, Layout::curator()).len(), 2);
 }

@@ -6,7 +6,6 @@ use zk_core::OwnedNode;
 
 use super::Enlisted;
 use super::Queue;
-use super::patiently;
 use crate::error::AcquireError;
 
 impl Queue {
@@ -44,7 +43,9 @@ impl Queue {
 
     /// Lists the children, however long it takes.
     pub(super) async fn list(&self) -> Result<Vec<String>, Error> {
-        let listed = patiently(|| self.session.list(&self.path).into_future()).await;
+        let listed = self
+            .patiently(|| self.session.list(&self.path).into_future())
+            .await;
         match listed {
             Ok((names, _)) => Ok(names),
             // Then our node is gone, too, and so is everyone else's.

@@ -7,7 +7,6 @@ use zk_core::Sequence;
 use zk_core::Watch;
 
 use super::Queue;
-use super::patiently;
 use crate::contender::Contender;
 use crate::order;
 
@@ -18,7 +17,10 @@ impl Queue {
     pub(super) async fn watch(&self, name: &str) -> Result<Option<(Contender, Watch)>, Error> {
         let path = self.child(name);
         let sequence = self.sequence_of(name);
-        match patiently(|| self.session.get(&path).watched().into_future()).await {
+        match self
+            .patiently(|| self.session.get(&path).watched().into_future())
+            .await
+        {
             Ok((data, stat, watch)) => {
                 let contender = Contender::new(name.to_owned(), sequence, data, &stat);
                 Ok(Some((contender, watch)))
@@ -26,8 +28,9 @@ impl Queue {
             Err(error) if error.is_no_node() => Ok(None),
             Err(error) if error.kind() == ErrorKind::NoAuth => {
                 // Whether a node exists needs no permission.
-                let (stat, watch) =
-                    patiently(|| self.session.exists(&path).watched().into_future()).await?;
+                let (stat, watch) = self
+                    .patiently(|| self.session.exists(&path).watched().into_future())
+                    .await?;
                 Ok(stat.map(|stat| {
                     let contender = Contender::new(name.to_owned(), sequence, Vec::new(), &stat);
                     (contender, watch)
@@ -47,7 +50,9 @@ impl Queue {
         let ranked = order::ranked(names, self.options.layout());
         let mut contenders = Vec::with_capacity(ranked.len());
         for some in ranked.chunks(AT_ONCE) {
-            let reads = some.iter().map(|(sequence, name)| self.read(*sequence, name));
+            let reads = some
+                .iter()
+                .map(|(sequence, name)| self.read(*sequence, name));
             for read in future::join_all(reads).await {
                 contenders.extend(read?);
             }
@@ -64,9 +69,11 @@ impl Queue {
     async fn read(&self, sequence: Sequence, name: &str) -> Result<Option<Contender>, Error> {
         let path = self.child(name);
         let read = match self.session.get(&path).await {
-            Err(error) if error.kind() == ErrorKind::NoAuth => {
-                self.session.stat(&path).await.map(|stat| (Vec::new(), stat))
-            }
+            Err(error) if error.kind() == ErrorKind::NoAuth => self
+                .session
+                .stat(&path)
+                .await
+                .map(|stat| (Vec::new(), stat)),
             read => read,
         };
         match read {

@@ -20,7 +20,10 @@ use crate::order::Place;
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Turn {
     Ours,
-    After { predecessor: String, ahead: usize },
+    After {
+        predecessor: String,
+        ahead: usize,
+    },
     /// Nobody's, for ever.
     NoOnes(SequenceExhausted),
 }
