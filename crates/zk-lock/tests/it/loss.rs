@@ -1,0 +1,190 @@
+//! Losing a lock.
+
+use std::time::Duration;
+
+use zk_core::ErrorClass;
+use zk_lock::AcquireError;
+use zk_lock::FairLock;
+use zk_lock::Loss;
+use zk_lock::ReleaseError;
+
+use crate::connect;
+use crate::soon;
+use crate::until_enlisted;
+use crate::with_ensemble;
+
+// covers: L12
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_learns_that_somebody_deleted_its_node() {
+    with_ensemble(async |ensemble| {
+        let (session, admin) = (connect(ensemble).await, connect(ensemble).await);
+        let lock = FairLock::new(&session, "/a").unwrap();
+        // At once, before the node is watched, and after someone wrote to it and it was watched again.
+        for is_watched in [false, true] {
+            let guard = lock.acquire().await.unwrap();
+            if is_watched {
+                let server = ensemble.server(1).unwrap();
+                crate::eventually("the node is watched", async || {
+                    server.wchs().await.unwrap().watches == 1
+                })
+                .await;
+                admin.set(guard.path(), "__REVOKE__").await.unwrap();
+            }
+            admin.delete(guard.path()).await.unwrap();
+            assert_eq!(
+                soon("the loss is told", guard.lost()).await,
+                Loss::NodeDeleted
+            );
+            assert!(!guard.is_trusted());
+            assert_eq!(guard.trusted_until(), None);
+            let error = guard.release().await.unwrap_err();
+            assert!(
+                matches!(
+                    error,
+                    ReleaseError::Lost {
+                        loss: Loss::NodeDeleted,
+                        ..
+                    }
+                ),
+                "{error:?}"
+            );
+        }
+        // A release right after the deletion finds out by itself.
+        let guard = lock.acquire().await.unwrap();
+        let lost = guard.lost();
+        admin.delete(guard.path()).await.unwrap();
+        let error = guard.release().await.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Recoverable);
+        assert!(
+            error
+                .to_string()
+                .ends_with("somebody else deleted the lock's node"),
+            "{error}"
+        );
+        soon("the future of a guard that is gone", lost).await;
+    })
+    .await;
+}
+
+// covers: L12
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_resolves_when_the_guard_is_released_or_dropped() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        let lock = FairLock::new(&session, "/a").unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let lost = tokio::spawn(guard.lost());
+        guard.release().await.unwrap();
+        assert_eq!(
+            soon("the loss is told", lost).await.unwrap(),
+            Loss::Released
+        );
+        let guard = lock.acquire().await.unwrap();
+        let lost = guard.lost();
+        drop(guard);
+        assert_eq!(soon("the loss is told", lost).await, Loss::Released);
+    })
+    .await;
+}
+
+// covers: L12
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_session_ends_holders_and_waiters() {
+    with_ensemble(async |ensemble| {
+        let (session, other) = (connect(ensemble).await, connect(ensemble).await);
+        let lock = FairLock::new(&session, "/a").unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let waiter = lock.clone();
+        let waiting = tokio::spawn(async move { waiter.acquire().await });
+        until_enlisted(&other, "/a", 2).await;
+
+        session.close().await.unwrap();
+        assert_eq!(
+            soon("the loss is told", guard.lost()).await,
+            Loss::SessionLost
+        );
+        assert!(!guard.is_trusted());
+        let error = guard.release().await.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                ReleaseError::Lost {
+                    loss: Loss::SessionLost,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        let error = soon("the waiter ends", waiting).await.unwrap().unwrap_err();
+        assert!(
+            matches!(error, AcquireError::SessionLost { .. }),
+            "{error:?}"
+        );
+        assert_eq!(error.class(), ErrorClass::Fatal);
+        let error = lock.acquire().await.unwrap_err();
+        assert!(
+            matches!(error, AcquireError::SessionLost { source: Some(_) }),
+            "{error:?}"
+        );
+
+        let guard = FairLock::new(&other, "/a")
+            .unwrap()
+            .acquire()
+            .await
+            .unwrap();
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+// covers: L12
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_hears_nothing_stops_to_trust_its_lock_in_time() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        let guard = FairLock::new(&session, "/a")
+            .unwrap()
+            .acquire()
+            .await
+            .unwrap();
+        let server = ensemble.server(1).unwrap();
+        server.pause().await.unwrap();
+        let paused = std::time::Instant::now();
+        let until = guard.trusted_until().unwrap();
+        assert_eq!(
+            soon("the proof runs out", guard.lost()).await,
+            Loss::TrustLapsed
+        );
+        assert!(!guard.is_trusted());
+        assert!(std::time::Instant::now() >= until);
+        assert!(
+            paused.elapsed() < session.session_timeout(),
+            "{:?}",
+            paused.elapsed()
+        );
+        server.resume().await.unwrap();
+
+        // Either the session has survived, and the lock was held all the time, or it has not, and all say so.
+        let end = soon("the session is heard of again", async {
+            loop {
+                tokio::select! {
+                    loss = guard.lost() => if loss != Loss::TrustLapsed { break Some(loss) },
+                    () = tokio::task::yield_now() => {}
+                }
+                if guard.is_trusted() {
+                    break None;
+                }
+            }
+        })
+        .await;
+        match (end, guard.release().await) {
+            (None, Ok(())) => {}
+            (Some(told), Err(ReleaseError::Lost { loss, .. })) => assert_eq!(told, loss),
+            other => panic!("{other:?}"),
+        }
+        tokio::time::timeout(Duration::from_secs(5), session.settled())
+            .await
+            .unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,72 @@
+//! Locks on real servers.
+
+#![cfg(test)]
+
+use std::time::Duration;
+
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_harness::Ensemble;
+
+mod auto_traits;
+mod basic;
+mod failover;
+mod limits;
+mod loss;
+mod queue;
+
+/// Starts one server, runs the test against it and takes it down.
+async fn with_ensemble(test: impl AsyncFnOnce(&Ensemble)) {
+    with_servers(1, test).await;
+}
+
+async fn with_servers(servers: usize, test: impl AsyncFnOnce(&Ensemble)) {
+    let ensemble = Ensemble::builder()
+        .servers(servers)
+        .start()
+        .await
+        .expect("the servers start");
+    test(&ensemble).await;
+    ensemble.down().await.expect("the servers go down");
+}
+
+/// Connects with the defaults of the tests.
+async fn connect(ensemble: &Ensemble) -> Session {
+    Session::builder(ensemble.connect_string())
+        .session_timeout(Duration::from_secs(6))
+        .connect()
+        .await
+        .expect("the ensemble grants a session")
+}
+
+/// Waits at most ten seconds for something that is to happen.
+async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(Duration::from_secs(10), happening).await {
+        Ok(happened) => happened,
+        Err(_) => panic!("waited 10 s for this: {what}"),
+    }
+}
+
+/// Asks until `condition` holds, for at most ten seconds.
+async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
+    soon(what, async { while !condition().await {} }).await;
+}
+
+/// Waits until `count` contenders are in the queue at `path`.
+async fn until_enlisted(session: &Session, path: &str, count: usize) {
+    eventually(&format!("{count} contenders below {path}"), async || {
+        names(session, path).await.len() == count
+    })
+    .await;
+}
+
+/// The children of `path` now; none if it does not exist.
+async fn names(session: &Session, path: &str) -> Vec<String> {
+    let path = NodePath::parse(path).expect("tests use good paths");
+    session.sync(&path).await.expect("the server catches up");
+    match session.list(&path).await {
+        Ok((names, _)) => names,
+        Err(error) if error.is_no_node() => Vec::new(),
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,180 @@
+//! Who comes after whom.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use zk_core::Session;
+use zk_harness::Ensemble;
+use zk_lock::FairLock;
+use zk_lock::FencingToken;
+use zk_lock::Guard;
+use zk_lock::LockOptions;
+
+use crate::connect;
+use crate::eventually;
+use crate::names;
+use crate::soon;
+use crate::until_enlisted;
+use crate::with_ensemble;
+
+/// Lets `count` waiters join the queue one after the other.
+async fn waiters(
+    ensemble: &Ensemble,
+    observer: &Session,
+    sessions: usize,
+    count: usize,
+) -> Vec<tokio::task::JoinHandle<Guard>> {
+    let mut connected = Vec::new();
+    for _ in 0..sessions {
+        connected.push(connect(ensemble).await);
+    }
+    let mut waiting = Vec::new();
+    for at in 0..count {
+        let options = LockOptions::default().with_owner(format!("waiter {at}"));
+        let session = &connected[at % sessions];
+        let lock = FairLock::with_options(session, "/a", options).unwrap();
+        waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+        until_enlisted(observer, "/a", at + 2).await;
+    }
+    waiting
+}
+
+// covers: L5
+#[tokio::test(flavor = "multi_thread")]
+async fn contenders_are_listed_first_come_first_with_what_they_say_of_themselves() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        let lock = FairLock::new(&session, "/a").unwrap();
+        assert!(lock.contenders().await.unwrap().is_empty());
+        let held = lock.acquire().await.unwrap();
+        let waiting = waiters(ensemble, &session, 3, 3).await;
+        session.create("/a/0", "foreign").await.unwrap();
+
+        let contenders = lock.contenders().await.unwrap();
+        let owners: Vec<_> = contenders
+            .iter()
+            .skip(1)
+            .map(|one| one.owner_text())
+            .collect();
+        assert_eq!(owners, ["waiter 0", "waiter 1", "waiter 2"]);
+        let holder = &contenders[0];
+        assert_eq!(Some(holder.name()), held.path().name());
+        assert_eq!(holder.token(), held.fencing_token());
+        assert_eq!(holder.session(), Some(session.id()));
+        assert!(contenders.is_sorted_by_key(|one| (one.sequence().number(), one.token())));
+        assert!(
+            contenders
+                .iter()
+                .all(|one| one.since().elapsed().is_ok_and(|age| age.as_secs() < 60))
+        );
+        for one in waiting {
+            one.abort();
+        }
+        held.release().await.unwrap();
+    })
+    .await;
+}
+
+// covers: L1 L12
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_waiters_are_granted_one_by_one_in_order_and_leave_no_watch() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        let lock = FairLock::new(&session, "/a").unwrap();
+        let held = lock.acquire().await.unwrap();
+        let waiting = waiters(ensemble, &session, 8, 200).await;
+        // One watch each, and perhaps the holder's on its own node.
+        let server = ensemble.server(1).unwrap();
+        eventually("each waiter watches one node", async || {
+            (200..=201).contains(&server.wchs().await.unwrap().watches)
+        })
+        .await;
+
+        let granted: Arc<Mutex<Vec<(usize, FencingToken)>>> = Arc::default();
+        let mut last = held.fencing_token();
+        held.release().await.unwrap();
+        for (at, waiter) in waiting.into_iter().enumerate() {
+            let guard = soon("the next one is granted", waiter).await.unwrap();
+            // Nobody else was woken into holding it: the one granted is the first in line.
+            assert_eq!(names(&session, "/a").await.len(), 200 - at);
+            assert!(guard.fencing_token() > last);
+            last = guard.fencing_token();
+            granted.lock().unwrap().push((at, last));
+            guard.release().await.unwrap();
+        }
+        assert_eq!(granted.lock().unwrap().len(), 200);
+        assert!(names(&session, "/a").await.is_empty());
+        eventually("no watch is left", async || {
+            server.wchs().await.unwrap().watches == 0
+        })
+        .await;
+    })
+    .await;
+}
+
+// covers: L3
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_that_give_up_leave_no_node_and_no_watch_and_the_others_their_place() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        let lock = FairLock::new(&session, "/a").unwrap();
+        let held = lock.acquire().await.unwrap();
+        let mut waiting = waiters(ensemble, &session, 2, 20).await;
+        // Every other one, the first included, so that each of the rest loses its predecessor.
+        let mut at = 0;
+        waiting.retain(|waiter| {
+            at += 1;
+            if at % 2 == 1 {
+                waiter.abort();
+            }
+            at % 2 == 0
+        });
+        until_enlisted(&session, "/a", 11).await;
+        held.release().await.unwrap();
+        for waiter in waiting {
+            let guard = soon("the next one is granted", waiter).await.unwrap();
+            guard.release().await.unwrap();
+        }
+        assert!(names(&session, "/a").await.is_empty());
+        let server = ensemble.server(1).unwrap();
+        eventually("no watch is left", async || {
+            server.wchs().await.unwrap().watches == 0
+        })
+        .await;
+    })
+    .await;
+}
+
+// covers: L13
+#[tokio::test(flavor = "multi_thread")]
+async fn contenders_of_other_clients_are_waited_for_and_foreign_children_are_not() {
+    with_ensemble(async |ensemble| {
+        let (session, other) = (connect(ensemble).await, connect(ensemble).await);
+        for foreign in ["0", "_c_x-lease-0000000000", "readme", "lock-1"] {
+            let path = format!("/a/{foreign}");
+            session.create(path, "").parents().await.unwrap();
+        }
+        let lock = FairLock::new(&session, "/a").unwrap();
+        for theirs in [
+            "d0f5a1d8c1c94d55a1c44f2a1d7c0f6e__lock__",
+            "_c_x-lock-",
+            "x-72057594037927936-",
+        ] {
+            let stem = format!("/a/{theirs}");
+            let (path, _) = other
+                .create(stem, "")
+                .ephemeral()
+                .sequential()
+                .await
+                .unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_none(), "{path}");
+            let waiter = lock.clone();
+            let waiting = tokio::spawn(async move { waiter.acquire().await.unwrap() });
+            until_enlisted(&session, "/a", 6).await;
+            other.delete(path).await.unwrap();
+            let guard = soon("the lock is granted", waiting).await.unwrap();
+            guard.release().await.unwrap();
+        }
+    })
+    .await;
+}
