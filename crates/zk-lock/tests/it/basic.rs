@@ -168,14 +168,12 @@ async fn run_gives_the_body_its_token_and_drops_it_when_the_lock_is_lost() {
             .unwrap();
         assert!(names(&admin, "/a").await.is_empty());
 
-        struct NotesDrop(tokio::sync::oneshot::Sender<()>, &'static str);
-        let (dropped, is_dropped) = tokio::sync::oneshot::channel::<()>();
+        let (body, is_dropped) = tokio::sync::oneshot::channel::<()>();
         let running = tokio::spawn(async move {
             lock.run(async move |later| {
-                let body = NotesDrop(dropped, "the body");
                 assert!(later > token);
+                let _body = body;
                 std::future::pending::<()>().await;
-                body.1
             })
             .await
         });
