@@ -35,12 +35,12 @@ async fn keep(held: Arc<Held>) {
         // This looks first, so that what happened before it is not missed.
         match held.session.exists(&held.path).watched().await {
             Ok((None, _)) => break Loss::NodeDeleted,
-            Ok((Some(_), mut watch)) => {
-                if watch.changed().await == WatchEvent::SessionLost {
-                    break Loss::SessionLost;
-                }
-                // Gone, or somebody wrote to it: look again.
-            }
+            Ok((Some(_), mut watch)) => match watch.changed().await {
+                WatchEvent::SessionLost => break Loss::SessionLost,
+                WatchEvent::Deleted => break Loss::NodeDeleted,
+                // Somebody wrote to it: watch it again.
+                _ => {}
+            },
             Err(error) if error.is_fatal() => break Loss::SessionLost,
             Err(error) => {
                 tracing::warn!(path = %held.path, %error, "a deletion of this lock's node would not be noticed now");

@@ -83,7 +83,7 @@ async fn a_waiter_that_may_not_read_its_predecessor_is_woken_all_the_same() {
 
         let lock = FairLock::new(&session, "/a").unwrap();
         let error = lock
-            .acquire_timeout(Duration::from_millis(200))
+            .acquire_timeout(Duration::from_secs(3))
             .await
             .unwrap_err();
         let AcquireError::TimedOut(timed_out) = &error else {

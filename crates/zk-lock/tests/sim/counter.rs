@@ -95,9 +95,10 @@ async fn order_survives_the_wrap_of_servers_that_wrap() {
     assert_eq!(Some(listed[0].name()), guard.path().name());
     assert!(listed[1].sequence().number() < 0);
     guard.release().await.unwrap();
-    soon("the one behind the wrap is granted", waiting)
+    let guard = soon("the one behind the wrap is granted", waiting)
         .await
         .unwrap();
+    guard.release().await.unwrap();
 }
 
 // covers: L13
@@ -120,8 +121,9 @@ async fn foreign_children_are_ignored_wherever_they_come_from() {
     let (held, waiting) = held_and_waited_for(&one, &other).await;
     assert_eq!(lock(&one).contenders().await.unwrap().len(), 2);
     held.release().await.unwrap();
-    soon("the waiter is granted the lock", waiting)
+    let guard = soon("the waiter is granted the lock", waiting)
         .await
         .unwrap()
         .unwrap();
+    guard.release().await.unwrap();
 }
