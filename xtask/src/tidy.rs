@@ -36,6 +36,8 @@ const PURE: &[&str] = &[
     "crates/zk-harness/src/wire/frame.rs",
     "crates/zk-harness/src/wire/jute.rs",
     "crates/zk-harness/src/wire/record.rs",
+    "crates/zk-lock/src/layout.rs",
+    "crates/zk-lock/src/order.rs",
     "crates/zk-sim/src/access.rs",
     "crates/zk-sim/src/answer.rs",
     "crates/zk-sim/src/digest.rs",
