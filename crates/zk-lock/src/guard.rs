@@ -242,16 +242,24 @@ impl Held {
                 biased;
                 loss = self.ended() => loss,
                 () = self.session.lost() => Loss::SessionLost,
-                () = self.trusted.lapsed() => Loss::TrustLapsed,
+                () = self.trusted.lapsed() => self.lapse(),
             }
         });
         poll_fn(|cx| match told.as_mut().poll(cx) {
             Poll::Ready(loss) => Poll::Ready(loss),
             // After a stop of the process, a timer that is due has not fired yet when the first task goes on.
-            Poll::Pending if !self.trusted.is_trusted() => Poll::Ready(Loss::TrustLapsed),
+            Poll::Pending if !self.trusted.is_trusted() => Poll::Ready(self.lapse()),
             Poll::Pending => Poll::Pending,
         })
         .await
+    }
+
+    /// Why the session is not trusted.
+    fn lapse(&self) -> Loss {
+        match self.trusted.until() {
+            Some(_) => Loss::TrustLapsed,
+            None => Loss::SessionLost,
+        }
     }
 }
 

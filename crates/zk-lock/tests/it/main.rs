@@ -42,10 +42,8 @@ async fn connect(ensemble: &Ensemble) -> Session {
 
 /// Waits at most ten seconds for something that is to happen.
 async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(Duration::from_secs(10), happening).await {
-        Ok(happened) => happened,
-        Err(_) => panic!("waited 10 s for this: {what}"),
-    }
+    let happened = tokio::time::timeout(Duration::from_secs(10), happening).await;
+    happened.unwrap_or_else(|_| panic!("waited 10 s for this: {what}"))
 }
 
 /// Asks until `condition` holds, for at most ten seconds.

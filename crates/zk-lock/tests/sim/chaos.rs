@@ -156,8 +156,11 @@ async fn run(seed: u64) -> usize {
     pass(Duration::from_secs(30)).await;
     assert_eq!(left(&ensemble), [""; 0], "seed {seed}");
     assert_eq!(ensemble.watch_count(), 0, "seed {seed}");
-    let grants = judge.lock().unwrap().grants;
-    grants
+    Arc::into_inner(judge)
+        .expect("all have ended")
+        .into_inner()
+        .unwrap()
+        .grants
 }
 
 // covers: L1 L3 L12

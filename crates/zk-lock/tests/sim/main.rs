@@ -37,10 +37,8 @@ fn left(ensemble: &Ensemble) -> Vec<String> {
 
 /// Waits at most a minute of the paused clock.
 async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(Duration::from_secs(60), happening).await {
-        Ok(happened) => happened,
-        Err(_) => panic!("waited a minute for this: {what}"),
-    }
+    let happened = tokio::time::timeout(Duration::from_secs(60), happening).await;
+    happened.unwrap_or_else(|_| panic!("waited a minute for this: {what}"))
 }
 
 /// Lets time pass, and everything happen that happens by then.
