@@ -4,6 +4,8 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Instant;
 
@@ -56,6 +58,8 @@ pub(crate) struct Held {
     trusted: Trusted,
     /// Why it is over for good. The first reason stays.
     end: watch::Sender<Option<Loss>>,
+    /// Whether the node was seen to be gone, for whatever reason.
+    is_gone: AtomicBool,
 }
 
 impl Guard {
@@ -67,6 +71,7 @@ impl Guard {
             token: FencingToken::of(node.stat()),
             trusted,
             end: watch::Sender::new(None),
+            is_gone: AtomicBool::new(false),
         });
         Self {
             _keeper: Keeper::spawn(&held),
@@ -118,7 +123,7 @@ impl Guard {
     /// An answer is about the moment it is given, of course: what is done next may happen a pause of the process
     /// later. See [`fencing_token`](Self::fencing_token) for the cure.
     pub fn is_trusted(&self) -> bool {
-        self.held.end.borrow().is_none() && self.held.trusted.is_trusted()
+        !self.held.is_over() && self.held.trusted.is_trusted()
     }
 
     /// Returns the instant until which the lock is certainly held, if nobody deletes its node.
@@ -126,7 +131,7 @@ impl Guard {
     /// While the session is connected it moves on by itself.
     /// `None` when the lock is lost.
     pub fn trusted_until(&self) -> Option<Instant> {
-        if self.held.end.borrow().is_some() {
+        if self.held.is_over() {
             return None;
         }
         self.held.trusted.until()
@@ -228,7 +233,17 @@ impl Held {
         earlier
     }
 
-    /// Waits until it is over for good.
+    /// Notes that the node is gone, before it is known why.
+    pub(crate) fn node_is_gone(&self) {
+        self.is_gone.store(true, Ordering::SeqCst);
+    }
+
+    /// Tells whether it is over for good.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_gone.load(Ordering::SeqCst) || self.end.borrow().is_some()
+    }
+
+    /// Waits until it is over for good, and the reason is known.
     pub(crate) async fn ended(&self) -> Loss {
         let mut end = self.end.subscribe();
         let ended = end.wait_for(Option::is_some).await;
