@@ -105,7 +105,7 @@ impl fmt::Debug for Contest<'_> {
 
 /// The sides after a first round, which has servers and code that are cold: criterion would take the length of its
 /// rounds from it.
-fn warmed<'a>(mut sides: [Side<'a>; 2], settings: Settings) -> anyhow::Result<[Side<'a>; 2]> {
+fn warmed(mut sides: [Side<'_>; 2], settings: Settings) -> anyhow::Result<[Side<'_>; 2]> {
     if !settings.smoke {
         both(&mut sides, COLD)?;
     }
