@@ -63,6 +63,9 @@ fn report(
         println!("{name:<12} {fact}");
     }
     println!("\n{}\n", table(&standings, io::stdout().is_terminal()));
+    if facts.is_busy() {
+        println!("The machine had other work when this began: these figures are not to be kept.\n");
+    }
     let path = Record::new(NAME, settings.command(NAME), facts, standings).write()?;
     println!("written to {}", path.display());
     Ok(())

@@ -62,10 +62,11 @@ impl<'a> Contest<'a> {
             let mut pairs = Vec::new();
             benchmarks.bench_function(*name, |bencher| {
                 bencher.iter_custom(|operations| {
-                    let pair = sides
-                        .take()
-                        .map_or_else(|| prepare(self.stage), Ok)
-                        .and_then(|ready| both(sides.insert(ready), operations));
+                    let ready = match sides.take() {
+                        Some(ready) => Ok(ready),
+                        None => prepare(self.stage).and_then(|cold| warmed(cold, self.settings)),
+                    };
+                    let pair = ready.and_then(|ready| both(sides.insert(ready), operations));
                     match pair {
                         Ok(pair) => {
                             let elapsed = pair[asked].elapsed;
@@ -102,6 +103,15 @@ impl fmt::Debug for Contest<'_> {
     }
 }
 
+/// The sides after a first round, which has servers and code that are cold: criterion would take the length of its
+/// rounds from it.
+fn warmed(mut sides: [Side<'_>; 2], settings: Settings) -> anyhow::Result<[Side<'_>; 2]> {
+    if !settings.smoke {
+        both(&mut sides, COLD)?;
+    }
+    Ok(sides)
+}
+
 fn both(sides: &mut [Side<'_>; 2], operations: u64) -> anyhow::Result<[Round; 2]> {
     let [ours, reference] = sides;
     let pair = [ours(operations)?, reference(operations)?];
@@ -124,3 +134,6 @@ fn give_up(group: &str, error: &anyhow::Error) -> ! {
     // The servers' guard process sees this one end and removes them.
     process::exit(1)
 }
+
+/// Operations of the first round, which are thrown away.
+const COLD: u64 = 100;

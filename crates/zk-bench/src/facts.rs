@@ -76,6 +76,13 @@ impl Facts {
         })
     }
 
+    /// Whether something else kept the machine busy before the run: then the figures say little, and are not to be
+    /// kept.
+    pub fn is_busy(&self) -> bool {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        busy(&self.load, cores)
+    }
+
     /// The facts as lines, each with a name.
     pub fn lines(&self) -> [(&'static str, &str); 5] {
         [
@@ -86,6 +93,17 @@ impl Facts {
             ("data", &self.data),
         ]
     }
+}
+
+/// Whether in the last minute more than a quarter of the cores had work.
+fn busy(load: &str, cores: usize) -> bool {
+    let last_minute = load
+        .split(' ')
+        .next()
+        .and_then(|load| load.parse::<f64>().ok());
+    #[expect(clippy::cast_precision_loss, reason = "some hundreds at most")]
+    let limit = cores as f64 / 4.0;
+    last_minute.is_some_and(|load| load > limit)
 }
 
 fn unknown() -> String {
@@ -141,6 +159,14 @@ mod tests {
         assert_eq!(at("/tmpfoo"), "ext4");
         assert_eq!(at("/home"), "ext4");
         assert_eq!(file_system("", Path::new("/")), None);
+    }
+
+    #[test]
+    fn a_machine_with_other_work_is_busy() {
+        assert!(busy("0.51 0.10 0.00", 2));
+        assert!(!busy("0.50 9.00 9.00", 2));
+        assert!(!busy("0.51 0.10 0.00", 4));
+        assert!(!busy("unknown", 2));
     }
 
     #[test]

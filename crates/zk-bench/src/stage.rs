@@ -135,6 +135,7 @@ impl Stage {
                 .data(data)
                 .tick_time(TICK)
                 .container_check_interval(REAPING)
+                .start_timeout(STARTING)
                 .start()
                 .await
                 .context("cannot start an ensemble")?;
@@ -159,6 +160,9 @@ const TICK: Duration = Duration::from_secs(2);
 
 /// ZooKeeper's own default, too: the harness's has a lock's node reaped whenever it is free for a second.
 const REAPING: Duration = Duration::from_secs(60);
+
+/// A busy machine gives poor figures, but figures.
+const STARTING: Duration = Duration::from_secs(180);
 
 /// How long one round may take: a lock that hangs is an error and no long latency.
 const LONGEST: Duration = Duration::from_secs(60);
