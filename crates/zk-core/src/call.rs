@@ -47,7 +47,7 @@ pub(crate) struct Answer<T> {
 
 impl Call {
     pub(crate) fn new(session: Session, operation: Operation, timeout: Option<Duration>) -> Self {
-        let deadline = Deadline::after(timeout.unwrap_or(session.view().operation_timeout));
+        let deadline = Deadline::after(timeout.unwrap_or_else(|| session.operation_timeout()));
         session.engine().counters.calls.add();
         Self {
             session,
@@ -171,7 +171,10 @@ impl Call {
     /// The bytes the chroot and the namespace add to every path on the wire.
     pub(crate) fn prefix_len(&self) -> usize {
         let chroot = self.engine().servers.chroot().as_str().len();
-        chroot + self.session.view().namespace.as_str().len()
+        match &self.session.view().namespace {
+            namespace if namespace.is_root() => chroot,
+            namespace => chroot + namespace.as_str().len(),
+        }
     }
 
     /// An error of this call that no server gave.

@@ -44,6 +44,7 @@ pub(crate) struct Engine {
     jobs: mpsc::UnboundedSender<Job>,
     unsettled: reaper::Unsettled,
     is_abandoned: AtomicBool,
+    is_closing: AtomicBool,
     /// Bytes of paths under watch.
     pub(crate) watched: Arc<AtomicUsize>,
     /// Ephemeral nodes that calls of this session make or have made under names of their own choice.
@@ -77,6 +78,7 @@ impl Engine {
             jobs,
             unsettled: reaper::Unsettled::default(),
             is_abandoned: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
             watched: Arc::default(),
             made: Mutex::default(),
         });
@@ -110,6 +112,8 @@ impl Engine {
             .map(|link| *link);
         match link.map(|link| link.phase) {
             Ok(Phase::Over(ending)) => Err(ending),
+            // What comes after the closing is not sent, although the server has not acknowledged it yet.
+            Ok(_) if self.is_closing.load(Ordering::SeqCst) => Err(Ending::Closed),
             Ok(_) => Ok(()),
             // The task that kept the link is gone, and with it the runtime of the session.
             Err(_) => Err(Ending::Closed),
@@ -184,8 +188,14 @@ impl Engine {
 
     fn close_if_abandoned(&self) {
         if self.is_abandoned.load(Ordering::SeqCst) && !self.unsettled.outlive_the_session() {
-            self.transport.close();
+            self.close();
         }
+    }
+
+    /// Starts to end the session.
+    pub(crate) fn close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+        self.transport.close();
     }
 }
 

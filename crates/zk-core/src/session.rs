@@ -398,7 +398,7 @@ impl Session {
         if for_settling.bound(self.settled()).await.is_none() {
             tracing::warn!(session = %self.id(), "closing although something could not be removed in time");
         }
-        self.engine().transport().close();
+        self.engine().close();
         match deadline.bound(self.engine().ended()).await {
             Some(Ending::Closed) => Ok(()),
             Some(ending) => Err(Error::new(Operation::Close, None, ending.kind())),

@@ -117,7 +117,7 @@ impl Trust {
 
 /// What a timeout on the leader's clock is on ours, at least.
 fn worth(timeout: Duration) -> Duration {
-    timeout - timeout / CLOCK_SHARE
+    timeout.saturating_sub(timeout / CLOCK_SHARE)
 }
 
 /// A follower has told the leader what it noted after this share of the timeout.

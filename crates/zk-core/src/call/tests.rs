@@ -1,93 +1,84 @@
 //! What a call makes of faults, over a scripted transport in paused time.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::*;
 use crate::acl::Acl;
 use crate::error::ErrorClass;
-use crate::session::Session;
+use crate::retry::Jitter;
+use crate::retry::RetryPolicy;
 use crate::stat::SessionId;
 use crate::stat::Stat;
-use crate::transport::CreateMode;
+use crate::transport::Changed;
+use crate::transport::CreateRequest;
 use crate::transport::Ending;
+use crate::transport::Link;
+use crate::transport::Phase;
+use crate::transport::Reply;
+use crate::transport::Transport;
 
 /// What becomes of one request.
 #[derive(Debug, Clone)]
 enum Step {
     Answer,
+    /// A node with this data and this stat is there.
+    Found(&'static str, Stat),
     Fail(Fault),
     Silence,
 }
 
-/// A transport that answers from a script and counts what was sent.
+/// A transport that answers from a script and notes what was sent, the session's own probes apart.
 #[derive(Debug, Clone)]
-struct Script {
-    steps: Arc<Mutex<VecDeque<Step>>>,
-    sent: Arc<AtomicUsize>,
-    log: Arc<Mutex<Vec<String>>>,
+struct Script(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    steps: Mutex<VecDeque<Step>>,
+    log: Mutex<Vec<String>>,
     /// Which children a node is said to have.
     children: fn(&str) -> &'static [&'static str],
-    is_down: Arc<AtomicBool>,
-    ending: Arc<Mutex<Option<Ending>>>,
-}
-
-impl Default for Script {
-    fn default() -> Self {
-        Self {
-            steps: Arc::default(),
-            sent: Arc::default(),
-            log: Arc::default(),
-            children: |_| &[],
-            is_down: Arc::default(),
-            ending: Arc::default(),
-        }
-    }
+    link: watch::Sender<Link>,
 }
 
 impl Script {
     fn new(steps: impl IntoIterator<Item = Step>) -> Self {
-        Self {
-            steps: Arc::new(Mutex::new(steps.into_iter().collect())),
-            ..Self::default()
-        }
+        Self::with_children(steps, |_| &[])
+    }
+
+    fn with_children(
+        steps: impl IntoIterator<Item = Step>,
+        children: fn(&str) -> &'static [&'static str],
+    ) -> Self {
+        Self(Arc::new(State {
+            steps: Mutex::new(steps.into_iter().collect()),
+            log: Mutex::default(),
+            children,
+            link: watch::Sender::new(Link {
+                phase: Phase::Up,
+                breaks: 0,
+            }),
+        }))
     }
 
     fn session(&self) -> Session {
-        let servers = "h1,h2:2182/app".parse().unwrap();
-        Session::over(Box::new(self.clone()), servers, Duration::from_secs(10))
+        Session::over(self.clone(), "h1,h2:2182/app".parse().unwrap())
     }
 
     fn sent(&self) -> usize {
-        self.sent.load(Ordering::SeqCst)
+        self.log().len()
     }
 
     fn log(&self) -> Vec<String> {
-        self.log.lock().unwrap().clone()
+        self.0.log.lock().unwrap().clone()
     }
 
-    fn reply<T: Send + 'static>(&self, what: String, value: T) -> Reply<T> {
-        let script = self.clone();
-        Box::pin(async move {
-            script.sent.fetch_add(1, Ordering::SeqCst);
-            script.log.lock().unwrap().push(what);
-            let step = script
-                .steps
-                .lock()
-                .unwrap()
-                .pop_front()
-                .expect("the script has a step for each request");
-            match step {
-                Step::Answer => Ok(value),
-                Step::Fail(fault) => Err(fault),
-                Step::Silence => std::future::pending().await,
-            }
-        })
+    fn set_phase(&self, phase: Phase) {
+        self.0.link.send_modify(|link| link.phase = phase);
     }
 }
 
@@ -111,61 +102,99 @@ impl Transport for Script {
     fn session_id(&self) -> SessionId {
         SessionId::new(7)
     }
+
     fn session_timeout(&self) -> Duration {
         Duration::from_secs(6)
     }
-    fn connected(&self) -> Reply<()> {
-        let script = self.clone();
+
+    fn link(&self) -> watch::Receiver<Link> {
+        self.0.link.subscribe()
+    }
+
+    fn submit(&self, request: Request) -> Reply {
+        let state = Arc::clone(&self.0);
         Box::pin(async move {
-            let ending = *script.ending.lock().unwrap();
-            match ending {
-                Some(ending) => Err(Fault::Ended(ending)),
-                None if script.is_down.load(Ordering::SeqCst) => std::future::pending().await,
-                None => Ok(()),
+            let Some((what, answer)) = answer(&state, request) else {
+                return std::future::pending().await;
+            };
+            state.log.lock().unwrap().push(what);
+            let step = state
+                .steps
+                .lock()
+                .unwrap()
+                .pop_front()
+                .expect("the script has a step for each request");
+            match (step, answer) {
+                (Step::Answer, answer) => Ok(answer),
+                (Step::Fail(fault), _) => Err(fault),
+                (Step::Silence, _) => std::future::pending().await,
+                (Step::Found(_, stat), Response::Stat { .. }) => Ok(Response::Stat {
+                    stat: Some(stat),
+                    watch: None,
+                }),
+                (Step::Found(data, stat), _) => Ok(Response::Data {
+                    data: data.into(),
+                    stat,
+                    watch: None,
+                }),
             }
         })
     }
-    fn is_connected(&self) -> bool {
-        !self.is_down.load(Ordering::SeqCst)
-    }
-    fn ended(&self) -> Pin<Box<dyn Future<Output = Ending> + Send>> {
-        match *self.ending.lock().unwrap() {
-            Some(ending) => Box::pin(std::future::ready(ending)),
-            None => Box::pin(std::future::pending()),
-        }
-    }
-    fn create(&self, path: &NodePath, _: &[u8], _: CreateMode, _: &Acl) -> Reply<(NodePath, Stat)> {
-        self.reply(format!("create {path}"), (path.clone(), stat()))
-    }
-    fn delete(&self, path: &NodePath, _: Option<i32>) -> Reply<()> {
-        self.reply(format!("delete {path}"), ())
-    }
-    fn get(&self, path: &NodePath) -> Reply<(Vec<u8>, Stat)> {
-        self.reply(format!("get {path}"), (b"data".to_vec(), stat()))
-    }
-    fn set(&self, path: &NodePath, _: &[u8], _: Option<i32>) -> Reply<Stat> {
-        self.reply(format!("set {path}"), stat())
-    }
-    fn exists(&self, path: &NodePath) -> Reply<Option<Stat>> {
-        self.reply(format!("exists {path}"), Some(stat()))
-    }
-    fn list(&self, path: &NodePath) -> Reply<(Vec<String>, Stat)> {
-        let names = (self.children)(path.as_str())
-            .iter()
-            .map(|&name| name.to_owned())
-            .collect();
-        self.reply(format!("list {path}"), (names, stat()))
-    }
-    fn sync(&self, path: &NodePath) -> Reply<()> {
-        self.reply(format!("sync {path}"), ())
-    }
-    fn acl(&self, path: &NodePath) -> Reply<(Acl, Stat)> {
-        self.reply(format!("acl {path}"), (Acl::open(), stat()))
-    }
-    fn set_acl(&self, path: &NodePath, _: &Acl, _: Option<i32>) -> Reply<Stat> {
-        self.reply(format!("set_acl {path}"), stat())
-    }
+
     fn close(&self) {}
+}
+
+/// How a request is noted and what it is answered; nothing for what a session asks for itself.
+fn answer(state: &State, request: Request) -> Option<(String, Response)> {
+    let root = NodePath::root();
+    Some(match request {
+        Request::Exists { path, .. } if path == root => return None,
+        Request::Create(CreateRequest { path, .. }) => (
+            format!("create {path}"),
+            Response::Created { path, stat: stat() },
+        ),
+        Request::Delete { path, .. } => (format!("delete {path}"), Response::Deleted),
+        Request::Get { path, .. } => (
+            format!("get {path}"),
+            Response::Data {
+                data: b"data".to_vec(),
+                stat: stat(),
+                watch: None,
+            },
+        ),
+        Request::Set { path, .. } => (format!("set {path}"), Response::Set(stat())),
+        Request::Exists { path, .. } => (
+            format!("exists {path}"),
+            Response::Stat {
+                stat: None,
+                watch: None,
+            },
+        ),
+        Request::List { path, .. } => (
+            format!("list {path}"),
+            Response::Children {
+                names: (state.children)(path.as_str())
+                    .iter()
+                    .map(|&name| name.to_owned())
+                    .collect(),
+                stat: stat(),
+                watch: None,
+            },
+        ),
+        Request::Sync { path } => (format!("sync {path}"), Response::Synced),
+        Request::GetAcl { path } => (
+            format!("acl {path}"),
+            Response::Acl {
+                acl: Acl::open(),
+                stat: stat(),
+            },
+        ),
+        Request::SetAcl { path, .. } => (format!("set_acl {path}"), Response::Set(stat())),
+        Request::Transaction(parts) => (
+            format!("transaction of {}", parts.len()),
+            Response::Committed(vec![Changed::Checked; parts.len()]),
+        ),
+    })
 }
 
 fn lost() -> Step {
@@ -202,6 +231,7 @@ async fn read_ends_at_the_deadline_with_the_last_fault() {
     let start = Instant::now();
     let error = script
         .session()
+        .with_retry(RetryPolicy::default().jitter(Jitter::None))
         .get("/a")
         .timeout(Duration::from_secs(3))
         .await
@@ -219,44 +249,310 @@ async fn read_ends_at_the_deadline_with_the_last_fault() {
     assert!(!error.is_outcome_unknown());
 }
 
+/// A session that makes no request again.
+fn strict(script: &Script) -> Session {
+    script.session().with_retry(RetryPolicy::never())
+}
+
 #[tokio::test(start_paused = true)]
-async fn write_with_a_lost_answer_is_sent_once_and_its_outcome_is_unknown() {
+async fn outcome_of_a_write_that_is_not_answered_is_unknown() {
     let trouble = || Step::Fail(Fault::Server("unexpected error code: -7".to_owned()));
     for step in [lost(), trouble(), Step::Silence] {
-        let script = Script::new([step.clone(), Step::Answer]);
-        let session = script.session();
-        let error = session.set("/a", "x").await.unwrap_err();
+        let script = || Script::new([step.clone(), Step::Answer]);
+        let scripts = [script(), script(), script(), script(), script()];
+        let errors = [
+            strict(&scripts[0]).set("/a", "x").await.unwrap_err(),
+            strict(&scripts[1])
+                .create("/a", "")
+                .parents()
+                .await
+                .unwrap_err(),
+            strict(&scripts[2]).delete("/a").await.unwrap_err(),
+            strict(&scripts[3])
+                .set_acl("/a", Acl::open())
+                .await
+                .unwrap_err(),
+            strict(&scripts[4])
+                .transaction()
+                .set("/a", "")
+                .commit()
+                .await
+                .unwrap_err(),
+        ];
+        for (error, script) in errors.iter().zip(&scripts) {
+            assert_eq!(
+                (error.kind(), error.class(), script.sent()),
+                (ErrorKind::OutcomeUnknown, ErrorClass::Recoverable, 1),
+                "{step:?}: {error}"
+            );
+            assert!(error.is_outcome_unknown());
+        }
+    }
+}
+
+// covers: C3 C13
+#[tokio::test(start_paused = true)]
+async fn writes_that_nothing_can_judge_are_not_repeated() {
+    let scripts: Vec<_> = (0..4)
+        .map(|_| Script::new([lost(), Step::Answer]))
+        .collect();
+    let session = |at: usize| scripts[at].session();
+    let errors = [
+        session(0).create("/a-", "").sequential().await.unwrap_err(),
+        session(1)
+            .set_acl("/a", Acl::open())
+            .version(1)
+            .await
+            .unwrap_err(),
+        session(2)
+            .transaction()
+            .set_version("/a", "", 1)
+            .commit()
+            .await
+            .unwrap_err(),
+        session(3)
+            .transaction()
+            .check("/l")
+            .delete("/a")
+            .commit()
+            .await
+            .unwrap_err(),
+    ];
+    for (error, script) in errors.iter().zip(&scripts) {
         assert_eq!(
             (error.kind(), script.sent()),
             (ErrorKind::OutcomeUnknown, 1),
-            "{step:?}"
+            "{error}"
         );
-        assert!(error.is_outcome_unknown());
-        let others = [
-            Script::new([step.clone(), Step::Answer]),
-            Script::new([step.clone(), Step::Answer]),
-            Script::new([step.clone(), Step::Answer]),
-        ];
-        let create = others[0]
-            .session()
-            .create("/a", "")
-            .parents()
-            .await
-            .unwrap_err();
-        let delete = others[1].session().delete("/a").await.unwrap_err();
-        let set_acl = others[2]
-            .session()
-            .set_acl("/a", Acl::open())
-            .await
-            .unwrap_err();
-        for (error, script) in [create, delete, set_acl].iter().zip(&others) {
-            assert_eq!(
-                (error.kind(), script.sent()),
-                (ErrorKind::OutcomeUnknown, 1),
-                "{step:?}"
-            );
-        }
     }
+}
+
+// covers: C3
+#[tokio::test(start_paused = true)]
+async fn writes_that_may_be_applied_twice_are_repeated() {
+    let scripts: Vec<_> = (0..3)
+        .map(|_| Script::new([lost(), Step::Answer]))
+        .collect();
+    let session = |at: usize| scripts[at].session();
+    session(0).set("/a", "x").await.unwrap();
+    session(1).set_acl("/a", Acl::open()).await.unwrap();
+    let guarded = session(2).transaction().check("/l").set("/a", "x").commit();
+    assert_eq!(guarded.await.unwrap().len(), 2);
+    for script in scripts {
+        assert_eq!(script.sent(), 2, "{:?}", script.log());
+    }
+}
+
+// covers: C3
+#[tokio::test(start_paused = true)]
+async fn repeated_delete_that_finds_nothing_is_done() {
+    let script = Script::new([lost(), refused(ErrorKind::NoNode)]);
+    script.session().delete("/a").version(3).await.unwrap();
+    // Without doubt it is the answer.
+    let script = Script::new([refused(ErrorKind::NoNode)]);
+    assert!(
+        script
+            .session()
+            .delete("/a")
+            .await
+            .unwrap_err()
+            .is_no_node()
+    );
+}
+
+// covers: C3
+#[tokio::test(start_paused = true)]
+async fn repeated_create_that_finds_a_node_judges_whose_it_is() {
+    let mine = Stat {
+        ephemeral_owner: Some(SessionId::new(7)),
+        ..stat()
+    };
+    let other = Stat {
+        ephemeral_owner: Some(SessionId::new(8)),
+        ..stat()
+    };
+    let script = |found: Step| Script::new([lost(), refused(ErrorKind::NodeExists), found]);
+    let ephemeral = async |found| {
+        let session = script(Step::Found("x", found)).session();
+        session.create("/a", "x").ephemeral().await
+    };
+    assert_eq!(ephemeral(mine).await.unwrap().1, mine);
+    assert!(ephemeral(other).await.unwrap_err().is_node_exists());
+
+    let persistent = async |data| {
+        let session = script(Step::Found(data, stat())).session();
+        session.create("/a", "x").await.unwrap_err()
+    };
+    assert!(persistent("y").await.is_node_exists());
+    let unknown = persistent("x").await;
+    assert_eq!(
+        unknown.to_string(),
+        "create /a: outcome unknown, the request was sent and no answer came \
+         (a node is there, and nothing tells whether this call made it) after 2 attempts"
+    );
+    assert!(unknown.is_outcome_unknown());
+    let session = script(Step::Found("x", stat())).session();
+    assert_eq!(
+        session.create("/a", "x").idempotent().await.unwrap().1,
+        stat()
+    );
+    // Without doubt an existing node is somebody else's.
+    let session = Script::new([refused(ErrorKind::NodeExists)]).session();
+    assert!(
+        session
+            .create("/a", "x")
+            .idempotent()
+            .await
+            .unwrap_err()
+            .is_node_exists()
+    );
+}
+
+// covers: C3
+#[tokio::test(start_paused = true)]
+async fn ephemeral_node_that_another_call_of_the_session_made_is_not_ours() {
+    let mine = Stat {
+        ephemeral_owner: Some(SessionId::new(7)),
+        ..stat()
+    };
+    let script = Script::new([
+        Step::Answer,
+        lost(),
+        refused(ErrorKind::NodeExists),
+        Step::Found("x", mine),
+        Step::Answer,
+        lost(),
+        refused(ErrorKind::NodeExists),
+        Step::Found("x", mine),
+    ]);
+    let session = script.session();
+    session.create("/a", "x").ephemeral().await.unwrap();
+    let error = session.create("/a", "x").ephemeral().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    // Once it was deleted, a node found there is a new one.
+    session.delete("/a").await.unwrap();
+    session.create("/a", "x").ephemeral().await.unwrap();
+}
+
+// covers: C3
+#[tokio::test(start_paused = true)]
+async fn repeated_versioned_write_judges_whose_version_it_is() {
+    let next = Stat {
+        version: 5,
+        ..stat()
+    };
+    let write = async |found: Step, idempotent: bool| {
+        let script = Script::new([lost(), refused(ErrorKind::BadVersion), found]);
+        let set = script.session().set("/a", "x").version(4);
+        if idempotent {
+            set.idempotent().await
+        } else {
+            set.await
+        }
+    };
+    assert_eq!(write(Step::Found("x", next), true).await.unwrap(), next);
+    let kind = async |found, idempotent| write(found, idempotent).await.unwrap_err().kind();
+    assert_eq!(
+        kind(Step::Found("x", next), false).await,
+        ErrorKind::OutcomeUnknown
+    );
+    assert_eq!(
+        kind(Step::Found("y", next), true).await,
+        ErrorKind::BadVersion
+    );
+    assert_eq!(
+        kind(Step::Found("x", stat()), true).await,
+        ErrorKind::OutcomeUnknown
+    );
+    let gone = write(refused(ErrorKind::NoNode), true).await.unwrap_err();
+    assert_eq!(
+        (gone.kind(), gone.is_outcome_unknown()),
+        (ErrorKind::NoNode, true)
+    );
+}
+
+// covers: C12
+#[tokio::test(start_paused = true)]
+async fn create_or_set_goes_on_until_one_of_them_works() {
+    let script = Script::new([
+        refused(ErrorKind::NodeExists),
+        refused(ErrorKind::NoNode),
+        refused(ErrorKind::NodeExists),
+        Step::Answer,
+    ]);
+    let (path, _) = script.session().create("/a", "x").or_set().await.unwrap();
+    assert_eq!(path.as_str(), "/a");
+    assert_eq!(script.log(), ["create /a", "set /a", "create /a", "set /a"]);
+}
+
+// covers: C2
+#[tokio::test(start_paused = true)]
+async fn each_call_has_a_fresh_budget_of_retries() {
+    let script = Script::new(vec![lost(); 6]);
+    let policy = RetryPolicy::constant(Duration::from_millis(100)).at_most(2);
+    let session = script.session().with_retry(policy);
+    for _ in 0..2 {
+        let start = Instant::now();
+        let error = session.get("/a").await.unwrap_err();
+        assert_eq!((error.attempts(), start.elapsed().as_millis()), (3, 200));
+    }
+    assert_eq!(session.counters().retries, 4);
+}
+
+// covers: C13
+#[tokio::test(start_paused = true)]
+async fn refused_transaction_names_its_part() {
+    let script = Script::new([Step::Fail(Fault::RefusedAt {
+        index: 1,
+        kind: ErrorKind::BadVersion,
+    })]);
+    let session = script.session();
+    let transaction = session.transaction().check("/a").set_version("/b", "x", 3);
+    let error = transaction.delete("/c").commit().await.unwrap_err();
+    assert_eq!(
+        (error.failed_part(), error.kind()),
+        (Some(1), ErrorKind::BadVersion)
+    );
+    assert_eq!(
+        error.to_string(),
+        "transaction /b: the node has another version (part 2 of 3)"
+    );
+    let error = session
+        .transaction()
+        .check("/a")
+        .set("b", "")
+        .commit()
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.failed_part(), error.kind()),
+        (Some(1), ErrorKind::InvalidPath)
+    );
+    assert!(session.transaction().commit().await.unwrap().is_empty());
+    assert_eq!(script.sent(), 1);
+}
+
+// covers: C18
+#[tokio::test(start_paused = true)]
+async fn namespace_is_before_every_path_and_in_none_of_the_answers() {
+    let script = Script::new(vec![Step::Answer; 5]);
+    let session = script.session().with_namespace("/ns").unwrap();
+    let inner = session.with_namespace("/in").unwrap();
+    let (path, _) = inner.create("/a", "").await.unwrap();
+    assert_eq!(path.as_str(), "/a");
+    session.get("/").await.unwrap();
+    session.delete("/ns2").await.unwrap();
+    inner.transaction().set("/b", "").commit().await.unwrap();
+    assert_eq!(inner.namespace().as_str(), "/ns/in");
+    assert_eq!(
+        script.log(),
+        [
+            "create /ns/in/a",
+            "get /ns",
+            "delete /ns/ns2",
+            "transaction of 1"
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,8 +565,8 @@ async fn write_the_server_did_not_take_is_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_sent_while_the_session_is_not_connected() {
-    let script = Script::default();
-    script.is_down.store(true, Ordering::SeqCst);
+    let script = Script::new([]);
+    script.set_phase(Phase::Down);
     let session = script.session();
     let start = Instant::now();
     let error = session
@@ -347,7 +643,7 @@ async fn lost_session_is_fatal_and_says_whether_a_write_was_in_flight() {
         let session = script.session();
         let in_flight = session.set("/a", "x").await.unwrap_err();
         let read = session.get("/a").await.unwrap_err();
-        *script.ending.lock().unwrap() = Some(ending);
+        script.set_phase(Phase::Over(ending));
         let later = session.set("/a", "x").await.unwrap_err();
         session.lost().await;
         let unknown = [&in_flight, &read, &later].map(Error::is_outcome_unknown);
@@ -361,7 +657,7 @@ async fn lost_session_is_fatal_and_says_whether_a_write_was_in_flight() {
 
 #[tokio::test(start_paused = true)]
 async fn closing_without_an_acknowledgement_ends_at_the_deadline() {
-    let error = Script::default().session().close().await.unwrap_err();
+    let error = Script::new([]).session().close().await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "close: no answer in time (waited 10s for h1:2181,h2:2182/app to acknowledge the end of session 0x7)"
@@ -370,7 +666,7 @@ async fn closing_without_an_acknowledgement_ends_at_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn bad_requests_are_refused_before_anything_is_sent() {
-    let script = Script::default();
+    let script = Script::new([]);
     let session = script.session();
     let big = vec![0; 1 << 20];
     let created = [
@@ -485,12 +781,11 @@ async fn missing_chroot_ends_the_making_of_parents() {
 
 #[tokio::test(start_paused = true)]
 async fn recursive_delete_goes_from_the_leaves_to_the_root() {
-    let mut script = Script::new(vec![Step::Answer; 8]);
-    script.children = |path| match path {
+    let script = Script::with_children(vec![Step::Answer; 8], |path| match path {
         "/t" => &["a", "b"],
         "/t/a" => &["x"],
         _ => &[],
-    };
+    });
     script.session().delete("/t").recursive().await.unwrap();
     let listed = ["/t", "/t/a", "/t/b", "/t/a/x"].map(|path| format!("list {path}"));
     let deleted = ["/t/a/x", "/t/b", "/t/a", "/t"].map(|path| format!("delete {path}"));
@@ -511,8 +806,8 @@ async fn recursive_delete_gives_up_when_new_nodes_keep_appearing() {
 
 #[tokio::test(start_paused = true)]
 async fn recursive_delete_with_a_lost_answer_says_where_it_stopped() {
-    let mut script = Script::new([Step::Answer, Step::Answer, lost(), Step::Answer]);
-    script.children = |path| if path == "/t" { &["a"] } else { &[] };
+    let steps = [Step::Answer, Step::Answer, Step::Silence, Step::Answer];
+    let script = Script::with_children(steps, |path| if path == "/t" { &["a"] } else { &[] });
     let error = script.session().delete("/t").recursive().await.unwrap_err();
     assert_eq!(
         (error.kind(), error.path().map(NodePath::as_str)),
@@ -546,7 +841,7 @@ async fn write_the_server_did_not_take_is_not_in_doubt_when_the_session_ends() {
     let script = Script::new([Step::Fail(Fault::Later(ErrorKind::Throttled))]);
     let session = script.session();
     let (result, ()) = tokio::join!(session.set("/a", "x").into_future(), async {
-        *script.ending.lock().unwrap() = Some(Ending::Expired);
+        script.set_phase(Phase::Over(Ending::Expired));
     });
     let error = result.unwrap_err();
     assert_eq!(
@@ -579,7 +874,7 @@ async fn nothing_is_sent_after_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn long_paths_and_acls_are_refused_before_anything_is_sent() {
-    let script = Script::default();
+    let script = Script::new([]);
     let session = script.session();
     let long = format!("/{}", "x".repeat(1 << 20));
     let acl = Acl::new(vec![Acl::open().entries()[0].clone(); 50_000]);
@@ -606,16 +901,7 @@ fn only_what_cannot_have_been_applied_twice_is_retried() {
         (Fault::Ended(Ending::Expired), false, false),
     ] {
         assert_eq!(may_retry(Repeat::Read, &fault), read, "{fault:?}");
-        assert_eq!(may_retry(Repeat::Idempotent, &fault), read, "{fault:?}");
+        assert_eq!(may_retry(Repeat::Write, &fault), read, "{fault:?}");
         assert_eq!(may_retry(Repeat::Never, &fault), write, "{fault:?}");
     }
-}
-
-#[test]
-fn pauses_double_up_to_a_second() {
-    let millis: Vec<_> = (1..=8)
-        .map(|attempts| pause_before(attempts).as_millis())
-        .collect();
-    assert_eq!(millis, [20, 40, 80, 160, 320, 640, 1000, 1000]);
-    assert_eq!(pause_before(u32::MAX), Duration::from_secs(1));
 }

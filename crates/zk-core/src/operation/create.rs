@@ -84,6 +84,10 @@ pub struct Create {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are what the builder's methods set, one each"
+)]
 struct Options {
     ephemeral: bool,
     sequential: bool,

@@ -136,7 +136,11 @@ impl IntoFuture for Exists {
                 path: call.wire(&path),
                 watch: false,
             };
-            call.read(&path, &request, stat_of).await
+            call.read(&path, &request, |response| match response {
+                Response::Stat { stat, .. } => Some(stat),
+                _ => None,
+            })
+            .await
         })
     }
 }
@@ -191,7 +195,12 @@ impl IntoFuture for GetStat {
                 path: call.wire(&path),
                 watch: false,
             };
-            let stat = call.read(&path, &request, stat_of).await?;
+            let stat = call
+                .read(&path, &request, |response| match response {
+                    Response::Stat { stat, .. } => Some(stat),
+                    _ => None,
+                })
+                .await?;
             stat.ok_or_else(|| call.error(&path, ErrorKind::NoNode).attempts_made(1))
         })
     }
@@ -477,12 +486,5 @@ impl IntoFuture for ListWatched {
                 .await?;
             Ok((names, stat, Watch::new(watch, share)))
         })
-    }
-}
-
-fn stat_of(response: Response) -> Option<Option<Stat>> {
-    match response {
-        Response::Stat { stat, .. } => Some(stat),
-        _ => None,
     }
 }

@@ -349,7 +349,7 @@ fn watched(watcher: zk::OneshotWatcher) -> Watched {
             zk::EventType::NodeDeleted => WatchEvent::Deleted,
             zk::EventType::NodeDataChanged => WatchEvent::DataChanged,
             zk::EventType::NodeChildrenChanged => WatchEvent::ChildrenChanged,
-            _ => WatchEvent::SessionLost,
+            zk::EventType::Session => WatchEvent::SessionLost,
         }
     })
 }

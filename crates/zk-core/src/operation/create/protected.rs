@@ -66,12 +66,13 @@ pub(super) async fn create(
             }
             Err(error) => error,
         };
-        if error.is_no_node() && rounds < super::MOST_ROUNDS {
-            if let Some(mode) = parents {
-                rounds += 1;
-                parents::create(call, &request, mode).await?;
-                continue;
-            }
+        if error.is_no_node()
+            && rounds < super::MOST_ROUNDS
+            && let Some(mode) = parents
+        {
+            rounds += 1;
+            parents::create(call, &request, mode).await?;
+            continue;
         }
         if !error.is_outcome_unknown() {
             if attempts == 1 {

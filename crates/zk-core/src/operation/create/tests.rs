@@ -27,6 +27,7 @@ fn every_combination_of_options_is_a_mode_or_an_error() {
                 sequential,
                 container,
                 ttl,
+                ..Options::default()
             };
             assert_eq!(mode_of(options).ok(), expected, "{options:?}");
         }
