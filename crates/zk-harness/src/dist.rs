@@ -13,6 +13,8 @@
 //! Java is looked for in the same order: explicit, installed, cached, provisioned (by apt only: there is no archive
 //! of Java runtimes with pinned checksums).
 //!
+//! [`Search::packages`] finds and provisions packages that a test wants beside them, such as another client.
+//!
 //! A directory of the cache is complete from the moment it has its name: it is unpacked beside it and renamed.
 //! Processes that provision at once take turns on a file lock, and the second one finds what the first one left.
 //!
@@ -35,6 +37,7 @@ mod error;
 mod home;
 mod java;
 mod machine;
+mod packages;
 mod places;
 #[cfg(feature = "provision")]
 mod provision;

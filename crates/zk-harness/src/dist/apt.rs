@@ -20,6 +20,7 @@ use super::home;
 use super::home::Found;
 use super::java;
 use super::machine::Machine;
+use super::packages::Package;
 use super::run::Run;
 use super::tree;
 use super::version::Request;
@@ -209,6 +210,25 @@ impl Suite<'_> {
         let program =
             super::cache::java_of(tree).ok_or_else(|| format!("{package} has no bin/java"))?;
         java::ask(&program).map_err(|reason| format!("{package} does not run here: {reason}"))
+    }
+
+    /// Unpacks the first of a package's alternatives that the suite has into `tree`; answers its name.
+    pub(super) fn unpack_package<'p>(
+        &self,
+        package: &'p Package,
+        tree: &Path,
+    ) -> Result<&'p str, String> {
+        for name in &package.alternatives {
+            let policy = self.ask(self.command(&self.apt.query).args(["policy", name]))?;
+            if parse::candidate(&policy).is_some() {
+                self.unpack(&[name], name, tree)?;
+                tree::relink(tree).map_err(|error| {
+                    format!("cannot adapt links in {}: {error}", tree.display())
+                })?;
+                return Ok(name);
+            }
+        }
+        Err(format!("it has no {package}"))
     }
 
     fn simulate(&self, packages: &[&str]) -> Result<String, String> {

@@ -5,6 +5,7 @@
 //! <cache>/zookeeper-3.9.3/          complete from the moment it has this name
 //!         zookeeper-3.9.3/distribution.json
 //! <cache>/java-17-bookworm-x86_64/  a runtime for this release of the system
+//! <cache>/package-bookworm-x86_64-libguava-java/   one package, unpacked
 //! <cache>/downloads/*.part          archives on their way, resumable
 //! <cache>/tmp-<pid>-<n>/            work of a live process, or rubbish of a dead one
 //! ```
@@ -22,6 +23,7 @@ use super::error::Tried;
 use super::home;
 use super::home::Found;
 use super::java;
+use super::packages::Package;
 use super::places;
 use super::version::Request;
 use super::version::Version;
@@ -87,6 +89,30 @@ impl Cache {
         })
     }
 
+    /// A package, or the first of its alternatives that is there.
+    pub(super) fn package(
+        &self,
+        package: &Package,
+        tag: &str,
+        tried: &mut Vec<Tried>,
+    ) -> Option<PathBuf> {
+        for name in &package.alternatives {
+            let dir = self.dir.join(package_name(tag, name));
+            if !dir.exists() {
+                continue;
+            }
+            match verify(&dir) {
+                Ok(()) => return Some(dir),
+                Err(reason) => tried.push(Tried::new(
+                    dir.display().to_string(),
+                    format!("damaged: {reason}"),
+                )),
+            }
+        }
+        self.nothing(&package.to_string(), tried);
+        None
+    }
+
     fn complete<T>(
         &self,
         prefix: &str,
@@ -118,6 +144,11 @@ impl Cache {
             format!("nothing for {wanted}"),
         ));
     }
+}
+
+/// The name of a package's directory; not every package fits every system.
+pub(super) fn package_name(tag: &str, name: &str) -> String {
+    format!("package-{tag}-{name}")
 }
 
 /// The `java` of a runtime in the cache: a tree of Debian packages.

@@ -77,6 +77,8 @@ pub enum Missing {
     ZooKeeper,
     /// A Java runtime.
     Java,
+    /// Packages that were asked for by name.
+    Packages,
 }
 
 /// Everything that was tried, and the one command that would fix it.
@@ -89,7 +91,7 @@ pub struct NotFound {
     pub wanted: String,
     /// What was tried, in order.
     pub tried: Vec<Tried>,
-    /// A command for a shell.
+    /// A command for a shell; empty where no command would help.
     pub fix: String,
 }
 
@@ -134,11 +136,22 @@ impl fmt::Display for Tried {
 
 impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} was not found; tried:", self.wanted)?;
+        let was = match self.missing {
+            Missing::Packages => "were",
+            Missing::ZooKeeper | Missing::Java => "was",
+        };
+        writeln!(f, "{} {was} not found; tried:", self.wanted)?;
         for tried in &self.tried {
             writeln!(f, "  - {tried}")?;
         }
-        write!(f, "to fix it, run: {}", self.fix)
+        if self.fix.is_empty() {
+            write!(
+                f,
+                "no command is known that would change this on this system"
+            )
+        } else {
+            write!(f, "to fix it, run: {}", self.fix)
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Puts ZooKeeper and Java into the cache.
 
+mod packages;
+
 use std::fs;
 use std::fs::File;
 use std::io;
@@ -63,15 +65,7 @@ impl Provisioner<'_> {
         java_tag: &str,
         tried: &mut Tries,
     ) -> Result<Outcome, FindError> {
-        let waiting = || {
-            let what = "waiting for another process that is provisioning".to_owned();
-            (self.progress)(Progress {
-                what,
-                done: 0,
-                total: None,
-            });
-        };
-        let locked = self.cache.lock(self.patience, &waiting)?;
+        let locked = self.cache.lock(self.patience, &|| waiting(self.progress))?;
         let mut outcome = Outcome::default();
         if let Some(request) = parts.zookeeper {
             outcome.zookeeper = self
@@ -301,6 +295,14 @@ impl Work<'_> {
             .map_err(cache("write", self.locked))?;
         home::inspect(&dir).map_err(|reason| cache("read", self.locked)(io::Error::other(reason)))
     }
+}
+
+fn waiting(progress: &dyn Fn(Progress)) {
+    progress(Progress {
+        what: "waiting for another process that is provisioning".to_owned(),
+        done: 0,
+        total: None,
+    });
 }
 
 fn clear(tree: &Path) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! The search for ZooKeeper and Java.
 
 mod advice;
+mod packages;
 mod steps;
 
 use std::ffi::OsString;

@@ -250,3 +250,103 @@ fn apt_without_a_source_for_the_release_is_told() {
         "{error}"
     );
 }
+
+// covers: H2
+#[test]
+fn wanted_packages_are_unpacked_each_for_itself() {
+    let debian = Debian::new();
+    let names = ["libnone-java | libtools-java", "libslf4j-java"];
+    let heard = Heard::default();
+    let search = debian.search().progress(heard.listener());
+    let roots = search.packages(names).unwrap();
+    let tag = format!("bookworm-{}", std::env::consts::ARCH);
+    let expected = ["libtools-java", "libslf4j-java"]
+        .map(|name| debian.world.cache().join(format!("package-{tag}-{name}")));
+    assert_eq!(roots, expected);
+    assert!(roots[0].join("usr/share/java/tools.jar").is_file());
+    assert!(roots[1].join("usr/share/java/slf4j-api.jar").is_file());
+    assert_eq!(
+        heard.what(),
+        [
+            "fetching the package lists of bookworm",
+            "downloading libtools-java from bookworm",
+            "downloading libslf4j-java from bookworm"
+        ]
+    );
+
+    program(&debian.world.path("bin/apt-get"), "#!/bin/sh\nexit 1\n");
+    assert_eq!(debian.search().packages(names).unwrap(), expected);
+    fs::remove_file(roots[1].join("usr/share/java/slf4j-api.jar")).unwrap();
+    let error = debian.search().packages(names).unwrap_err().to_string();
+    assert!(
+        error.contains("damaged: usr/share/java/slf4j-api"),
+        "{error}"
+    );
+}
+
+#[test]
+fn damaged_package_is_provisioned_again() {
+    let debian = Debian::new();
+    let roots = debian.search().packages(["libtools-java"]).unwrap();
+    let jar = roots[0].join("usr/share/java/tools.jar");
+    let content = fs::read(&jar).unwrap();
+    fs::write(&jar, "").unwrap();
+    assert_eq!(debian.search().packages(["libtools-java"]).unwrap(), roots);
+    assert_eq!(fs::read(&jar).unwrap(), content);
+}
+
+#[test]
+fn installed_packages_are_used_unless_they_are_to_be_ignored() {
+    let debian = Debian::new();
+    write(
+        &debian.world.root().join("var/lib/dpkg/status"),
+        "Package: libtools-java\nStatus: install ok installed\n",
+    );
+    let roots = debian
+        .search()
+        .provisioning(Provisioning::Never)
+        .packages(["libtools-java"])
+        .unwrap();
+    assert_eq!(roots, [debian.world.root()]);
+    let roots = debian.search().packages(["libtools-java"]).unwrap();
+    assert!(roots[0].starts_with(debian.world.cache()));
+}
+
+#[test]
+fn packages_that_are_nowhere_are_told_with_what_was_tried() {
+    let debian = Debian::new();
+    let refusal = |search: Search| {
+        let error = search.packages(["libnone-java | libno-java"]).unwrap_err();
+        debian.world.anonymous(&error)
+    };
+    let search = debian.search().provisioning(Provisioning::WhenMissing);
+    insta::assert_snapshot!(refusal(search.clone()), @r"
+    the packages libnone-java | libno-java were not found; tried:
+      - $W/root/var/lib/dpkg/status: No such file or directory (os error 2)
+      - cache $W/home/.cache/zk-harness: nothing for libnone-java | libno-java
+      - apt, suite bookworm: it has no libnone-java | libno-java
+    to fix it, run: sudo apt-get install --no-install-recommends libno-java
+    ");
+    insta::assert_snapshot!(refusal(search.provisioning(Provisioning::Never)), @r"
+    the packages libnone-java | libno-java were not found; tried:
+      - $W/root/var/lib/dpkg/status: No such file or directory (os error 2)
+      - cache $W/home/.cache/zk-harness: nothing for libnone-java | libno-java
+      - provisioning: switched off
+    to fix it, run: export ZK_HARNESS_PROVISION=when-missing
+    ");
+
+    write(
+        &debian.world.root().join("etc/os-release"),
+        "ID=fedora\nVERSION_CODENAME=x\n",
+    );
+    insta::assert_snapshot!(refusal(debian.search()), @r"
+    the packages libnone-java | libno-java were not found; tried:
+      - installed packages: ignored, as asked for
+      - cache $W/home/.cache/zk-harness: nothing for libnone-java | libno-java
+      - apt: this system is neither Debian nor Ubuntu nor like them
+    no command is known that would change this on this system
+    ");
+
+    let error = debian.search().packages(["--simulate"]).unwrap_err();
+    assert!(matches!(error, FindError::Setting(_)), "{error}");
+}

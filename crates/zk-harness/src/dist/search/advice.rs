@@ -2,9 +2,12 @@
 
 use super::super::error::Missing;
 use super::super::machine::System;
+use super::super::packages::Package;
 use super::super::settings::Provisioning;
 use super::super::version::Request;
 use super::super::version::Version;
+
+const WHEN_MISSING: &str = "export ZK_HARNESS_PROVISION=when-missing";
 
 /// What the advice depends on, beside the system.
 #[derive(Debug, Clone, Copy)]
@@ -21,18 +24,19 @@ impl Advice<'_> {
     /// A command for a shell.
     pub(super) fn command(&self, system: &System) -> String {
         if self.provisioning == Provisioning::Never {
-            return "export ZK_HARNESS_PROVISION=when-missing".to_owned();
+            return WHEN_MISSING.to_owned();
         }
-        match self.missing {
-            Missing::Java => self.java(system),
-            Missing::ZooKeeper => self.zookeeper(system),
+        if self.missing == Missing::Java {
+            self.java(system)
+        } else {
+            self.zookeeper(system)
         }
     }
 
     fn java(&self, system: &System) -> String {
         let install = install_java(system);
         if self.ignores_installed {
-            format!("{install} && export ZK_HARNESS_PROVISION=when-missing")
+            format!("{install} && {WHEN_MISSING}")
         } else {
             install
         }
@@ -61,6 +65,34 @@ impl Advice<'_> {
         format!(
             "curl -fL {mirror}/zookeeper-{version}/{stem}.tar.gz | tar -xz && export ZK_HARNESS_HOME=\"$PWD/{stem}\""
         )
+    }
+}
+
+/// The command for packages that were not found; empty where there are no such packages.
+pub(super) fn packages(
+    absent: &[&Package],
+    provisioning: Provisioning,
+    ignores_installed: bool,
+    system: &System,
+) -> String {
+    if !(system.is("debian") || system.is("ubuntu")) {
+        return String::new();
+    }
+    if provisioning == Provisioning::Never {
+        return WHEN_MISSING.to_owned();
+    }
+    let names: Vec<&str> = absent
+        .iter()
+        .filter_map(|package| package.alternatives.last().map(String::as_str))
+        .collect();
+    let install = format!(
+        "sudo apt-get install --no-install-recommends {}",
+        names.join(" ")
+    );
+    if ignores_installed {
+        format!("{install} && {WHEN_MISSING}")
+    } else {
+        install
     }
 }
 

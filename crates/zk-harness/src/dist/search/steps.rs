@@ -72,7 +72,7 @@ impl Search {
         }
     }
 
-    fn ignores_installed(&self) -> bool {
+    pub(super) fn ignores_installed(&self) -> bool {
         self.installed == Installed::Ignore || self.provisioning == Provisioning::Always
     }
 
@@ -243,12 +243,10 @@ impl Search {
     }
 
     pub(super) fn not_found(&self, missing: Missing, tried: Vec<Tried>) -> NotFound {
-        let wanted = match missing {
-            Missing::Java => format!("Java {} or newer", java::OLDEST),
-            Missing::ZooKeeper => match self.request {
-                Request::Any => "ZooKeeper".to_owned(),
-                request => format!("ZooKeeper {request}"),
-            },
+        let wanted = match (missing, self.request) {
+            (Missing::Java, _) => format!("Java {} or newer", java::OLDEST),
+            (_, Request::Any) => "ZooKeeper".to_owned(),
+            (_, request) => format!("ZooKeeper {request}"),
         };
         #[cfg(feature = "provision")]
         let pinned = crate::dist::archive::choose(self.request, &self.pins)

@@ -1,0 +1,56 @@
+//! Packages of Debian and Ubuntu that a test wants beside ZooKeeper: their names, and whether they are installed. Pure.
+
+use std::fmt;
+
+use super::error::SettingError;
+
+const RULE: &str = "names of packages like libguava-java, or several with | between them";
+
+/// A package that is wanted, or the next one that would do as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Package {
+    /// Never empty, the most wanted first.
+    pub(super) alternatives: Vec<String>,
+}
+
+impl Package {
+    pub(super) fn parse(text: &str) -> Result<Self, SettingError> {
+        let alternatives: Vec<String> = text.split('|').map(|name| name.trim().into()).collect();
+        if alternatives.iter().all(|name: &String| is_name(name)) {
+            Ok(Self { alternatives })
+        } else {
+            Err(SettingError::new("a wanted package", text, RULE))
+        }
+    }
+
+    /// Is one of the alternatives installed, according to dpkg's own list?
+    pub(super) fn is_installed(&self, dpkg_status: &str) -> bool {
+        dpkg_status.split("\n\n").any(|paragraph| {
+            let field = |name: &str| {
+                paragraph
+                    .lines()
+                    .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+            };
+            field("Package").is_some_and(|name| self.alternatives.iter().any(|own| own == name))
+                && field("Status").is_some_and(|status| status.ends_with(" ok installed"))
+        })
+    }
+}
+
+impl fmt::Display for Package {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.alternatives.join(" | "))
+    }
+}
+
+/// The rule of Debian's policy, so that no option and no path is taken for a package.
+fn is_name(name: &str) -> bool {
+    name.len() >= 2
+        && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,3 @@
+//! What tests across crates and benchmarks share; the tests are in `tests/it`.
+
+pub mod peers;

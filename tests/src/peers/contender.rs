@@ -1,0 +1,279 @@
+//! A Curator lock in a process of its own, step by step.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use anyhow::bail;
+use tokio::io::AsyncBufReadExt as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::io::BufReader;
+use tokio::io::Lines;
+use tokio::process::Child;
+use tokio::process::ChildStdin;
+use tokio::process::ChildStdout;
+use tokio::time::Instant;
+
+use super::curator::Curator;
+use super::run::QUICK;
+
+/// A process that contends for a lock with Curator's `InterProcessMutex`.
+///
+/// Moments are those of [`monotonic`](super::monotonic).
+/// Each method gives the process one command and waits for its answer. After an error, or when the future of a method
+/// was dropped, the answers no longer belong to the commands: drop the contender then.
+///
+/// # Dropping
+///
+/// The process is killed. Its session ends after [`SESSION_TIMEOUT`](Self::SESSION_TIMEOUT), and only then its node
+/// vanishes; [`quit`](Self::quit) ends the session at once. Should this process be killed itself, the contender ends.
+#[derive(Debug)]
+pub struct CuratorContender {
+    child: Child,
+    commands: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+    session: i64,
+}
+
+/// A time for which a contender held the lock: it got it before and gave it back afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Held {
+    /// When the lock had been acquired.
+    pub acquired: Duration,
+    /// When it was still held, right before the release.
+    pub released: Duration,
+}
+
+/// What the process says.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    Ready(i64),
+    Acquired(Duration),
+    TimedOut,
+    Released(Duration),
+    Bye,
+    Failed(String),
+}
+
+/// For starting a Java, connecting, and whatever is not a wait for the lock.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl CuratorContender {
+    /// The session timeout that the process asks for.
+    pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// Starts a process that will contend on `path`, and waits until it has a session.
+    ///
+    /// # Errors
+    ///
+    /// Java cannot be started, or there is no session after 30 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the process is killed.
+    pub async fn start(curator: &Curator, connect: &str, path: &str) -> anyhow::Result<Self> {
+        let timeout = Self::SESSION_TIMEOUT.as_millis().to_string();
+        let mut child = curator
+            .program(&QUICK, "Contender")?
+            .args([connect, path, &timeout])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            // The libraries' complaints are of interest when a test fails, and shown then.
+            .stderr(std::process::Stdio::inherit())
+            .spawn()
+            .context("a contender cannot be started")?;
+        let commands = child.stdin.take().context("the input was piped")?;
+        let answers = child.stdout.take().context("the output was piped")?;
+        let mut contender = Self {
+            child,
+            commands,
+            answers: BufReader::new(answers).lines(),
+            session: 0,
+        };
+        match contender.answer("a session", PATIENCE).await? {
+            Answer::Ready(session) => contender.session = session,
+            other => bail!("a contender began with {other}"),
+        }
+        Ok(contender)
+    }
+
+    /// The id of its process.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// The id of its session, as servers count them.
+    pub fn session_id(&self) -> i64 {
+        self.session
+    }
+
+    /// Acquires the lock and says when it was held, or gives up after `within`, which is no error.
+    ///
+    /// # Errors
+    ///
+    /// Curator failed, or does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: the process goes on. Drop the contender.
+    pub async fn acquire(&mut self, within: Duration) -> anyhow::Result<Option<Duration>> {
+        self.tell(&format!("acquire {}", within.as_millis()))
+            .await?;
+        match self.answer("the lock", within + PATIENCE).await? {
+            Answer::Acquired(at) => Ok(Some(at)),
+            Answer::TimedOut => Ok(None),
+            other => bail!("a contender that acquires said {other}"),
+        }
+    }
+
+    /// Releases the lock and says when it was last held.
+    ///
+    /// # Errors
+    ///
+    /// Curator failed, for instance because this contender does not hold the lock, or does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: the process goes on. Drop the contender.
+    pub async fn release(&mut self) -> anyhow::Result<Duration> {
+        self.tell("release").await?;
+        self.released("the release", PATIENCE).await
+    }
+
+    /// Acquires, holds and releases the lock so many times in a row, all of it `within` a time.
+    ///
+    /// # Errors
+    ///
+    /// Curator failed, or has not finished in time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: the process goes on. Drop the contender.
+    pub async fn contend(
+        &mut self,
+        times: u32,
+        hold: Duration,
+        within: Duration,
+    ) -> anyhow::Result<Vec<Held>> {
+        let deadline = Instant::now() + within;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        self.tell(&format!("contend {times} {}", hold.as_millis()))
+            .await?;
+        let mut all = Vec::new();
+        for time in 1..=times {
+            let what = format!("the lock for the {time}. time of {times}");
+            let acquired = match self.answer(&what, left()).await? {
+                Answer::Acquired(at) => at,
+                other => bail!("a contender that acquires said {other}"),
+            };
+            let released = self.released("the release", left()).await?;
+            all.push(Held { acquired, released });
+        }
+        Ok(all)
+    }
+
+    /// Ends the session, and with it the node of a lock that is held, and waits until the process is gone.
+    ///
+    /// # Errors
+    ///
+    /// The process failed or has not ended after 30 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// The process is killed; its session may end later.
+    pub async fn quit(mut self) -> anyhow::Result<()> {
+        self.tell("quit").await?;
+        match self.answer("the end of the session", PATIENCE).await? {
+            Answer::Bye => {}
+            other => bail!("a contender that ends said {other}"),
+        }
+        let status = tokio::time::timeout(PATIENCE, self.child.wait())
+            .await
+            .with_context(|| format!("a contender did not end within {PATIENCE:?}"))??;
+        anyhow::ensure!(status.success(), "a contender ended with {status}");
+        Ok(())
+    }
+
+    async fn released(&mut self, what: &str, within: Duration) -> anyhow::Result<Duration> {
+        match self.answer(what, within).await? {
+            Answer::Released(at) => Ok(at),
+            other => bail!("a contender that releases said {other}"),
+        }
+    }
+
+    async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
+        let line = format!("{command}\n");
+        let told = async {
+            self.commands.write_all(line.as_bytes()).await?;
+            self.commands.flush().await
+        };
+        told.await
+            .with_context(|| format!("a contender cannot be told to {command}"))
+    }
+
+    async fn answer(&mut self, what: &str, within: Duration) -> anyhow::Result<Answer> {
+        let line = tokio::time::timeout(within, self.answers.next_line())
+            .await
+            .with_context(|| format!("a contender waited {within:?} for {what}"))?
+            .context("a contender's output cannot be read")?
+            .with_context(|| format!("a contender ended while it waited for {what}"))?;
+        match Answer::parse(&line) {
+            Some(Answer::Failed(message)) => bail!("a contender that waited for {what}: {message}"),
+            Some(answer) => Ok(answer),
+            None => bail!("a contender that waited for {what} said {line:?}"),
+        }
+    }
+}
+
+impl Answer {
+    fn parse(line: &str) -> Option<Self> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let moment = || rest.parse().ok().map(Duration::from_nanos);
+        Some(match word {
+            "ready" => Self::Ready(u64::from_str_radix(rest, 16).ok()?.cast_signed()),
+            "acquired" => Self::Acquired(moment()?),
+            "timeout" => Self::TimedOut,
+            "released" => Self::Released(moment()?),
+            "bye" => Self::Bye,
+            "failed" => Self::Failed(rest.to_owned()),
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_understood() {
+        for (line, expected) in [
+            ("ready 100a2b", Some(Answer::Ready(0x0010_0a2b))),
+            ("ready ffffffffffffffff", Some(Answer::Ready(-1))),
+            (
+                "acquired 12",
+                Some(Answer::Acquired(Duration::from_nanos(12))),
+            ),
+            (
+                "released 13",
+                Some(Answer::Released(Duration::from_nanos(13))),
+            ),
+            ("timeout 14", Some(Answer::TimedOut)),
+            ("bye", Some(Answer::Bye)),
+            ("failed a b", Some(Answer::Failed("a b".into()))),
+            ("acquired", None),
+            ("acquired x", None),
+            ("SLF4J: no", None),
+            ("", None),
+        ] {
+            assert_eq!(Answer::parse(line), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests across crates and against other clients, on real servers.
+
+#![cfg(test)]
+
+mod peers;
