@@ -1,3 +1,4 @@
 //! What tests across crates and benchmarks share; the tests are in `tests/it`.
 
+pub mod contention;
 pub mod peers;

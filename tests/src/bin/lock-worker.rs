@@ -1,0 +1,375 @@
+//! Contends for a lock when told to, and tells about it.
+//!
+//! ```text
+//! lock-worker NAME CONNECT PATH SESSION_TIMEOUT_MS
+//!
+//! command                   answers, as lines of JSON with the name and the moment
+//!                           ready, once connected
+//! acquire WAIT_MS           acquired | timed_out
+//! check                     checked: whether the guard is trusted
+//! set NODE TEXT             wrote | refused: a write to a node, in a transaction of the guard
+//! mark FILE TEXT            wrote | refused: a write to a register that minds tokens
+//! release                   released
+//! contend N HOLD_MS [FILE]  N times: acquired, then released; done at the end
+//! quit                      bye: the session is closed
+//!                           failed, instead of any of these
+//! ```
+//!
+//! `contend` adds one to the number in FILE each time, by reading and writing it: only the lock keeps others away.
+//! An acquire of it that fails is tried again, in a new session when the old one is lost: that is told as `retried`.
+//!
+//! While it has a guard, a thread looks every half a millisecond whether the guard is trusted. That it is lost is told
+//! as `lost`, once, and that the process had stood still, with the first look after that, as `resumed`.
+//!
+//! When the standard input ends, so does the process, at once and without closing the session.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use anyhow::bail;
+use tokio::task::AbortHandle;
+use zk_core::ErrorClass;
+use zk_core::Sequence;
+use zk_core::Session;
+use zk_lock::AcquireError;
+use zk_lock::FairLock;
+use zk_lock::Guard;
+use zk_lock::Loss;
+use zk_lock::ReleaseError;
+use zk_tests::contention::Event;
+use zk_tests::contention::Record;
+use zk_tests::contention::Register;
+use zk_tests::contention::Span;
+use zk_tests::contention::Turn;
+use zk_tests::peers::monotonic;
+
+/// The process.
+struct Worker {
+    name: String,
+    connect: String,
+    path: String,
+    session_timeout: Duration,
+    session: Session,
+    holding: Option<Holding>,
+}
+
+/// A guard, and who looks at it.
+struct Holding {
+    guard: Arc<Guard>,
+    from: u64,
+    looks: Looks,
+    lost: AbortHandle,
+}
+
+/// A thread that looks whether a guard is trusted.
+struct Looks {
+    thread: thread::JoinHandle<Option<Span>>,
+    stop: mpsc::Sender<()>,
+}
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [name, connect, path, timeout] = arguments.as_slice() else {
+        bail!("it is lock-worker NAME CONNECT PATH SESSION_TIMEOUT_MS");
+    };
+    let mut commands = commands();
+    let session_timeout = millis(timeout)?;
+    let mut worker = Worker {
+        name: name.clone(),
+        connect: connect.clone(),
+        path: path.clone(),
+        session_timeout,
+        session: open(connect, session_timeout).await?,
+        holding: None,
+    };
+    let session = worker.session.id().as_i64();
+    tell(name, Event::Ready { session });
+    while let Some(line) = commands.recv().await {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words == ["quit"] {
+            break;
+        }
+        if let Err(error) = worker.obey(&words).await {
+            let message = format!("{line}: {error:#}");
+            tell(name, Event::Failed { message });
+        }
+    }
+    drop(worker.holding.take());
+    // A session that was lost cannot be closed, and need not be.
+    drop(worker.session.close().await);
+    tell(name, Event::Bye);
+    Ok(())
+}
+
+impl Worker {
+    async fn obey(&mut self, words: &[&str]) -> anyhow::Result<()> {
+        match words {
+            ["acquire", wait] => {
+                anyhow::ensure!(self.holding.is_none(), "it has a guard already");
+                match self.lock()?.acquire_timeout(millis(wait)?).await {
+                    Ok(guard) => self.holding = Some(self.hold(guard)?),
+                    Err(AcquireError::TimedOut(timed_out)) => {
+                        let message = timed_out.to_string();
+                        self.tell(Event::TimedOut { message });
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            ["check"] => {
+                let trusted = self.guard()?.is_trusted();
+                self.tell(Event::Checked { trusted });
+            }
+            ["set", node, text] => {
+                let written = self.guard()?.txn().set(*node, *text).commit().await;
+                self.tell(match written {
+                    Ok(changed) => Event::Wrote {
+                        message: format!("{changed:?}"),
+                    },
+                    Err(error) => Event::Refused {
+                        message: format!("part {:?}: {error}", error.failed_part()),
+                    },
+                });
+            }
+            ["mark", file, text] => {
+                let token = self.guard()?.fencing_token().as_u64();
+                self.tell(match Register::new(*file).write(token, text)? {
+                    Ok(()) => Event::Wrote {
+                        message: format!("with token {token}"),
+                    },
+                    Err(refused) => Event::Refused {
+                        message: format!("token {token} is below {}", refused.highest),
+                    },
+                });
+            }
+            ["release"] => {
+                let holding = self.holding.take().context("it has no guard")?;
+                self.release(holding).await?;
+            }
+            ["contend", times, hold] => {
+                self.contend(times.parse()?, millis(hold)?, None).await?;
+            }
+            ["contend", times, hold, file] => {
+                let file = Path::new(file);
+                self.contend(times.parse()?, millis(hold)?, Some(file))
+                    .await?;
+            }
+            _ => bail!("there is no such command"),
+        }
+        Ok(())
+    }
+
+    async fn contend(
+        &mut self,
+        times: u32,
+        hold: Duration,
+        file: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        let mut turns = 0;
+        while turns < times {
+            match self.lock()?.acquire().await {
+                Ok(guard) => {
+                    let lost = guard.lost();
+                    let holding = self.hold(guard)?;
+                    if let Some(file) = file {
+                        add_one(file).await?;
+                    }
+                    if !hold.is_zero() {
+                        drop(tokio::time::timeout(hold, lost).await);
+                    }
+                    self.release(holding).await?;
+                    turns += 1;
+                }
+                Err(error) => {
+                    let message = error.to_string();
+                    match error.class() {
+                        ErrorClass::Fatal => {
+                            self.tell(Event::Retried { message });
+                            self.session = open(&self.connect, self.session_timeout).await?;
+                        }
+                        ErrorClass::Recoverable => self.tell(Event::Retried { message }),
+                        ErrorClass::Outcome => return Err(error.into()),
+                    }
+                }
+            }
+        }
+        self.tell(Event::Done);
+        Ok(())
+    }
+
+    /// Begins to look after a guard.
+    fn hold(&self, guard: Guard) -> anyhow::Result<Holding> {
+        let from = now();
+        let node = guard.path().name().context("a lock's node has a name")?;
+        self.tell(Event::Acquired {
+            token: guard.fencing_token().as_u64(),
+            node: node.to_owned(),
+            trusted: guard.is_trusted(),
+        });
+        let lost = guard.lost();
+        let name = self.name.clone();
+        let lost = tokio::spawn(async move {
+            match lost.await {
+                Loss::Released => {}
+                loss => tell(
+                    &name,
+                    Event::Lost {
+                        loss: loss.to_string(),
+                    },
+                ),
+            }
+        });
+        let guard = Arc::new(guard);
+        Ok(Holding {
+            looks: Looks::begin(&self.name, Arc::clone(&guard)),
+            lost: lost.abort_handle(),
+            guard,
+            from,
+        })
+    }
+
+    async fn release(&self, holding: Holding) -> anyhow::Result<()> {
+        let Holding {
+            guard,
+            from,
+            looks,
+            lost,
+        } = holding;
+        let trusted = looks.end()?;
+        let guard = Arc::into_inner(guard).context("nobody else has the guard")?;
+        let node = guard.path().name().context("a lock's node has a name")?;
+        let (_, sequence) = Sequence::split(node).context("a lock's node has a number")?;
+        let token = guard.fencing_token().as_u64();
+        let held = Span::new(from, now());
+        let released = guard.release().await;
+        lost.abort();
+        let kept = !matches!(released, Err(ReleaseError::Lost { .. }));
+        let outcome = match released {
+            Ok(()) => "released".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.tell(Event::Released(Turn::new(
+            &self.name,
+            (token, sequence.number()),
+            (held, trusted),
+            (kept, outcome),
+        )));
+        Ok(())
+    }
+
+    fn lock(&self) -> anyhow::Result<FairLock> {
+        Ok(FairLock::new(&self.session, self.path.as_str())?)
+    }
+
+    fn guard(&self) -> anyhow::Result<&Guard> {
+        let holding = self.holding.as_ref();
+        holding
+            .map(|holding| &*holding.guard)
+            .context("it has no guard")
+    }
+
+    fn tell(&self, event: Event) {
+        tell(&self.name, event);
+    }
+}
+
+impl Looks {
+    fn begin(name: &str, guard: Arc<Guard>) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let name = name.to_owned();
+        Self {
+            thread: thread::spawn(move || look(&name, &guard, &stopped)),
+            stop,
+        }
+    }
+
+    /// The time from the first until the last look that saw the guard trusted.
+    fn end(self) -> anyhow::Result<Option<Span>> {
+        drop(self.stop);
+        let seen = self.thread.join();
+        seen.map_err(|_| anyhow::anyhow!("the thread that looks at the guard has panicked"))
+    }
+}
+
+fn look(name: &str, guard: &Guard, stopped: &mpsc::Receiver<()>) -> Option<Span> {
+    let mut seen: Option<Span> = None;
+    let mut last_look = now();
+    loop {
+        let before = now();
+        let trusted = guard.is_trusted();
+        let after = now();
+        if trusted {
+            // The guard said so some time between the two moments. What counts is the time for which it certainly was
+            // trusted, so that a stop of this process in between makes it no longer.
+            let from = seen.map_or(after, |seen| seen.from);
+            seen = Some(Span::new(from, before.max(from)));
+        }
+        // A stop between the two moments may have been before or after the answer: then the next look is the first one.
+        if before.saturating_sub(last_look) > STOOD {
+            let stood = before - last_look;
+            tell(name, Event::Resumed { stood, trusted });
+            last_look = after;
+        } else if after.saturating_sub(before) <= STOOD {
+            last_look = after;
+        }
+        if stopped.recv_timeout(LOOK_EVERY) == Err(mpsc::RecvTimeoutError::Disconnected) {
+            return seen;
+        }
+    }
+}
+
+/// A thread of its own, since it must notice the end of the input whatever else goes on.
+fn commands() -> tokio::sync::mpsc::UnboundedReceiver<String> {
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            // Nobody listens any more when the process ends by itself.
+            drop(sender.send(line));
+        }
+        std::process::exit(2);
+    });
+    receiver
+}
+
+async fn open(connect: &str, session_timeout: Duration) -> anyhow::Result<Session> {
+    let builder = Session::builder(connect)
+        .session_timeout(session_timeout)
+        .connect_timeout(Duration::from_secs(50));
+    Ok(builder.connect().await?)
+}
+
+/// Adds one to a number in a file, as slowly as two steps are.
+async fn add_one(file: &Path) -> anyhow::Result<()> {
+    let count: u64 = std::fs::read_to_string(file)?.trim().parse()?;
+    tokio::task::yield_now().await;
+    std::fs::write(file, (count + 1).to_string())?;
+    Ok(())
+}
+
+fn tell(name: &str, event: Event) {
+    let record = Record::now(name, event);
+    let line = serde_json::to_string(&record).expect("records are texts and numbers");
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(2);
+    }
+}
+
+fn millis(word: &str) -> anyhow::Result<Duration> {
+    let millis = word
+        .parse()
+        .with_context(|| format!("{word} is no number of milliseconds"))?;
+    Ok(Duration::from_millis(millis))
+}
+
+fn now() -> u64 {
+    u64::try_from(monotonic().as_nanos()).expect("the host is up for less than 500 years")
+}
+
+const LOOK_EVERY: Duration = Duration::from_micros(500);
+/// A thread that did not run for so long, in nanoseconds, was stopped.
+const STOOD: u64 = 1_000_000_000;

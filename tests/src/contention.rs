@@ -1,0 +1,19 @@
+//! Processes that contend for our lock, what they tell, and how that is judged.
+//!
+//! The program `lock-worker` is the process, [`Worker`] drives it; it tells what it does as lines of JSON, one
+//! [`Record`] each, with moments of the clock that all processes of a host share.
+
+mod journal;
+mod register;
+mod sweep;
+mod worker;
+
+pub use self::journal::Event;
+pub use self::journal::Record;
+pub use self::journal::Turn;
+pub use self::journal::turns;
+pub use self::register::Refused;
+pub use self::register::Register;
+pub use self::sweep::Span;
+pub use self::sweep::overlaps;
+pub use self::worker::Worker;

@@ -1,0 +1,375 @@
+//! A process that contends for our lock, step by step or on its own.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use anyhow::bail;
+use rustix::process::Pid;
+use rustix::process::Signal;
+use rustix::process::kill_process;
+use tokio::io::AsyncBufReadExt as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::io::BufReader;
+use tokio::io::Lines;
+use tokio::process::Child;
+use tokio::process::ChildStdin;
+use tokio::process::ChildStdout;
+use tokio::process::Command;
+use tokio::time::Instant;
+
+use super::journal::Event;
+use super::journal::Record;
+use super::journal::Turn;
+
+/// A `lock-worker`; its commands are described there.
+///
+/// # Dropping
+///
+/// The process is killed. Its session ends after its timeout, and only then its node vanishes; [`quit`](Self::quit)
+/// ends the session at once. Should this process be killed itself, the worker ends.
+#[derive(Debug)]
+pub struct Worker {
+    name: String,
+    child: Child,
+    commands: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+    journal: Vec<Record>,
+    /// What it said and nobody has asked for yet.
+    unasked: VecDeque<Record>,
+    session: i64,
+}
+
+impl Worker {
+    /// Starts a process that will contend on `path`, and waits until it has a session.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started, or has no session after a minute.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the process is killed.
+    pub async fn start(
+        program: &Path,
+        name: &str,
+        connect: &str,
+        path: &str,
+        session_timeout: Duration,
+    ) -> anyhow::Result<Self> {
+        let mut child = Command::new(program)
+            .args([name, connect, path])
+            .arg(session_timeout.as_millis().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("{} cannot be started", program.display()))?;
+        let commands = child.stdin.take().context("the input was piped")?;
+        let lines = child.stdout.take().context("the output was piped")?;
+        let mut worker = Self {
+            name: name.to_owned(),
+            child,
+            commands,
+            lines: BufReader::new(lines).lines(),
+            journal: Vec::new(),
+            unasked: VecDeque::new(),
+            session: 0,
+        };
+        worker.session = worker
+            .next("a session", PATIENCE, |event| match event {
+                Event::Ready { session } => Some(*session),
+                _ => None,
+            })
+            .await?;
+        Ok(worker)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The id of its first session, as servers count them.
+    pub fn session_id(&self) -> i64 {
+        self.session
+    }
+
+    /// All that it said until now, as far as it was read.
+    pub fn journal(&self) -> &[Record] {
+        &self.journal
+    }
+
+    /// Gives it a command.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: a part of the command may have been given.
+    pub async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
+        let line = format!("{command}\n");
+        let told = async {
+            self.commands.write_all(line.as_bytes()).await?;
+            self.commands.flush().await
+        };
+        told.await
+            .with_context(|| format!("{} cannot be told to {command}", self.name))
+    }
+
+    /// Waits at most `within` for something it says, now or earlier, that nobody has asked for yet.
+    ///
+    /// # Errors
+    ///
+    /// It said nothing of that kind in time, a command failed, or it has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: what was not asked for is kept.
+    pub async fn next<T>(
+        &mut self,
+        what: &str,
+        within: Duration,
+        pick: impl Fn(&Event) -> Option<T>,
+    ) -> anyhow::Result<T> {
+        self.next_at(what, within, pick)
+            .await
+            .map(|(_, picked)| picked)
+    }
+
+    /// Does the same, and answers also when it was said, in nanoseconds of the host's clock.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`next`](Self::next).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: what was not asked for is kept.
+    pub async fn next_at<T>(
+        &mut self,
+        what: &str,
+        within: Duration,
+        pick: impl Fn(&Event) -> Option<T>,
+    ) -> anyhow::Result<(u64, T)> {
+        let known = self
+            .unasked
+            .iter()
+            .position(|record| pick(&record.event).is_some());
+        if let Some(record) = known.and_then(|at| self.unasked.remove(at)) {
+            let picked = pick(&record.event).context("it was found by this")?;
+            return Ok((record.at, picked));
+        }
+        let deadline = Instant::now() + within;
+        loop {
+            let record = self.read(what, within, deadline).await?;
+            if let Some(picked) = pick(&record.event) {
+                return Ok((record.at, picked));
+            }
+            if let Event::Failed { message } = &record.event {
+                bail!("{}, waiting for {what}: {message}", self.name);
+            }
+            self.unasked.push_back(record);
+        }
+    }
+
+    /// Acquires the lock and answers its token and the name of its node.
+    ///
+    /// # Errors
+    ///
+    /// It failed, or was not granted `within` that time.
+    ///
+    /// # Cancel safety
+    ///
+    /// The process goes on to acquire.
+    pub async fn acquire(&mut self, within: Duration) -> anyhow::Result<(u64, String)> {
+        self.tell(&format!("acquire {}", within.as_millis()))
+            .await?;
+        self.acquired(within + PATIENCE).await
+    }
+
+    /// Waits until it says that it was granted the lock.
+    ///
+    /// # Errors
+    ///
+    /// It was not, `within` that time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn acquired(&mut self, within: Duration) -> anyhow::Result<(u64, String)> {
+        let outcome = self.next("the lock", within, |event| match event {
+            Event::Acquired { token, node, .. } => Some(Ok((*token, node.clone()))),
+            Event::TimedOut { message } => Some(Err(message.clone())),
+            _ => None,
+        });
+        outcome
+            .await?
+            .map_err(|message| anyhow::anyhow!("{}: {message}", self.name))
+    }
+
+    /// Asks whether the guard is trusted.
+    ///
+    /// # Errors
+    ///
+    /// It has no guard, or does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn is_trusted(&mut self) -> anyhow::Result<bool> {
+        self.tell("check").await?;
+        self.next("an answer", PATIENCE, |event| match event {
+            Event::Checked { trusted } => Some(*trusted),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Gives it a command to write under the lock, and answers what was said to that: an error is a refusal.
+    ///
+    /// # Errors
+    ///
+    /// It has no guard, or does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// The process goes on to write.
+    pub async fn write(&mut self, command: &str) -> anyhow::Result<Result<String, String>> {
+        self.tell(command).await?;
+        self.next("a write", PATIENCE, |event| match event {
+            Event::Wrote { message } => Some(Ok(message.clone())),
+            Event::Refused { message } => Some(Err(message.clone())),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Releases the lock and answers what became of it.
+    ///
+    /// # Errors
+    ///
+    /// It has no guard, or does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// The process goes on to release.
+    pub async fn release(&mut self) -> anyhow::Result<Turn> {
+        self.tell("release").await?;
+        self.next("the release", PATIENCE, |event| match event {
+            Event::Released(turn) => Some(turn.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits until it has done what it was told to do on its own.
+    ///
+    /// # Errors
+    ///
+    /// It failed, or has not done it `within` that time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn done(&mut self, within: Duration) -> anyhow::Result<()> {
+        self.next("all turns", within, |event| {
+            matches!(event, Event::Done).then_some(())
+        })
+        .await
+    }
+
+    /// Stops the process, as the machine's scheduler or a debugger may do, with SIGSTOP.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub fn pause(&self) -> anyhow::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets a process that was stopped go on.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub fn resume(&self) -> anyhow::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Ends the process at once, with SIGKILL, and answers all that it had said.
+    ///
+    /// # Errors
+    ///
+    /// It had ended before.
+    ///
+    /// # Cancel safety
+    ///
+    /// The process is killed.
+    pub async fn kill(mut self) -> anyhow::Result<Vec<Record>> {
+        self.signal(Signal::KILL)?;
+        self.child.wait().await?;
+        Ok(self.journal)
+    }
+
+    /// Closes the session, waits until the process is gone and answers all that it said.
+    ///
+    /// # Errors
+    ///
+    /// The process failed, or has not ended after a minute.
+    ///
+    /// # Cancel safety
+    ///
+    /// The process is killed; its session may end later.
+    pub async fn quit(mut self) -> anyhow::Result<Vec<Record>> {
+        self.tell("quit").await?;
+        self.next("the end", PATIENCE, |event| {
+            matches!(event, Event::Bye).then_some(())
+        })
+        .await?;
+        let status = tokio::time::timeout(PATIENCE, self.child.wait())
+            .await
+            .with_context(|| format!("{} did not end within {PATIENCE:?}", self.name))??;
+        anyhow::ensure!(status.success(), "{} ended with {status}", self.name);
+        Ok(self.journal)
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let pid = self
+            .child
+            .id()
+            .and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let pid = pid.with_context(|| format!("{} has ended", self.name))?;
+        kill_process(pid, signal).with_context(|| format!("{} cannot be signalled", self.name))
+    }
+
+    async fn read(
+        &mut self,
+        what: &str,
+        within: Duration,
+        deadline: Instant,
+    ) -> anyhow::Result<Record> {
+        let line = tokio::time::timeout_at(deadline, self.lines.next_line())
+            .await
+            .with_context(|| {
+                let last = self.journal.last();
+                format!(
+                    "{} waited {within:?} for {what}; it said last: {last:?}",
+                    self.name
+                )
+            })?
+            .with_context(|| format!("what {} says cannot be read", self.name))?
+            .with_context(|| format!("{} ended while it waited for {what}", self.name))?;
+        let record: Record =
+            serde_json::from_str(&line).with_context(|| format!("{} said {line:?}", self.name))?;
+        self.journal.push(record.clone());
+        Ok(record)
+    }
+}
+
+/// For what is no wait for the lock.
+const PATIENCE: Duration = Duration::from_secs(60);
