@@ -10,7 +10,6 @@ use zk_harness::Ensemble;
 
 mod auto_traits;
 mod basic;
-mod example;
 mod examples;
 mod failover;
 mod limits;
