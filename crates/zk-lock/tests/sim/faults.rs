@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zk_core::ErrorClass;
+use zk_core::Session;
 use zk_lock::AcquireError;
 use zk_lock::ReleaseError;
 use zk_sim::Ensemble;
@@ -11,11 +12,18 @@ use zk_sim::Scripted;
 use zk_sim::matching;
 
 use crate::OURS;
+use crate::PATH;
 use crate::held_and_waited_for;
 use crate::left;
 use crate::lock;
 use crate::pass;
 use crate::soon;
+
+/// Makes the path of the lock, so that the next create is not refused for want of it.
+async fn make_path(session: &Session) {
+    let guard = lock(session).acquire().await.expect("the lock is free");
+    guard.release().await.expect("it is released");
+}
 
 type Strike = (&'static str, fn(Script) -> Scripted);
 
@@ -34,6 +42,7 @@ const STRIKES: [Strike; 4] = [
 async fn a_lost_reply_to_the_create_makes_no_second_node() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
+    make_path(&session).await;
     let lost = ensemble.on(matching::creates(OURS)).lose_reply();
     let guard = soon("the lock is granted", lock(&session).acquire())
         .await
@@ -52,6 +61,7 @@ async fn a_server_that_lags_does_not_make_us_wait_for_our_own_node() {
     for to in 1..=3 {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().server(1).await;
+        make_path(&session).await;
         let stalled = ensemble.on(matching::creates(OURS)).stall_then_move(to);
         let guard = soon("the lock is granted", lock(&session).acquire())
             .await
@@ -150,6 +160,31 @@ async fn a_release_that_gets_no_answer_goes_on_in_the_background() {
     ensemble.session(session.id()).heal();
     soon("the release goes on", session.settled()).await;
     assert!(left(&ensemble).is_empty());
+}
+
+/// The waiter has been woken, and cannot ask who is before it.
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_cut_off_as_it_looks_again_keeps_its_place() {
+    let ensemble = Ensemble::new(3);
+    let (holder, waiter) = (ensemble.connect().await, ensemble.connect().await);
+    let waiter = waiter.with_operation_timeout(Duration::from_millis(200));
+    let (held, waiting) = held_and_waited_for(&holder, &waiter).await;
+    let list = ensemble
+        .on(matching::lists(PATH))
+        .session(waiter.id())
+        .lose_request();
+    held.release().await.unwrap();
+    soon("the waiter is woken", list.happened()).await;
+    ensemble.session(waiter.id()).partition();
+    pass(Duration::from_secs(4)).await;
+    assert!(!waiting.is_finished());
+    ensemble.session(waiter.id()).heal();
+    let guard = soon("the waiter is granted the lock", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(guard.is_trusted());
 }
 
 // covers: L3
