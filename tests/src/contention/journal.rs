@@ -1,5 +1,7 @@
 //! What a process that contends for a lock tells of it.
 
+use std::borrow::Borrow;
+
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -144,10 +146,10 @@ impl Turn {
 }
 
 /// The turns that ended, in the order in which they were granted.
-pub fn turns(records: impl IntoIterator<Item = &Record>) -> Vec<Turn> {
+pub fn turns<R: Borrow<Record>>(records: impl IntoIterator<Item = R>) -> Vec<Turn> {
     let mut turns: Vec<Turn> = records
         .into_iter()
-        .filter_map(|record| match &record.event {
+        .filter_map(|record| match &record.borrow().event {
             Event::Released(turn) => Some(turn.clone()),
             _ => None,
         })

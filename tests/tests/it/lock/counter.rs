@@ -1,0 +1,54 @@
+//! Many processes and one number that only the lock protects.
+
+use std::time::Duration;
+
+use zk_tests::contention::Event;
+use zk_tests::contention::overlaps;
+use zk_tests::contention::turns;
+
+use super::contend;
+use super::judge;
+use super::observer;
+use super::three_servers;
+use super::until_empty;
+use super::workers;
+
+const PROCESSES: usize = 20;
+const TIMES: usize = 50;
+
+// covers: L1 L9 L12
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_processes_count_to_a_thousand_in_a_file_without_losing_an_update() {
+    let ensemble = three_servers().await;
+    let session = observer(&ensemble).await;
+    // Not a container, which could be removed between the last two turns and begin a new row of numbers.
+    session.create("/count", "").await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("count");
+    std::fs::write(&file, "0").unwrap();
+
+    let connect = ensemble.connect_string();
+    let workers = workers(PROCESSES, &connect, "/count", Duration::from_secs(30)).await;
+    let command = format!("contend {TIMES} 0 {}", file.display());
+    let workers = contend(workers, command).await;
+
+    let records: Vec<_> = workers.iter().flat_map(|worker| worker.journal()).collect();
+    let failures: Vec<_> = records
+        .iter()
+        .filter(|record| matches!(record.event, Event::Retried { .. } | Event::Lost { .. }))
+        .collect();
+    assert!(failures.is_empty(), "{failures:#?}");
+    let turns = turns(records);
+    assert_eq!(turns.len(), PROCESSES * TIMES);
+    // Nothing was lost, so each held it for all of its turn.
+    let both = overlaps(&turns, |turn| turn.held);
+    assert!(both.is_empty(), "two held it at once: {both:#?}");
+    judge(&turns);
+    let count = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(count, (PROCESSES * TIMES).to_string());
+    for worker in workers {
+        worker.quit().await.unwrap();
+    }
+    until_empty(&session, "/count").await;
+    ensemble.down().await.unwrap();
+}

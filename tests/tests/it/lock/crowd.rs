@@ -1,0 +1,127 @@
+//! A thousand waiters.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use tokio::task::JoinSet;
+use zk_core::Session;
+use zk_harness::Ensemble;
+use zk_lock::FairLock;
+
+use super::LONG;
+use super::observer;
+use super::three_servers;
+use super::until;
+use super::until_empty;
+
+const SESSIONS: u64 = 10;
+const WAITERS: u64 = 1000;
+
+// covers: L1
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_waiters_are_woken_one_by_one_with_one_look_each_and_leave_nothing() {
+    let ensemble = three_servers().await;
+    let observer = observer(&ensemble).await;
+    observer.create("/lock", "").await.unwrap();
+    let held = FairLock::new(&observer, "/lock")
+        .unwrap()
+        .acquire()
+        .await
+        .unwrap();
+    let mut sessions = Vec::new();
+    for _ in 0..SESSIONS {
+        sessions.push(connect(&ensemble).await);
+    }
+
+    let mut waiting = JoinSet::new();
+    for at in 0..WAITERS {
+        let session = &sessions[usize::try_from(at % SESSIONS).unwrap()];
+        let lock = FairLock::new(session, "/lock").unwrap();
+        waiting.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            let (granted, token) = (Instant::now(), guard.fencing_token());
+            assert!(guard.is_trusted());
+            guard.release().await.unwrap();
+            (granted, token)
+        });
+    }
+    // Each waiter watches one node, and the holder its own.
+    until("a thousand waiters watch", LONG, async || {
+        watches(&ensemble).await == WAITERS + 1
+    })
+    .await;
+    let before = counts(&sessions);
+
+    let mut last = held.fencing_token();
+    let began = Instant::now();
+    held.release().await.unwrap();
+    let granted = tokio::time::timeout(LONG, waiting.join_all()).await;
+    let mut granted = granted.expect("all are granted the lock");
+    println!("a thousand hand-overs took {:?}", began.elapsed());
+    granted.sort_by_key(|(at, _)| *at);
+    for (_, token) in granted {
+        assert!(last < token, "they were granted in the order of arrival");
+        last = token;
+    }
+
+    let after = counts(&sessions);
+    let (calls, watched) = (after.calls - before.calls, after.watches - before.watches);
+    // Of the calls, one is the release, and those that set a watch read one node: what is left are lists of children.
+    let lists = calls - WAITERS - watched;
+    println!("{lists} lists and {watched} reads of a node for {WAITERS} hand-overs");
+    // A session that could not prove itself alive looks once more.
+    assert!(
+        (WAITERS..=WAITERS + SESSIONS).contains(&lists),
+        "{lists} lists"
+    );
+    assert!(watched <= WAITERS, "{watched} reads of a node");
+    assert_eq!(after.retries, 0);
+
+    until_empty(&observer, "/lock").await;
+    until("no watch is left", LONG, async || {
+        watches(&ensemble).await == 0
+    })
+    .await;
+    ensemble.down().await.unwrap();
+}
+
+/// A session whose proof of being alive lasts for the whole test.
+async fn connect(ensemble: &Ensemble) -> Session {
+    Session::builder(ensemble.connect_string())
+        .session_timeout(Duration::from_secs(60))
+        .operation_timeout(LONG)
+        .connect()
+        .await
+        .expect("the ensemble grants a session")
+}
+
+#[derive(Default)]
+struct Sum {
+    calls: u64,
+    watches: u64,
+    retries: u64,
+}
+
+fn counts(sessions: &[Session]) -> Sum {
+    let mut sum = Sum::default();
+    for session in sessions {
+        let counts = session.counters();
+        sum.calls += counts.calls;
+        sum.watches += counts.watches;
+        sum.retries += counts.retries;
+    }
+    sum
+}
+
+/// The watches on all servers.
+async fn watches(ensemble: &Ensemble) -> u64 {
+    let mut sum = 0;
+    for server in ensemble.servers() {
+        sum += server
+            .wchs()
+            .await
+            .expect("a server that runs answers")
+            .watches;
+    }
+    sum
+}

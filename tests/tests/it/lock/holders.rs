@@ -1,0 +1,163 @@
+//! Processes that stand still or die while they hold a lock.
+
+use std::time::Duration;
+
+use zk_tests::contention::Event;
+use zk_tests::contention::Register;
+use zk_tests::contention::turns;
+use zk_tests::peers::monotonic;
+
+use super::SOON;
+use super::contend;
+use super::judge;
+use super::names;
+use super::observer;
+use super::three_servers;
+use super::three_servers_with_ticks_of;
+use super::until_empty;
+use super::until_enlisted;
+use super::worker;
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
+
+// covers: L12
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_writes_refused() {
+    let ensemble = three_servers().await;
+    let session = observer(&ensemble).await;
+    session.create("/lock", "").await.unwrap();
+    session.create("/data", "first").await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("register");
+    let mark = |text: &str| format!("mark {} {text}", file.display());
+
+    let connect = ensemble.connect_string();
+    let mut holder = worker("holder", &connect, "/lock", SESSION_TIMEOUT).await;
+    // It must not be the one that is late on a busy machine.
+    let mut next = worker("next", &connect, "/lock", 4 * SESSION_TIMEOUT).await;
+    let (old, _) = holder.acquire(SOON).await.unwrap();
+    assert_eq!(holder.write("set /data second").await.unwrap().err(), None);
+    assert_eq!(holder.write(&mark("second")).await.unwrap().err(), None);
+    next.tell("acquire 60000").await.unwrap();
+    until_enlisted(&session, "/lock", 2).await;
+
+    holder.pause().unwrap();
+    let (new, _) = next.acquired(SOON).await.unwrap();
+    assert!(new > old);
+    assert_eq!(next.write("set /data third").await.unwrap().err(), None);
+    assert_eq!(next.write(&mark("third")).await.unwrap().err(), None);
+    let going_on = u64::try_from(monotonic().as_nanos()).unwrap();
+    holder.resume().unwrap();
+
+    let (resumed, (stood, trusted)) = holder
+        .next_at("its first look", SOON, |event| match event {
+            Event::Resumed { stood, trusted } => Some((*stood, *trusted)),
+            _ => None,
+        })
+        .await
+        .unwrap();
+    let stood = Duration::from_nanos(stood);
+    assert!(
+        !trusted,
+        "after {stood:?} the first look saw a trusted guard"
+    );
+    assert!(stood > SESSION_TIMEOUT / 2, "{stood:?}");
+    let (told, loss) = holder
+        .next_at("the loss", SOON, |event| match event {
+            Event::Lost { loss } => Some(loss.clone()),
+            _ => None,
+        })
+        .await
+        .unwrap();
+    assert!(told > going_on, "it was told before it went on");
+    let delay = Duration::from_nanos(told - going_on);
+    println!(
+        "stood {stood:?}, looked {:?} after the signal and was told {delay:?} after it: {loss}",
+        Duration::from_nanos(resumed - going_on)
+    );
+    assert!(
+        delay < Duration::from_secs(1),
+        "the loss was told {delay:?} after the signal"
+    );
+
+    // And if it acts without a look.
+    let refused = holder.write("set /data late").await.unwrap().unwrap_err();
+    println!("the guarded write was refused: {refused}");
+    let refused = holder.write(&mark("late")).await.unwrap().unwrap_err();
+    assert_eq!(refused, format!("token {old} is below {new}"));
+    let (data, _) = session.get("/data").await.unwrap();
+    assert_eq!(data, b"third");
+    let register = Register::new(&file).read().unwrap();
+    assert_eq!(register, (new, "third".to_owned()));
+    assert!(!holder.is_trusted().await.unwrap());
+
+    let lost = holder.release().await.unwrap();
+    assert!(!lost.kept, "{lost:?}");
+    assert!(next.release().await.unwrap().kept);
+    let mut records = holder.quit().await.unwrap();
+    records.extend(next.quit().await.unwrap());
+    judge(&turns(&records));
+    until_empty(&session, "/lock").await;
+    ensemble.down().await.unwrap();
+}
+
+// covers: L1 L12
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lock_of_a_process_that_is_killed_is_granted_after_its_session_timeout_and_two_ticks() {
+    const TICK: Duration = Duration::from_millis(500);
+    let ensemble = three_servers_with_ticks_of(TICK).await;
+    let session = observer(&ensemble).await;
+    let connect = ensemble.connect_string();
+    let mut holder = worker("holder", &connect, "/lock", SESSION_TIMEOUT).await;
+    // It must not be the one that is late on a busy machine.
+    let mut next = worker("next", &connect, "/lock", 4 * SESSION_TIMEOUT).await;
+    let (old, _) = holder.acquire(SOON).await.unwrap();
+    next.tell("acquire 60000").await.unwrap();
+    until_enlisted(&session, "/lock", 2).await;
+
+    let killed = u64::try_from(monotonic().as_nanos()).unwrap();
+    holder.kill().await.unwrap();
+    let (granted, token) = next
+        .next_at("the lock", SOON, |event| match event {
+            Event::Acquired { token, .. } => Some(*token),
+            _ => None,
+        })
+        .await
+        .unwrap();
+    assert!(token > old);
+    let waited = Duration::from_nanos(granted - killed);
+    println!("granted {waited:?} after the kill");
+    assert!(waited <= SESSION_TIMEOUT + 2 * TICK, "{waited:?}");
+    next.release().await.unwrap();
+    next.quit().await.unwrap();
+    until_empty(&session, "/lock").await;
+    ensemble.down().await.unwrap();
+}
+
+// covers: L1
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chroot_is_no_border_for_a_lock() {
+    let ensemble = three_servers().await;
+    let session = observer(&ensemble).await;
+    session.create("/app/one", "").parents().await.unwrap();
+    session.create("/app/one/lock", "").await.unwrap();
+    let plain = ensemble.connect_string();
+    let chroot = format!("{plain}/app/one");
+    let mut inside = worker("inside", &chroot, "/lock", SESSION_TIMEOUT * 4).await;
+    let (_, node) = inside.acquire(SOON).await.unwrap();
+    let held = names(&session, "/app/one/lock").await;
+    assert_eq!(held, [node].into());
+    assert!(inside.release().await.unwrap().kept);
+
+    let outside = worker("outside", &plain, "/app/one/lock", SESSION_TIMEOUT * 4).await;
+    let mut records = Vec::new();
+    for worker in contend(vec![inside, outside], "contend 20 1".to_owned()).await {
+        records.extend(worker.quit().await.unwrap());
+    }
+    let turns = turns(&records);
+    assert_eq!(turns.len(), 41);
+    assert!(turns.iter().all(|turn| turn.kept), "{turns:#?}");
+    judge(&turns);
+    until_empty(&session, "/app/one/lock").await;
+    ensemble.down().await.unwrap();
+}
