@@ -1,0 +1,51 @@
+//! The example runs, and tells what it promises.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+/// Where cargo puts the examples: beside the directory of the test programs.
+fn example(name: &str) -> PathBuf {
+    let this = std::env::current_exe().expect("a process knows its program");
+    let target = this.parent().and_then(|deps| deps.parent());
+    let path = target
+        .expect("tests are in a target directory")
+        .join("examples")
+        .join(name);
+    assert!(
+        path.exists(),
+        "{} is not there: run all targets of this crate, or `cargo build --examples` first",
+        path.display()
+    );
+    path
+}
+
+// covers: L1 L12
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_contention_survives_the_death_of_a_leader() {
+    let running = Command::new(example("contention"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(Duration::from_secs(120), running)
+        .await
+        .expect("the example ends within two minutes")
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{complaint}");
+    for name in ["anna", "ben", "cleo", "dan"] {
+        let turns = text.lines().filter(|line| line.starts_with(name));
+        assert!(turns.count() >= 5, "{text}");
+    }
+    assert!(text.contains(", the leader, is killed\n"), "{text}");
+    assert!(text.contains(" is the new leader\n"), "{text}");
+    assert!(
+        text.ends_with(
+            "20 of 20 turns wrote their line, each with a higher token than the one before\n"
+        ),
+        "{text}"
+    );
+}
