@@ -5,14 +5,15 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::time::Duration;
 
+use tracing::Metadata;
 use tracing::field::Field;
 use tracing::field::Visit;
 use tracing::span;
 use zk_core::Acl;
 use zk_core::Session;
 
+use crate::PATIENCE;
 use crate::connect;
 use crate::is_ready;
 use crate::with_ensemble;
@@ -23,7 +24,9 @@ struct Recorder(Arc<Mutex<Record>>);
 
 #[derive(Debug, Default)]
 struct Record {
-    spans: Vec<(&'static str, BTreeMap<&'static str, String>)>,
+    spans: Vec<(&'static Metadata<'static>, BTreeMap<&'static str, String>)>,
+    /// The spans that are entered, on the one thread of a test.
+    entered: Vec<span::Id>,
     text: String,
 }
 
@@ -40,7 +43,7 @@ impl Visit for Fields<'_> {
 }
 
 impl tracing::Subscriber for Recorder {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
 
@@ -49,7 +52,7 @@ impl tracing::Subscriber for Recorder {
         attributes.record(&mut Fields(&mut fields));
         let mut record = self.0.lock().unwrap();
         writeln!(record.text, "{} {fields:?}", attributes.metadata().name()).unwrap();
-        record.spans.push((attributes.metadata().name(), fields));
+        record.spans.push((attributes.metadata(), fields));
         span::Id::from_u64(record.spans.len() as u64)
     }
 
@@ -71,9 +74,24 @@ impl tracing::Subscriber for Recorder {
         writeln!(self.0.lock().unwrap().text, "{target} {fields:?}").unwrap();
     }
 
-    fn enter(&self, _: &span::Id) {}
+    fn enter(&self, id: &span::Id) {
+        self.0.lock().unwrap().entered.push(id.clone());
+    }
 
-    fn exit(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {
+        self.0.lock().unwrap().entered.pop();
+    }
+
+    fn current_span(&self) -> span::Current {
+        let record = self.0.lock().unwrap();
+        match record.entered.last() {
+            Some(id) => {
+                let at = usize::try_from(id.into_u64()).unwrap() - 1;
+                span::Current::new(id.clone(), record.spans[at].0)
+            }
+            None => span::Current::none(),
+        }
+    }
 }
 
 impl Recorder {
@@ -83,7 +101,7 @@ impl Recorder {
         let operations = record
             .spans
             .iter()
-            .filter(|(name, _)| *name == "zk.operation");
+            .filter(|(metadata, _)| metadata.name() == "zk.operation");
         operations
             .map(|(_, fields)| {
                 ["operation", "path", "attempts", "outcome"]
@@ -130,8 +148,8 @@ async fn each_operation_has_a_span_with_path_attempts_and_outcome() {
 async fn counters_tell_calls_retries_breaks_and_watches() {
     with_ensemble(async |ensemble| {
         let session = Session::builder(ensemble.connect_string())
-            .session_timeout(Duration::from_secs(20))
-            .operation_timeout(Duration::from_secs(20))
+            .session_timeout(PATIENCE)
+            .operation_timeout(PATIENCE)
             .connect()
             .await
             .unwrap();
@@ -166,8 +184,8 @@ async fn credentials_are_in_no_log_error_or_debug_output() {
         let recorder = Recorder::default();
         let _guard = tracing::subscriber::set_default(recorder.clone());
         let builder = Session::builder(ensemble.connect_string())
-            .session_timeout(Duration::from_secs(20))
-            .operation_timeout(Duration::from_secs(20))
+            .session_timeout(PATIENCE)
+            .operation_timeout(PATIENCE)
             .digest_auth("alice", "hunter2");
         let mut texts = vec![format!("{builder:?}")];
         let session = builder.clone().connect().await.unwrap();
