@@ -10,6 +10,7 @@ use tracing::Metadata;
 use tracing::field::Field;
 use tracing::field::Visit;
 use tracing::span;
+use tracing_core::span::Current;
 use zk_core::Acl;
 use zk_core::Session;
 
@@ -20,7 +21,7 @@ use crate::with_ensemble;
 
 /// A subscriber that keeps all it is told, at every level and of every crate.
 #[derive(Debug, Clone, Default)]
-struct Recorder(Arc<Mutex<Record>>);
+pub(crate) struct Recorder(Arc<Mutex<Record>>);
 
 #[derive(Debug, Default)]
 struct Record {
@@ -82,19 +83,24 @@ impl tracing::Subscriber for Recorder {
         self.0.lock().unwrap().entered.pop();
     }
 
-    fn current_span(&self) -> span::Current {
+    fn current_span(&self) -> Current {
         let record = self.0.lock().unwrap();
         match record.entered.last() {
             Some(id) => {
                 let at = usize::try_from(id.into_u64()).unwrap() - 1;
-                span::Current::new(id.clone(), record.spans[at].0)
+                Current::new(id.clone(), record.spans[at].0)
             }
-            None => span::Current::none(),
+            None => Current::none(),
         }
     }
 }
 
 impl Recorder {
+    /// All that was told, a line each.
+    pub(crate) fn text(&self) -> String {
+        self.0.lock().unwrap().text.clone()
+    }
+
     /// The spans of operations, as operation, path, attempts and outcome.
     fn operations(&self) -> Vec<[String; 4]> {
         let record = self.0.lock().unwrap();
@@ -224,9 +230,9 @@ async fn credentials_are_in_no_log_error_or_debug_output() {
             .unwrap_err();
         texts.push(format!("{bad:?} {bad}"));
 
-        texts.push(recorder.0.lock().unwrap().text.clone());
+        texts.push(recorder.text());
         assert!(
-            recorder.0.lock().unwrap().text.contains("zookeeper_client"),
+            recorder.text().contains("zookeeper_client"),
             "it was listening"
         );
         for text in texts {
