@@ -103,13 +103,17 @@ impl Engine {
     }
 
     pub(crate) fn link_now(&self) -> Link {
-        let link = *self.transport.link().borrow();
-        match self.told.get() {
-            Some(ending) => Link {
-                phase: Phase::Over(*ending),
-                ..link
-            },
-            None => link,
+        let receiver = self.transport.link();
+        let link = *receiver.borrow();
+        let over = match (link.phase, self.told.get()) {
+            (Phase::Over(ending), _) | (_, Some(&ending)) => ending,
+            // Whoever kept the link is gone, with the runtime of the session.
+            _ if receiver.has_changed().is_err() => Ending::Closed,
+            _ => return link,
+        };
+        Link {
+            phase: Phase::Over(over),
+            ..link
         }
     }
 
@@ -119,14 +123,13 @@ impl Engine {
 
     /// Waits until requests can be sent; the ending when they never will be again.
     pub(crate) async fn connected(&self) -> Result<(), Ending> {
-        if let Some(ending) = self.told.get() {
-            return Err(*ending);
+        match self.link_now().phase {
+            Phase::Over(ending) => return Err(ending),
+            // It will not be connected again for this.
+            Phase::Down if self.is_closing.load(Ordering::SeqCst) => return Err(Ending::Closed),
+            _ => {}
         }
         let mut link = self.link();
-        if self.is_closing.load(Ordering::SeqCst) && link.borrow().phase == Phase::Down {
-            // It will not be connected again for this.
-            return Err(Ending::Closed);
-        }
         let link = link
             .wait_for(|link| link.phase != Phase::Down)
             .await

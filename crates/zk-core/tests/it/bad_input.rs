@@ -100,7 +100,7 @@ async fn bad_addresses_are_named_within_the_deadline() {
             let builder = Session::builder(text).connect_timeout(Duration::from_secs(1));
             let error = builder.connect().await.unwrap_err();
             let took = start.elapsed();
-            assert!(took < Duration::from_secs(4), "{text}: took {took:?}");
+            assert!(took < Duration::from_secs(8), "{text}: took {took:?}");
             error
         };
         for (text, words) in [

@@ -87,19 +87,25 @@ async fn server_of<'a>(ensemble: &'a Ensemble, session: &Session) -> &'a Server 
     panic!("no server knows the connection of session {}", session.id());
 }
 
-/// How many watches all servers have.
+/// How many watches all servers have, on data and on children.
 async fn watches_of(ensemble: &Ensemble) -> u64 {
     let mut all = 0;
     for server in ensemble.servers() {
-        all += server.wchs().await.expect("the server answers").watches;
+        let mntr = server.mntr().await.expect("the server answers");
+        all += mntr.watches().expect("it counts watches");
     }
     all
 }
 
+/// For what waits until a server is back: a client pauses for longer and longer between two tries to connect.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Asks until `condition` holds, for at most ten seconds.
 async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     within(Duration::from_secs(10), what, async {
-        while !condition().await {}
+        while !condition().await {
+            tokio::task::yield_now().await;
+        }
     })
     .await;
 }
@@ -116,7 +122,7 @@ async fn within<T>(limit: Duration, what: &str, wanted: impl Future<Output = T>)
 async fn passes_through(changes: &mut StateChanges, states: &[ConnectionState]) {
     for expected in states {
         let what = format!("the session is {expected:?}");
-        let seen = within(Duration::from_secs(30), &what, changes.next()).await;
+        let seen = within(PATIENCE, &what, changes.next()).await;
         assert_eq!(seen, Some(*expected));
     }
 }

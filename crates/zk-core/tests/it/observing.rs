@@ -5,25 +5,29 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::time::Duration;
 
+use tracing::Metadata;
 use tracing::field::Field;
 use tracing::field::Visit;
 use tracing::span;
+use tracing_core::span::Current;
 use zk_core::Acl;
 use zk_core::Session;
 
+use crate::PATIENCE;
 use crate::connect;
 use crate::is_ready;
 use crate::with_ensemble;
 
 /// A subscriber that keeps all it is told, at every level and of every crate.
 #[derive(Debug, Clone, Default)]
-struct Recorder(Arc<Mutex<Record>>);
+pub(crate) struct Recorder(Arc<Mutex<Record>>);
 
 #[derive(Debug, Default)]
 struct Record {
-    spans: Vec<(&'static str, BTreeMap<&'static str, String>)>,
+    spans: Vec<(&'static Metadata<'static>, BTreeMap<&'static str, String>)>,
+    /// The spans that are entered, on the one thread of a test.
+    entered: Vec<span::Id>,
     text: String,
 }
 
@@ -40,7 +44,7 @@ impl Visit for Fields<'_> {
 }
 
 impl tracing::Subscriber for Recorder {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
 
@@ -49,7 +53,7 @@ impl tracing::Subscriber for Recorder {
         attributes.record(&mut Fields(&mut fields));
         let mut record = self.0.lock().unwrap();
         writeln!(record.text, "{} {fields:?}", attributes.metadata().name()).unwrap();
-        record.spans.push((attributes.metadata().name(), fields));
+        record.spans.push((attributes.metadata(), fields));
         span::Id::from_u64(record.spans.len() as u64)
     }
 
@@ -71,19 +75,39 @@ impl tracing::Subscriber for Recorder {
         writeln!(self.0.lock().unwrap().text, "{target} {fields:?}").unwrap();
     }
 
-    fn enter(&self, _: &span::Id) {}
+    fn enter(&self, id: &span::Id) {
+        self.0.lock().unwrap().entered.push(id.clone());
+    }
 
-    fn exit(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {
+        self.0.lock().unwrap().entered.pop();
+    }
+
+    fn current_span(&self) -> Current {
+        let record = self.0.lock().unwrap();
+        match record.entered.last() {
+            Some(id) => {
+                let at = usize::try_from(id.into_u64()).unwrap() - 1;
+                Current::new(id.clone(), record.spans[at].0)
+            }
+            None => Current::none(),
+        }
+    }
 }
 
 impl Recorder {
+    /// All that was told, a line each.
+    pub(crate) fn text(&self) -> String {
+        self.0.lock().unwrap().text.clone()
+    }
+
     /// The spans of operations, as operation, path, attempts and outcome.
     fn operations(&self) -> Vec<[String; 4]> {
         let record = self.0.lock().unwrap();
         let operations = record
             .spans
             .iter()
-            .filter(|(name, _)| *name == "zk.operation");
+            .filter(|(metadata, _)| metadata.name() == "zk.operation");
         operations
             .map(|(_, fields)| {
                 ["operation", "path", "attempts", "outcome"]
@@ -130,8 +154,8 @@ async fn each_operation_has_a_span_with_path_attempts_and_outcome() {
 async fn counters_tell_calls_retries_breaks_and_watches() {
     with_ensemble(async |ensemble| {
         let session = Session::builder(ensemble.connect_string())
-            .session_timeout(Duration::from_secs(20))
-            .operation_timeout(Duration::from_secs(20))
+            .session_timeout(PATIENCE)
+            .operation_timeout(PATIENCE)
             .connect()
             .await
             .unwrap();
@@ -166,8 +190,8 @@ async fn credentials_are_in_no_log_error_or_debug_output() {
         let recorder = Recorder::default();
         let _guard = tracing::subscriber::set_default(recorder.clone());
         let builder = Session::builder(ensemble.connect_string())
-            .session_timeout(Duration::from_secs(20))
-            .operation_timeout(Duration::from_secs(20))
+            .session_timeout(PATIENCE)
+            .operation_timeout(PATIENCE)
             .digest_auth("alice", "hunter2");
         let mut texts = vec![format!("{builder:?}")];
         let session = builder.clone().connect().await.unwrap();
@@ -206,9 +230,9 @@ async fn credentials_are_in_no_log_error_or_debug_output() {
             .unwrap_err();
         texts.push(format!("{bad:?} {bad}"));
 
-        texts.push(recorder.0.lock().unwrap().text.clone());
+        texts.push(recorder.text());
         assert!(
-            recorder.0.lock().unwrap().text.contains("zookeeper_client"),
+            recorder.text().contains("zookeeper_client"),
             "it was listening"
         );
         for text in texts {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use zk_core::Sequence;
 use zk_core::Session;
 
+use crate::PATIENCE;
 use crate::connect;
 use crate::connect_for;
 use crate::eventually;
@@ -180,7 +181,7 @@ async fn persistent_owned_node_goes_although_the_session_is_dropped_right_after(
 #[tokio::test(flavor = "multi_thread")]
 async fn handle_that_is_dropped_while_the_server_is_down_is_settled_when_it_is_back() {
     with_ensemble(async |ensemble| {
-        let session = connect_for(ensemble, Duration::from_secs(20)).await;
+        let session = connect_for(ensemble, PATIENCE).await;
         session.create("/dir", "").await.unwrap();
         let owned = session.create("/dir/n", "").owned().await.unwrap();
         let other = session.create("/dir/n", "").owned().await.unwrap();
@@ -193,7 +194,7 @@ async fn handle_that_is_dropped_while_the_server_is_down_is_settled_when_it_is_b
         drop(other);
         assert_eq!(session.counters().unsettled, 2);
         server.start().unwrap();
-        within(Duration::from_secs(20), "all is settled", session.settled()).await;
+        within(PATIENCE, "all is settled", session.settled()).await;
         let (left, _) = session
             .list("/dir")
             .timeout(Duration::from_secs(10))
@@ -277,7 +278,7 @@ async fn guaranteed_delete_spares_a_node_that_took_the_place_of_the_first() {
                 .await
                 .unwrap();
         }
-        within(Duration::from_secs(20), "all is settled", session.settled()).await;
+        within(PATIENCE, "all is settled", session.settled()).await;
         for path in ["/a", "/b"] {
             assert_eq!(other.get(path).await.unwrap().0, b"second", "{path}");
         }

@@ -11,7 +11,7 @@ use crate::connect;
 use crate::within;
 
 // covers: C7
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn session_on_a_server_that_is_cut_off_reads_only_and_is_lost_with_it() {
     let ensemble = Ensemble::builder()
         .servers(3)
@@ -36,6 +36,8 @@ async fn session_on_a_server_that_is_cut_off_reads_only_and_is_lost_with_it() {
     one.kill().await.unwrap();
     two.kill().await.unwrap();
 
+    let recorder = crate::observing::Recorder::default();
+    let _guard = tracing::subscriber::set_default(recorder.clone());
     let connect_string = three.client_address().to_string();
     let refused = Session::builder(connect_string.as_str())
         .connect_timeout(Duration::from_secs(3))
@@ -48,7 +50,7 @@ async fn session_on_a_server_that_is_cut_off_reads_only_and_is_lost_with_it() {
         .allow_read_only()
         .connect()
         .await
-        .unwrap();
+        .unwrap_or_else(|error| panic!("{error}: {}", recorder.text()));
     assert_eq!(session.state(), ConnectionState::ReadOnly);
     assert_eq!(session.get("/a").await.unwrap().0, b"data");
     let errors = [

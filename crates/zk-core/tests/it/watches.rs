@@ -5,6 +5,7 @@ use std::time::Duration;
 use zk_core::ErrorKind;
 use zk_core::WatchEvent;
 
+use crate::PATIENCE;
 use crate::connect;
 use crate::connect_for;
 use crate::eventually;
@@ -113,7 +114,7 @@ async fn watch_survives_the_server_that_set_it() {
         // The first server pauses, so that the session cannot be told what happens meanwhile.
         let server = server_of(ensemble, &session).await;
         server.pause().await.unwrap();
-        let patience = Duration::from_secs(30);
+        let patience = PATIENCE;
         let set = other.set("/changed", "x").timeout(patience);
         set.await.unwrap();
         other.delete("/gone").timeout(patience).await.unwrap();
@@ -151,7 +152,7 @@ async fn watch_survives_the_server_that_set_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn session_with_all_the_watches_it_may_have_survives_a_break() {
     with_ensemble(async |ensemble| {
-        let session = connect_for(ensemble, Duration::from_secs(20)).await;
+        let session = connect_for(ensemble, PATIENCE).await;
         let name = |number: usize| format!("/{number:01023}");
         let mut watches = Vec::new();
         for number in 0..110 {
@@ -160,7 +161,7 @@ async fn session_with_all_the_watches_it_may_have_survives_a_break() {
         let server = ensemble.server(1).unwrap();
         server.kill().await.unwrap();
         server.start().unwrap();
-        let patience = Duration::from_secs(20);
+        let patience = PATIENCE;
         session.create(name(7), "").timeout(patience).await.unwrap();
         assert_eq!(
             within(patience, "the watch fires", watches[7].changed()).await,
