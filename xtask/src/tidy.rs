@@ -36,6 +36,22 @@ const PURE: &[&str] = &[
     "crates/zk-harness/src/wire/frame.rs",
     "crates/zk-harness/src/wire/jute.rs",
     "crates/zk-harness/src/wire/record.rs",
+    "crates/zk-lock/src/layout.rs",
+    "crates/zk-lock/src/order.rs",
+    "crates/zk-sim/src/access.rs",
+    "crates/zk-sim/src/answer.rs",
+    "crates/zk-sim/src/digest.rs",
+    "crates/zk-sim/src/log.rs",
+    "crates/zk-sim/src/matching.rs",
+    "crates/zk-sim/src/record.rs",
+    "crates/zk-sim/src/script.rs",
+    "crates/zk-sim/src/server.rs",
+    "crates/zk-sim/src/tree.rs",
+    "crates/zk-sim/src/watches.rs",
+    "crates/zk-sim/src/world.rs",
+    "crates/zk-sim/src/world/client.rs",
+    "crates/zk-sim/src/world/links.rs",
+    "crates/zk-sim/src/world/service.rs",
 ];
 
 /// The one module that may name the client crate, as a file and as a directory.

@@ -31,12 +31,37 @@ pub struct Stat {
     pub num_children: u32,
 }
 
+impl Stat {
+    /// Returns the stat of an empty node that no transaction has made, for a [`Transport`](crate::transport::Transport)
+    /// to fill in.
+    pub const fn zeroed() -> Self {
+        Self {
+            czxid: 0,
+            mzxid: 0,
+            pzxid: 0,
+            ctime: SystemTime::UNIX_EPOCH,
+            mtime: SystemTime::UNIX_EPOCH,
+            version: 0,
+            cversion: 0,
+            aversion: 0,
+            ephemeral_owner: None,
+            data_length: 0,
+            num_children: 0,
+        }
+    }
+}
+
 /// The number by which the ensemble knows a session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(i64);
 
 impl SessionId {
     pub(crate) const fn new(id: i64) -> Self {
+        Self(id)
+    }
+
+    /// Takes the number on the wire for an id.
+    pub const fn from_i64(id: i64) -> Self {
         Self(id)
     }
 

@@ -43,7 +43,7 @@ impl Contender {
         self.sequence
     }
 
-    /// Returns what the owner says of itself: the data of the node, empty if this session may not read it.
+    /// Returns what the owner says of itself: the data of the node.
     pub fn owner(&self) -> &[u8] {
         &self.owner
     }

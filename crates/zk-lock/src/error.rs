@@ -168,8 +168,8 @@ impl Ahead {
         }
     }
 
-    pub(crate) fn behind(mut self, predecessor: Contender) -> Self {
-        self.predecessor = Some(Box::new(predecessor));
+    pub(crate) fn behind(mut self, predecessor: Option<Contender>) -> Self {
+        self.predecessor = predecessor.map(Box::new);
         self
     }
 
@@ -180,7 +180,7 @@ impl Ahead {
 
     /// Returns the contender right before us, the holder if only one was ahead.
     ///
-    /// `None` when our turn had come, or the predecessor had just gone.
+    /// `None` when our turn had come, when that one had just gone, and when this session may not read its node.
     pub fn predecessor(&self) -> Option<&Contender> {
         self.predecessor.as_deref()
     }

@@ -242,7 +242,7 @@ impl FairLock {
     ///
     /// # Errors
     ///
-    /// When the nodes cannot be read. A lock that was never used has no contenders, which is no error.
+    /// When the path or one of the nodes cannot be read. A lock that was never used has no contenders, which is no error.
     ///
     /// # Cancel safety
     ///

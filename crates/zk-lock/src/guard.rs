@@ -1,7 +1,12 @@
 //! A lock that is held.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Instant;
 
 use tokio::sync::watch;
@@ -53,6 +58,8 @@ pub(crate) struct Held {
     trusted: Trusted,
     /// Why it is over for good. The first reason stays.
     end: watch::Sender<Option<Loss>>,
+    /// Whether the node was seen to be gone, for whatever reason.
+    is_gone: AtomicBool,
 }
 
 impl Guard {
@@ -64,6 +71,7 @@ impl Guard {
             token: FencingToken::of(node.stat()),
             trusted,
             end: watch::Sender::new(None),
+            is_gone: AtomicBool::new(false),
         });
         Self {
             _keeper: Keeper::spawn(&held),
@@ -97,6 +105,8 @@ impl Guard {
     /// A deletion of the node by somebody else is noticed from about ten milliseconds after the acquire on, and about
     /// a round trip after it happened; one that happened before is noticed then.
     ///
+    /// Each poll of it looks at the clock: polled first, as by a `select!` that is `biased`, it answers before other
+    /// code goes on after a stop of the process.
     /// Dropping the future is safe.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
         let held = Arc::clone(&self.held);
@@ -113,7 +123,7 @@ impl Guard {
     /// An answer is about the moment it is given, of course: what is done next may happen a pause of the process
     /// later. See [`fencing_token`](Self::fencing_token) for the cure.
     pub fn is_trusted(&self) -> bool {
-        self.held.end.borrow().is_none() && self.held.trusted.is_trusted()
+        !self.held.is_over() && self.held.trusted.is_trusted()
     }
 
     /// Returns the instant until which the lock is certainly held, if nobody deletes its node.
@@ -121,7 +131,7 @@ impl Guard {
     /// While the session is connected it moves on by itself.
     /// `None` when the lock is lost.
     pub fn trusted_until(&self) -> Option<Instant> {
-        if self.held.end.borrow().is_some() {
+        if self.held.is_over() {
             return None;
         }
         self.held.trusted.until()
@@ -223,7 +233,17 @@ impl Held {
         earlier
     }
 
-    /// Waits until it is over for good.
+    /// Notes that the node is gone, before it is known why.
+    pub(crate) fn node_is_gone(&self) {
+        self.is_gone.store(true, Ordering::SeqCst);
+    }
+
+    /// Tells whether it is over for good.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_gone.load(Ordering::SeqCst) || self.end.borrow().is_some()
+    }
+
+    /// Waits until it is over for good, and the reason is known.
     pub(crate) async fn ended(&self) -> Loss {
         let mut end = self.end.subscribe();
         let ended = end.wait_for(Option::is_some).await;
@@ -232,11 +252,28 @@ impl Held {
     }
 
     async fn lost(&self) -> Loss {
-        tokio::select! {
-            biased;
-            loss = self.ended() => loss,
-            () = self.session.lost() => Loss::SessionLost,
-            () = self.trusted.lapsed() => Loss::TrustLapsed,
+        let mut told = pin!(async {
+            tokio::select! {
+                biased;
+                loss = self.ended() => loss,
+                () = self.session.lost() => Loss::SessionLost,
+                () = self.trusted.lapsed() => self.lapse(),
+            }
+        });
+        poll_fn(|cx| match told.as_mut().poll(cx) {
+            Poll::Ready(loss) => Poll::Ready(loss),
+            // After a stop of the process, a timer that is due has not fired yet when the first task goes on.
+            Poll::Pending if !self.trusted.is_trusted() => Poll::Ready(self.lapse()),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+
+    /// Why the session is not trusted.
+    fn lapse(&self) -> Loss {
+        match self.trusted.until() {
+            Some(_) => Loss::TrustLapsed,
+            None => Loss::SessionLost,
         }
     }
 }

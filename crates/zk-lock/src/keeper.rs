@@ -34,13 +34,13 @@ async fn keep(held: Arc<Held>) {
     let loss = loop {
         // This looks first, so that what happened before it is not missed.
         match held.session.exists(&held.path).watched().await {
-            Ok((None, _)) => break Loss::NodeDeleted,
-            Ok((Some(_), mut watch)) => {
-                if watch.changed().await == WatchEvent::SessionLost {
-                    break Loss::SessionLost;
-                }
-                // Gone, or somebody wrote to it: look again.
-            }
+            Ok((None, _)) => break gone(&held).await,
+            Ok((Some(_), mut watch)) => match watch.changed().await {
+                WatchEvent::SessionLost => break Loss::SessionLost,
+                WatchEvent::Deleted => break gone(&held).await,
+                // Somebody wrote to it: watch it again.
+                _ => {}
+            },
             Err(error) if error.is_fatal() => break Loss::SessionLost,
             Err(error) => {
                 tracing::warn!(path = %held.path, %error, "a deletion of this lock's node would not be noticed now");
@@ -52,6 +52,21 @@ async fn keep(held: Arc<Held>) {
         }
     };
     held.end(loss);
+}
+
+/// The node is gone: by somebody's deletion, by our own release, or because the session has expired, which a server
+/// tells after it has told of the node.
+async fn gone(held: &Held) -> Loss {
+    if held.is_over() {
+        // By us.
+        return Loss::Released;
+    }
+    held.node_is_gone();
+    let asked = held.session.exists(&held.path).into_future();
+    match tokio::time::timeout(held.session.session_timeout() / 10, asked).await {
+        Ok(Err(error)) if error.is_fatal() => Loss::SessionLost,
+        _ => Loss::NodeDeleted,
+    }
 }
 
 /// How long a lock is held before its node is watched.

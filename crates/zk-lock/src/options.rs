@@ -38,7 +38,8 @@ impl LockOptions {
     /// The default is that of the session.
     /// All contenders need CREATE, DELETE and READ on the path of the lock; one that may not DELETE is stuck with what
     /// it created until its session ends.
-    /// READ on the nodes lets a waiter name the one before it; it is woken without.
+    /// READ on the nodes lets a waiter watch the one before it and tell who that is.
+    /// Without it, it watches the path itself, and looks again whenever anyone comes or goes.
     #[must_use]
     pub fn with_acl(mut self, acl: Acl) -> Self {
         self.acl = Some(acl);

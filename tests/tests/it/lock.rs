@@ -106,9 +106,8 @@ async fn until(what: &str, within: Duration, condition: impl AsyncFn() -> bool) 
             looks.tick().await;
         }
     };
-    if tokio::time::timeout(within, looking).await.is_err() {
-        panic!("waited {within:?} for this: {what}");
-    }
+    let looked = tokio::time::timeout(within, looking).await;
+    assert!(looked.is_ok(), "waited {within:?} for this: {what}");
 }
 
 /// Waits until `count` contenders are there.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn number(name: &str) -> Option<i32> {
+fn read(name: &str) -> Option<i32> {
     Layout::curator().sequence_of(name).map(Sequence::number)
 }
 
@@ -32,7 +32,7 @@ fn contenders_of_every_client_that_counts_are_known() {
         ("x--72057594037927936--000000006", -6),
         ("x-010000000000000a-0000000008", 8),
     ] {
-        assert_eq!(number(name), Some(expected), "{name}");
+        assert_eq!(read(name), Some(expected), "{name}");
     }
 }
 
@@ -70,7 +70,7 @@ fn foreign_children_are_no_contenders() {
         "locks",
         "revoke",
     ] {
-        assert_eq!(number(name), None, "{name}");
+        assert_eq!(read(name), None, "{name}");
     }
 }
 
@@ -79,14 +79,14 @@ proptest! {
     fn every_number_is_read_back_behind_every_marker(number in any::<i32>(), uuid in "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}") {
         for stem in [format!("_c_{uuid}-lock-"), format!("{uuid}__lock__"), "x-5-".to_owned(), "x--5-".to_owned()] {
             let name = format!("{stem}{number:010}");
-            prop_assert_eq!(super::tests::number(&name), Some(number), "{}", name);
+            prop_assert_eq!(read(&name), Some(number), "{}", name);
         }
     }
 
     #[test]
     fn no_name_makes_it_panic(name in any::<String>(), tail in "(lock-|__lock__|x-)[-0-9a-fé]*") {
-        let _ = number(&name);
-        let _ = number(&format!("{name}{tail}"));
-        let _ = number(&tail);
+        let _ = read(&name);
+        let _ = read(&format!("{name}{tail}"));
+        let _ = read(&tail);
     }
 }

@@ -11,33 +11,35 @@ use crate::contender::Contender;
 use crate::order;
 
 impl Queue {
-    /// Reads a contender and watches for a change of its node; `None` when it is gone.
+    /// Watches for a contender to go, and reads what it says of itself; `None` when it is gone.
     ///
     /// The data is read rather than the existence, because a read of a node that is gone leaves no watch behind.
-    pub(super) async fn watch(&self, name: &str) -> Result<Option<(Contender, Watch)>, Error> {
+    pub(super) async fn watch(
+        &self,
+        name: &str,
+    ) -> Result<Option<(Option<Contender>, Watch)>, Error> {
         let path = self.child(name);
-        let sequence = self.sequence_of(name);
-        match self
-            .patiently(|| self.session.get(&path).watched().into_future())
-            .await
-        {
+        let read = self.patiently(|| self.session.get(&path).watched().into_future());
+        match read.await {
             Ok((data, stat, watch)) => {
+                let sequence = self.sequence_of(name);
                 let contender = Contender::new(name.to_owned(), sequence, data, &stat);
-                Ok(Some((contender, watch)))
+                Ok(Some((Some(contender), watch)))
             }
             Err(error) if error.is_no_node() => Ok(None),
-            Err(error) if error.kind() == ErrorKind::NoAuth => {
-                // Whether a node exists needs no permission.
-                let (stat, watch) = self
-                    .patiently(|| self.session.exists(&path).watched().into_future())
-                    .await?;
-                Ok(stat.map(|stat| {
-                    let contender = Contender::new(name.to_owned(), sequence, Vec::new(), &stat);
-                    (contender, watch)
-                }))
-            }
+            // Nor does a server say then whether it exists (ZOOKEEPER-2590). But the children may be listed, as we
+            // have just done.
+            Err(error) if error.kind() == ErrorKind::NoAuth => self.watch_queue(name).await,
             Err(error) => Err(error),
         }
+    }
+
+    /// Watches the whole queue for the sake of one contender: woken by everyone who comes or goes.
+    async fn watch_queue(&self, name: &str) -> Result<Option<(Option<Contender>, Watch)>, Error> {
+        let listed = self.patiently(|| self.session.list(&self.path).watched().into_future());
+        let (names, _, watch) = listed.await?;
+        let is_there = names.iter().any(|child| child == name);
+        Ok(is_there.then_some((None, watch)))
     }
 
     /// Reads all contenders, first come first.
@@ -68,15 +70,7 @@ impl Queue {
 
     async fn read(&self, sequence: Sequence, name: &str) -> Result<Option<Contender>, Error> {
         let path = self.child(name);
-        let read = match self.session.get(&path).await {
-            Err(error) if error.kind() == ErrorKind::NoAuth => self
-                .session
-                .stat(&path)
-                .await
-                .map(|stat| (Vec::new(), stat)),
-            read => read,
-        };
-        match read {
+        match self.session.get(&path).await {
             Ok((data, stat)) => Ok(Some(Contender::new(name.to_owned(), sequence, data, &stat))),
             Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error),

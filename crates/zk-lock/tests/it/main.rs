@@ -10,7 +10,7 @@ use zk_harness::Ensemble;
 
 mod auto_traits;
 mod basic;
-mod example;
+mod examples;
 mod failover;
 mod limits;
 mod loss;
@@ -40,15 +40,13 @@ async fn connect(ensemble: &Ensemble) -> Session {
         .expect("the ensemble grants a session")
 }
 
-/// Waits at most ten seconds for something that is to happen.
+/// Waits at most half a minute for something that is to happen.
 async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(Duration::from_secs(10), happening).await {
-        Ok(happened) => happened,
-        Err(_) => panic!("waited 10 s for this: {what}"),
-    }
+    let happened = tokio::time::timeout(Duration::from_secs(30), happening).await;
+    happened.unwrap_or_else(|_| panic!("waited 30 s for this: {what}"))
 }
 
-/// Asks until `condition` holds, for at most ten seconds.
+/// Asks until `condition` holds, for at most half a minute.
 async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     soon(what, async { while !condition().await {} }).await;
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zk_tests::contention::Event;
+use zk_tests::contention::Worker;
 use zk_tests::contention::overlaps;
 use zk_tests::contention::turns;
 
@@ -32,7 +33,7 @@ async fn twenty_processes_count_to_a_thousand_in_a_file_without_losing_an_update
     let command = format!("contend {TIMES} 0 {}", file.display());
     let workers = contend(workers, command).await;
 
-    let records: Vec<_> = workers.iter().flat_map(|worker| worker.journal()).collect();
+    let records: Vec<_> = workers.iter().flat_map(Worker::journal).collect();
     let failures: Vec<_> = records
         .iter()
         .filter(|record| matches!(record.event, Event::Retried { .. } | Event::Lost { .. }))

@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 use zk_core::SessionId;
 use zk_lock::FairLock;
 use zk_tests::contention::Span;
+use zk_tests::contention::Worker;
 use zk_tests::contention::overlaps;
 use zk_tests::contention::turns;
 use zk_tests::peers::Curator;
@@ -127,7 +128,7 @@ async fn three_of_curator_and_three_of_ours_never_hold_the_lock_at_the_same_time
         .await
         .expect("all have their turns")
         .unwrap();
-    let turns = turns(ours.iter().flat_map(|worker| worker.journal()));
+    let turns = turns(ours.iter().flat_map(Worker::journal));
     assert!(turns.iter().all(|turn| turn.kept), "{turns:#?}");
     all.extend(turns.iter().map(|turn| (turn.who.clone(), turn.held)));
 

@@ -1,0 +1,186 @@
+//! Everything at once, at random, by seed.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_lock::AcquireError;
+use zk_lock::FencingToken;
+use zk_lock::Guard;
+use zk_sim::Ensemble;
+
+use crate::left;
+use crate::lock;
+use crate::pass;
+use crate::soon;
+
+/// What all contenders of a run share.
+#[derive(Debug, Default)]
+struct Judge {
+    held: Vec<Arc<Guard>>,
+    /// What a resource that is fenced has seen.
+    highest: Option<FencingToken>,
+    grants: usize,
+}
+
+impl Judge {
+    /// A lock was granted: nobody else may believe in theirs.
+    fn granted(&mut self, guard: Guard, seed: u64) -> Arc<Guard> {
+        assert!(guard.is_trusted(), "seed {seed}");
+        for other in &self.held {
+            assert!(!other.is_trusted(), "seed {seed}: {other:?} and {guard:?}");
+        }
+        assert!(Some(guard.fencing_token()) > self.highest, "seed {seed}");
+        self.highest = Some(guard.fencing_token());
+        self.grants += 1;
+        let guard = Arc::new(guard);
+        self.held.push(Arc::clone(&guard));
+        guard
+    }
+
+    fn given_up(&mut self, guard: Arc<Guard>) -> Guard {
+        self.held.retain(|other| !Arc::ptr_eq(other, &guard));
+        Arc::into_inner(guard).expect("only the judge had another one")
+    }
+}
+
+/// Acquires and releases until `rounds` are over or the session is.
+async fn contend(session: Session, judge: Arc<Mutex<Judge>>, rounds: usize, seed: u64, me: u64) {
+    let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(me));
+    let lock = lock(&session);
+    for _ in 0..rounds {
+        let acquired = match random.u8(0..10) {
+            0..5 => lock.acquire().await.map(Some),
+            5..7 => lock.try_acquire().await,
+            7 => {
+                let limit = Duration::from_millis(random.u64(0..3000));
+                lock.acquire_timeout(limit).await.map(Some)
+            }
+            _ => {
+                let limit = Duration::from_micros(random.u64(0..20_000));
+                tokio::time::timeout(limit, lock.acquire())
+                    .await
+                    .map_or(Ok(None), |got| got.map(Some))
+            }
+        };
+        match acquired {
+            Ok(Some(guard)) => {
+                let guard = judge.lock().unwrap().granted(guard, seed);
+                pass(Duration::from_micros(random.u64(0..40_000))).await;
+                if random.u8(0..20) == 0 {
+                    pass(Duration::from_secs(random.u64(0..20))).await;
+                }
+                let guard = judge.lock().unwrap().given_up(guard);
+                if random.bool() {
+                    drop(guard.release().await);
+                } else {
+                    drop(guard);
+                }
+            }
+            Ok(None) | Err(AcquireError::TimedOut(_) | AcquireError::Failed(_)) => {}
+            Err(AcquireError::SessionLost { .. }) => return,
+            Err(error) => panic!("seed {seed}: {error:?}"),
+        }
+    }
+}
+
+async fn disturb(ensemble: Ensemble, sessions: Vec<Session>, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..60 {
+        pass(Duration::from_millis(random.u64(0..400))).await;
+        let session = &sessions[random.usize(0..sessions.len())];
+        let link = ensemble.session(session.id());
+        let server = random.usize(1..=3);
+        match random.u8(0..12) {
+            0..4 => link.cut(),
+            4..6 => link.cut_for(Duration::from_millis(random.u64(1..4000))),
+            6..8 => link.move_to(server),
+            8..10 => ensemble
+                .server(server)
+                .lag_for(Duration::from_millis(random.u64(1..800))),
+            10 => drop(
+                ensemble
+                    .on(zk_sim::matching::creates(crate::OURS))
+                    .stall_then_move(server),
+            ),
+            _ if random.u8(0..4) == 0 => {
+                link.partition();
+            }
+            _ => link.cut(),
+        }
+    }
+    for session in &sessions {
+        ensemble.session(session.id()).heal();
+    }
+}
+
+async fn run(seed: u64) -> usize {
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .reap_every(Duration::from_millis(700))
+        .build();
+    let judge: Arc<Mutex<Judge>> = Arc::default();
+    let mut sessions = Vec::new();
+    let mut contenders = Vec::new();
+    for me in 0..5 {
+        let session = ensemble.connect().await;
+        sessions.push(session.clone());
+        contenders.push(tokio::spawn(contend(
+            session,
+            Arc::clone(&judge),
+            30,
+            seed,
+            me,
+        )));
+    }
+    let disturbing = tokio::spawn(disturb(ensemble.clone(), sessions.clone(), seed));
+    for contender in contenders {
+        let ended = tokio::time::timeout(Duration::from_secs(1200), contender).await;
+        ended
+            .unwrap_or_else(|_| {
+                panic!(
+                    "seed {seed}: somebody waits for ever: {:?}",
+                    left(&ensemble)
+                )
+            })
+            .unwrap();
+    }
+    disturbing.await.unwrap();
+    for session in sessions {
+        tokio::select! {
+            () = soon("everything is cleaned up", session.settled()) => {}
+            () = session.lost() => {}
+        }
+    }
+    pass(Duration::from_secs(30)).await;
+    assert_eq!(left(&ensemble), [""; 0], "seed {seed}");
+    assert_eq!(ensemble.watch_count(), 0, "seed {seed}");
+    Arc::into_inner(judge)
+        .expect("all have ended")
+        .into_inner()
+        .unwrap()
+        .grants
+}
+
+// covers: L1 L3 L12
+#[test]
+fn whatever_happens_no_two_holders_trust_their_locks_and_nobody_waits_for_ever() {
+    let mut grants = 0;
+    let first = std::env::var("SEED")
+        .ok()
+        .map(|seed| seed.parse().expect("SEED is a number"));
+    let seeds = first.map_or(0..60, |seed: u64| seed..seed + 1);
+    for seed in seeds {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        grants += runtime.block_on(run(seed));
+    }
+    assert!(
+        first.is_some() || grants > 2000,
+        "{grants} grants prove nothing"
+    );
+}

@@ -1,0 +1,107 @@
+//! What the lock asks of the ensemble.
+
+use std::time::Duration;
+
+use zk_core::transport::Request;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::OURS;
+use crate::PATH;
+use crate::lock;
+use crate::pass;
+use crate::soon;
+
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .latency(Duration::from_millis(1))
+        .build();
+    let session = ensemble.connect().await;
+    // The first one makes the parents.
+    lock(&session)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let before = ensemble.requests().len();
+    let started = tokio::time::Instant::now();
+    for _ in 0..5 {
+        let guard = lock(&session).acquire().await.unwrap();
+        guard.release().await.unwrap();
+    }
+    let taken = started.elapsed() / 5;
+    assert!(taken < Duration::from_millis(7), "{taken:?}");
+    let requests: Vec<Request> = ensemble
+        .requests()
+        .drain(before..)
+        .map(|seen| seen.request)
+        .collect();
+    for life in requests.chunks(3) {
+        assert!(
+            matches!(
+                life,
+                [
+                    Request::Create(_),
+                    Request::List { .. },
+                    Request::Delete { .. }
+                ]
+            ),
+            "{life:#?}"
+        );
+    }
+    assert_eq!(requests.len(), 15);
+}
+
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn a_release_wakes_one_waiter_which_lists_once() {
+    let ensemble = Ensemble::new(3);
+    let held = lock(&ensemble.connect().await).acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..20 {
+        let lock = lock(&ensemble.connect().await);
+        waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+        pass(Duration::from_millis(20)).await;
+    }
+    let lists = || ensemble.arrived(matching::lists(PATH));
+    let gets = || ensemble.arrived(matching::gets(OURS));
+    // The very first one also listed the parent when it was there.
+    let before = (lists(), gets());
+    assert!(before.0 <= 22, "{before:?}");
+    assert_eq!(before.1, 20);
+    let mut guard = held;
+    for (at, waiter) in waiting.into_iter().enumerate() {
+        guard.release().await.unwrap();
+        guard = soon("the next one is granted", waiter).await.unwrap();
+        pass(Duration::from_millis(100)).await;
+        assert_eq!((lists(), gets()), (before.0 + at + 1, before.1));
+    }
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn the_node_is_watched_only_when_the_lock_is_held_for_a_while() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    for (hold, looks) in [(5, 0), (50, 1), (500, 1)] {
+        let before = ensemble.arrived(matching::looks(OURS));
+        let guard = lock(&session).acquire().await.unwrap();
+        pass(Duration::from_millis(hold)).await;
+        assert_eq!(
+            ensemble.arrived(matching::looks(OURS)) - before,
+            looks,
+            "{hold} ms"
+        );
+        assert_eq!(ensemble.watch_count(), looks);
+        guard.release().await.unwrap();
+        pass(Duration::from_millis(50)).await;
+        assert_eq!(ensemble.watch_count(), 0);
+        let more = ensemble.arrived(matching::looks(OURS)) - before;
+        assert_eq!(more, looks, "{hold} ms");
+    }
+}

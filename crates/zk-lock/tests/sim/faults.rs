@@ -1,0 +1,270 @@
+//! Lost requests, lost answers and servers that lag.
+
+use std::time::Duration;
+
+use zk_core::ErrorClass;
+use zk_core::Session;
+use zk_lock::AcquireError;
+use zk_lock::ReleaseError;
+use zk_sim::Ensemble;
+use zk_sim::Script;
+use zk_sim::Scripted;
+use zk_sim::matching;
+
+use crate::OURS;
+use crate::PATH;
+use crate::held_and_waited_for;
+use crate::left;
+use crate::lock;
+use crate::pass;
+use crate::soon;
+
+/// Makes the path of the lock, so that the next create is not refused for want of it.
+async fn make_path(session: &Session) {
+    let guard = lock(session).acquire().await.expect("the lock is free");
+    guard.release().await.expect("it is released");
+}
+
+type Strike = (&'static str, fn(Script) -> Scripted);
+
+/// What may become of a request.
+const STRIKES: [Strike; 4] = [
+    ("request lost", Script::lose_request),
+    ("reply lost", Script::lose_reply),
+    ("stalled", Script::stall),
+    ("stalled, then moved to a server that lags", |script| {
+        script.stall_then_move(2)
+    }),
+];
+
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_to_the_create_makes_no_second_node() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    make_path(&session).await;
+    let lost = ensemble.on(matching::creates(OURS)).lose_reply();
+    let guard = soon("the lock is granted", lock(&session).acquire())
+        .await
+        .unwrap();
+    assert_eq!((lost.count(), left(&ensemble).len()), (1, 1));
+    assert!(guard.is_trusted());
+    guard.release().await.unwrap();
+    assert!(left(&ensemble).is_empty());
+}
+
+/// TRAPS X0: the create is on its way to the leader when the link breaks, the client goes on at a server that does not
+/// show it yet, finds nothing, creates a second node and waits for its own first one, for ever.
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn a_server_that_lags_does_not_make_us_wait_for_our_own_node() {
+    for to in 1..=3 {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().server(1).await;
+        make_path(&session).await;
+        let stalled = ensemble.on(matching::creates(OURS)).stall_then_move(to);
+        let guard = soon("the lock is granted", lock(&session).acquire())
+            .await
+            .unwrap();
+        assert_eq!((stalled.count(), left(&ensemble).len()), (1, 1));
+        guard.release().await.unwrap();
+        soon("nothing is left to do", session.settled()).await;
+        assert!(left(&ensemble).is_empty());
+    }
+}
+
+/// One after the other, every request of a whole life of a lock is struck by everything that may strike it.
+// covers: L1 L3
+#[tokio::test(start_paused = true)]
+async fn whichever_request_is_struck_the_lock_is_granted_and_nothing_is_left() {
+    for (name, strike) in STRIKES {
+        for nth in 1.. {
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().server(1).await;
+            let others = ensemble.connect().server(3).await;
+            let struck = strike(
+                ensemble
+                    .on(matching::anything())
+                    .session(session.id())
+                    .nth(nth),
+            );
+            let what = format!("{name}, request {nth}");
+
+            // Free, then taken and tried for, then taken and waited for.
+            let guard = soon(&what, lock(&session).acquire()).await.expect(&what);
+            soon(&what, guard.release()).await.expect(&what);
+            let (held, waiting) = held_and_waited_for(&others, &session).await;
+            let tried = soon(&what, lock(&session).try_acquire())
+                .await
+                .expect(&what);
+            assert!(tried.is_none(), "{what}");
+            let token = held.fencing_token();
+            held.release().await.unwrap();
+            let guard = soon(&what, waiting).await.unwrap().expect(&what);
+            assert!(
+                guard.is_trusted() && guard.fencing_token() > token,
+                "{what}"
+            );
+            assert_eq!(left(&ensemble).len(), 1, "{what}");
+            pass(Duration::from_millis(50)).await;
+            soon(&what, guard.release()).await.expect(&what);
+
+            struck.release();
+            soon(&what, session.settled()).await;
+            assert_eq!(left(&ensemble), [""; 0], "{what}");
+            if struck.count() == 0 {
+                assert!(nth > 10, "{what}");
+                break;
+            }
+        }
+    }
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_lost_race_is_cleaned_up_after_the_link_is_back() {
+    let ensemble = Ensemble::new(3);
+    let (holder, session) = (ensemble.connect().await, ensemble.connect().await);
+    let session = session.with_operation_timeout(Duration::from_secs(2));
+    let guard = lock(&holder).acquire().await.unwrap();
+    let cut = ensemble
+        .on(matching::deletes(OURS))
+        .session(session.id())
+        .lose_request();
+    let racing = lock(&session);
+    let racing = tokio::spawn(async move { racing.try_acquire().await });
+    soon("the clean-up is struck", cut.happened()).await;
+    ensemble.session(session.id()).partition();
+    let tried = soon("the try ends", racing).await.unwrap();
+    assert!(tried.unwrap().is_none());
+    assert_eq!(left(&ensemble).len(), 2);
+    ensemble.session(session.id()).heal();
+    soon("the clean-up goes on", session.settled()).await;
+    assert_eq!(left(&ensemble), [guard.path().name().unwrap()]);
+}
+
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn a_release_that_gets_no_answer_goes_on_in_the_background() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let session = session.with_operation_timeout(Duration::from_secs(1));
+    let guard = lock(&session).acquire().await.unwrap();
+    ensemble.session(session.id()).partition();
+    let error = soon("the release gives up", guard.release())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ReleaseError::Pending { .. }), "{error:?}");
+    assert_eq!(error.class(), ErrorClass::Recoverable);
+    assert_eq!(left(&ensemble).len(), 1);
+    ensemble.session(session.id()).heal();
+    soon("the release goes on", session.settled()).await;
+    assert!(left(&ensemble).is_empty());
+}
+
+/// The waiter has been woken, and cannot ask who is before it.
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_cut_off_as_it_looks_again_keeps_its_place() {
+    let ensemble = Ensemble::new(3);
+    let (holder, waiter) = (ensemble.connect().await, ensemble.connect().await);
+    let waiter = waiter.with_operation_timeout(Duration::from_millis(200));
+    let (held, waiting) = held_and_waited_for(&holder, &waiter).await;
+    let list = ensemble
+        .on(matching::lists(PATH))
+        .session(waiter.id())
+        .lose_request();
+    held.release().await.unwrap();
+    soon("the waiter is woken", list.happened()).await;
+    ensemble.session(waiter.id()).partition();
+    pass(Duration::from_secs(4)).await;
+    assert!(!waiting.is_finished());
+    ensemble.session(waiter.id()).heal();
+    let guard = soon("the waiter is granted the lock", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(guard.is_trusted());
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_waiter_keeps_its_place_while_it_is_cut_off() {
+    let ensemble = Ensemble::new(3);
+    let (holder, waiter) = (ensemble.connect().await, ensemble.connect().await);
+    let waiter = waiter.with_operation_timeout(Duration::from_millis(200));
+    let (held, waiting) = held_and_waited_for(&holder, &waiter).await;
+    let queue = left(&ensemble);
+    ensemble.session(waiter.id()).partition();
+    pass(Duration::from_secs(1)).await;
+    held.release().await.unwrap();
+    // Many times what one call may take.
+    pass(Duration::from_secs(4)).await;
+    assert!(!waiting.is_finished());
+    ensemble.session(waiter.id()).heal();
+    let guard = soon("the waiter is granted the lock", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(guard.is_trusted());
+    assert!(queue.contains(&guard.path().name().unwrap().to_owned()));
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn without_a_connection_acquire_fails_and_acquire_timeout_keeps_its_time() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let session = session.with_operation_timeout(Duration::from_secs(2));
+    ensemble.session(session.id()).partition();
+    let started = tokio::time::Instant::now();
+    let error = lock(&session)
+        .acquire_timeout(Duration::from_secs(1))
+        .await
+        .unwrap_err();
+    assert_eq!(started.elapsed(), Duration::from_secs(1));
+    assert_eq!(
+        error.to_string(),
+        "lock /locks/a not acquired within 1s: the ensemble had not answered by then"
+    );
+    let error = lock(&session).acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::Failed(_)), "{error:?}");
+    assert_eq!(error.class(), ErrorClass::Recoverable);
+    ensemble.session(session.id()).heal();
+    soon("nothing is left to do", session.settled()).await;
+    pass(Duration::from_secs(1)).await;
+    assert!(left(&ensemble).is_empty());
+}
+
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn a_parent_that_vanishes_again_and_again_is_made_anew() {
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .reap_every(Duration::from_millis(3))
+        .build();
+    let session = ensemble.connect().await;
+    let mut last = None;
+    for round in 0..300 {
+        let guard = soon("the lock is granted", lock(&session).acquire())
+            .await
+            .unwrap();
+        assert!(Some(guard.fencing_token()) > last, "round {round}");
+        last = Some(guard.fencing_token());
+        guard.release().await.unwrap();
+        pass(Duration::from_micros(170 * (round % 23))).await;
+    }
+    // Between the create of the parents and that of the node, too.
+    let creates = ensemble.on(matching::creates(OURS)).every().hold();
+    let second = lock(&session);
+    let acquiring = tokio::spawn(async move { second.acquire().await });
+    soon("the create is held", creates.happened()).await;
+    creates.release();
+    soon("the lock is granted", acquiring)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}

@@ -1,0 +1,257 @@
+//! Losing the session, the node, or the knowledge of either.
+
+use std::time::Duration;
+
+use zk_core::ErrorClass;
+use zk_lock::AcquireError;
+use zk_lock::Loss;
+use zk_lock::ReleaseError;
+use zk_lock::RunError;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::OURS;
+use crate::PATH;
+use crate::held_and_waited_for;
+use crate::left;
+use crate::lock;
+use crate::pass;
+use crate::soon;
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_session_expires_is_told_and_the_next_one_is_granted() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let (held, waiting) = held_and_waited_for(&one, &other).await;
+    ensemble.expire(one.id());
+    let loss = soon("the loss is told", held.lost()).await;
+    assert_eq!((loss, loss.class()), (Loss::SessionLost, ErrorClass::Fatal));
+    assert!(!held.is_trusted());
+    let guard = soon("the next one is granted", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+    let error = held.release().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            ReleaseError::Lost {
+                loss: Loss::SessionLost,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert_eq!(left(&ensemble), [guard.path().name().unwrap()]);
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_session_expires_ends_with_an_error() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let (held, waiting) = held_and_waited_for(&one, &other).await;
+    ensemble.expire(other.id());
+    let error = soon("the waiter ends", waiting).await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, AcquireError::SessionLost { .. }),
+        "{error:?}"
+    );
+    assert_eq!(left(&ensemble), [held.path().name().unwrap()]);
+    let error = lock(&other).try_acquire().await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Fatal);
+}
+
+/// The heart of it: cut off, the holder stops to trust its lock before the ensemble grants it to the next one.
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_cut_off_gives_up_before_the_next_one_is_granted() {
+    for held_for in [0, 1, 3, 7, 20] {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let (held, mut waiting) = held_and_waited_for(&one, &other).await;
+        pass(Duration::from_secs(held_for)).await;
+        assert!(held.is_trusted());
+        ensemble.session(one.id()).partition();
+        tokio::select! {
+            biased;
+            guard = &mut waiting => panic!("granted while the first one trusts its lock: {guard:?}"),
+            loss = held.lost() => assert_eq!(loss, Loss::TrustLapsed),
+        }
+        assert!(!held.is_trusted());
+        let guard = soon("the next one is granted", waiting)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(guard.is_trusted() && !held.is_trusted());
+        assert!(guard.fencing_token() > held.fencing_token());
+        assert_eq!(
+            soon("the loss is final", async {
+                loop {
+                    match held.lost().await {
+                        Loss::TrustLapsed => pass(Duration::from_millis(100)).await,
+                        loss => break loss,
+                    }
+                }
+            })
+            .await,
+            Loss::SessionLost
+        );
+    }
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_survives_a_short_break_is_trusted_again_and_released_as_ever() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let guard = lock(&session).acquire().await.unwrap();
+    pass(Duration::from_secs(5)).await;
+    ensemble.session(session.id()).partition();
+    assert_eq!(
+        soon("the proof runs out", guard.lost()).await,
+        Loss::TrustLapsed
+    );
+    ensemble.session(session.id()).heal();
+    if ensemble.session(session.id()).is_alive() {
+        soon("the proof is renewed", async {
+            while !guard.is_trusted() {
+                pass(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        guard.release().await.unwrap();
+        assert!(left(&ensemble).is_empty());
+    }
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn run_drops_its_body_when_the_lock_is_no_longer_known_to_be_held() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let running = lock(&session);
+    let running = tokio::spawn(async move { running.run(|_| std::future::pending::<()>()).await });
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(left(&ensemble).len(), 1);
+    ensemble.session(session.id()).partition();
+    let error = soon("the body is dropped", running)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        matches!(error, RunError::Lost(Loss::TrustLapsed)),
+        "{error:?}"
+    );
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_node_was_deleted_is_told_when_its_turn_would_come() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let (held, waiting) = held_and_waited_for(&one, &other).await;
+    let queue = left(&ensemble);
+    let theirs = queue
+        .iter()
+        .find(|name| Some(name.as_str()) != held.path().name())
+        .unwrap();
+    let path = format!("{PATH}/{theirs}");
+    one.delete(&path).await.unwrap();
+    held.release().await.unwrap();
+    let error = soon("the waiter is told", waiting)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        matches!(&error, AcquireError::NodeLost { path: lost } if lost.as_str() == path),
+        "{error:?}"
+    );
+    assert_eq!(error.class(), ErrorClass::Recoverable);
+    assert!(left(&ensemble).is_empty());
+}
+
+/// The node is deleted between its create and the list behind it, by somebody who is very quick.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_gone_before_the_first_look_is_no_lock() {
+    let ensemble = Ensemble::new(3);
+    let (one, admin) = (ensemble.connect().await, ensemble.connect().await);
+    let list = ensemble
+        .on(matching::lists(PATH))
+        .session(one.id())
+        .from(1)
+        .lose_request();
+    let acquiring = lock(&one);
+    let acquiring = tokio::spawn(async move { acquiring.acquire().await });
+    list.happened().await;
+    pass(Duration::from_secs(1)).await;
+    for name in left(&ensemble) {
+        admin.delete(format!("{PATH}/{name}")).await.unwrap();
+    }
+    list.release();
+    let ended = tokio::time::timeout(Duration::from_secs(9), acquiring).await;
+    assert!(!matches!(&ended, Ok(Ok(Ok(_)))), "{ended:?}");
+}
+
+/// What a process that was restarted finds: the node of its former session, which is not its own.
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn the_node_of_an_earlier_session_is_waited_for_and_not_taken_over() {
+    let ensemble = Ensemble::new(3);
+    let former = ensemble.connect().await;
+    let ghost = lock(&former).acquire().await.unwrap();
+    ensemble.session(former.id()).partition();
+    let session = ensemble.connect().await;
+    assert!(lock(&session).try_acquire().await.unwrap().is_none());
+    let started = tokio::time::Instant::now();
+    let guard = soon("the ghost goes", lock(&session).acquire())
+        .await
+        .unwrap();
+    assert!(
+        started.elapsed() > Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+    assert!(!ghost.is_trusted() && guard.is_trusted());
+    assert_ne!(guard.path(), ghost.path());
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_trusted_when_it_is_granted_after_however_long_a_wait() {
+    for wait in [0, 3, 9, 15, 100] {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let (held, waiting) = held_and_waited_for(&one, &other).await;
+        pass(Duration::from_secs(wait)).await;
+        held.release().await.unwrap();
+        let guard = soon("the waiter is granted the lock", waiting)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(guard.is_trusted(), "after {wait} s");
+        assert!(guard.trusted_until().is_some());
+    }
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_noticed_whichever_request_of_the_keeper_is_lost() {
+    for nth in 1..4 {
+        let ensemble = Ensemble::new(3);
+        let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
+        let lost = ensemble.on(matching::looks(OURS)).nth(nth).lose_reply();
+        let guard = lock(&session).acquire().await.unwrap();
+        for write in 0..3 {
+            pass(Duration::from_millis(200)).await;
+            admin.set(guard.path(), format!("{write}")).await.unwrap();
+        }
+        admin.delete(guard.path()).await.unwrap();
+        assert_eq!(
+            soon("the loss is told", guard.lost()).await,
+            Loss::NodeDeleted
+        );
+        assert_eq!(lost.count(), 1);
+    }
+}

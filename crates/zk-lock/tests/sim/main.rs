@@ -1,0 +1,84 @@
+//! Locks on a simulated ensemble, under paused time: each failure happens exactly where the test wants it.
+
+#![cfg(test)]
+
+use std::task::Poll;
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_lock::FairLock;
+use zk_lock::Guard;
+use zk_sim::Ensemble;
+
+mod cancellation;
+mod chaos;
+mod cost;
+mod counter;
+mod faults;
+mod loss;
+
+/// The path of the lock of the tests.
+const PATH: &str = "/locks/a";
+/// Our nodes there.
+const OURS: &str = "/locks/a/*-lock-**";
+
+fn lock(session: &Session) -> FairLock {
+    FairLock::new(session, PATH).expect("a good path")
+}
+
+/// The children of the path of the lock, as the leader has them.
+fn left(ensemble: &Ensemble) -> Vec<String> {
+    let tree = ensemble.tree();
+    let node = tree.node(PATH);
+    node.map_or_else(Vec::new, |node| {
+        node.children().map(str::to_owned).collect()
+    })
+}
+
+/// Waits at most a minute of the paused clock.
+async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
+    let happened = tokio::time::timeout(Duration::from_secs(60), happening).await;
+    happened.unwrap_or_else(|_| panic!("waited a minute for this: {what}"))
+}
+
+/// Lets time pass, and everything happen that happens by then.
+async fn pass(time: Duration) {
+    let nothing = std::future::pending::<()>();
+    drop(tokio::time::timeout(time, nothing).await);
+}
+
+/// Acquires the lock with one session and lets another one wait for it.
+async fn held_and_waited_for(
+    holder: &Session,
+    waiter: &Session,
+) -> (
+    Guard,
+    tokio::task::JoinHandle<Result<Guard, zk_lock::AcquireError>>,
+) {
+    let guard = soon("the lock is free", lock(holder).acquire())
+        .await
+        .expect("the lock is granted");
+    let second = lock(waiter);
+    let waiting = tokio::spawn(async move { second.acquire().await });
+    pass(Duration::from_millis(100)).await;
+    assert!(!waiting.is_finished());
+    (guard, waiting)
+}
+
+/// Polls a future as often as it wants, `times` at most, and drops it.
+async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = Box::pin(future);
+    let mut left = times;
+    std::future::poll_fn(move |cx| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}

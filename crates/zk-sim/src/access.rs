@@ -1,0 +1,137 @@
+//! Who may do what, as servers judge it.
+
+use zk_core::Acl;
+use zk_core::AclEntry;
+use zk_core::ErrorKind;
+use zk_core::Permissions;
+
+use crate::digest;
+
+/// As whom a session has authenticated, besides as anyone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    scheme: &'static str,
+    id: String,
+}
+
+impl Identity {
+    /// A user of the `digest` scheme.
+    pub(crate) fn digest(user: &str, password: &str) -> Self {
+        Self {
+            scheme: "digest",
+            id: digest::id_of(user, password),
+        }
+    }
+
+    fn is(&self, entry: &AclEntry) -> bool {
+        entry.scheme() == self.scheme && entry.id() == self.id
+    }
+}
+
+/// Tells whether `acl` grants one of `wanted` to who is `identities`.
+pub(crate) fn is_granted(acl: &Acl, wanted: &[Permissions], identities: &[Identity]) -> bool {
+    acl.entries().iter().any(|entry| {
+        wanted
+            .iter()
+            .any(|wanted| entry.permissions().contains(*wanted))
+            && (is_anyone(entry) || identities.iter().any(|identity| identity.is(entry)))
+    })
+}
+
+/// The rules as they are stored: each `auth` stands for everything the session has authenticated as.
+pub(crate) fn resolved(acl: &Acl, identities: &[Identity]) -> Result<Acl, ErrorKind> {
+    let mut entries: Vec<AclEntry> = Vec::new();
+    let mut add = |entry: AclEntry| {
+        if !entries.contains(&entry) {
+            entries.push(entry);
+        }
+    };
+    for entry in acl.entries() {
+        match entry.scheme() {
+            "world" if entry.id() == "anyone" => add(entry.clone()),
+            "auth" if !identities.is_empty() => {
+                for identity in identities {
+                    add(AclEntry::new(
+                        entry.permissions(),
+                        identity.scheme,
+                        identity.id.clone(),
+                    ));
+                }
+            }
+            "digest" if entry.id().split(':').count() == 2 => add(entry.clone()),
+            // Everyone comes from the same nowhere here.
+            "ip" if !entry.id().is_empty() => add(entry.clone()),
+            _ => return Err(ErrorKind::InvalidAcl),
+        }
+    }
+    if entries.is_empty() {
+        return Err(ErrorKind::InvalidAcl);
+    }
+    Ok(Acl::new(entries))
+}
+
+fn is_anyone(entry: &AclEntry) -> bool {
+    entry.scheme() == "world" && entry.id() == "anyone"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anyone(permissions: Permissions) -> AclEntry {
+        AclEntry::new(permissions, "world", "anyone")
+    }
+
+    #[test]
+    fn auth_stands_for_every_identity_and_is_refused_without_one() {
+        let ann = Identity::digest("ann", "pw");
+        let bob = Identity::digest("bob", "pw");
+        let stored = resolved(&Acl::creator_only(), &[ann.clone(), bob.clone()]).unwrap();
+        for user in [ann, bob] {
+            assert!(is_granted(&stored, &[Permissions::ADMIN], &[user]));
+        }
+        assert!(!is_granted(&stored, &[Permissions::READ], &[]));
+        assert_eq!(
+            resolved(&Acl::creator_only(), &[]),
+            Err(ErrorKind::InvalidAcl)
+        );
+    }
+
+    #[test]
+    fn rules_that_mean_nobody_are_refused() {
+        for (scheme, id) in [
+            ("world", "everyone"),
+            ("digest", "ann"),
+            ("digest", "a:b:c"),
+            ("ip", ""),
+            ("nonsense", "x"),
+        ] {
+            let acl = Acl::new([AclEntry::new(Permissions::ALL, scheme, id)]);
+            assert_eq!(
+                resolved(&acl, &[Identity::digest("ann", "pw")]),
+                Err(ErrorKind::InvalidAcl),
+                "{scheme}:{id}"
+            );
+        }
+        assert_eq!(resolved(&Acl::new([]), &[]), Err(ErrorKind::InvalidAcl));
+    }
+
+    #[test]
+    fn a_rule_twice_is_stored_once() {
+        let entry = anyone(Permissions::READ);
+        let acl = Acl::new([entry.clone(), entry.clone()]);
+        assert_eq!(resolved(&acl, &[]), Ok(Acl::new([entry])));
+    }
+
+    #[test]
+    fn each_permission_is_granted_by_itself() {
+        let acl = Acl::new([anyone(Permissions::READ), anyone(Permissions::CREATE)]);
+        assert!(is_granted(&acl, &[Permissions::CREATE], &[]));
+        assert!(!is_granted(&acl, &[Permissions::WRITE], &[]));
+        assert!(is_granted(
+            &acl,
+            &[Permissions::WRITE, Permissions::READ],
+            &[]
+        ));
+    }
+}

@@ -1,0 +1,61 @@
+//! What a server answers, before it becomes a response with futures in it.
+
+use zk_core::Acl;
+use zk_core::NodePath;
+use zk_core::Stat;
+use zk_core::transport::Changed;
+
+/// The number of a watch, unique within an ensemble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct WatchNumber(pub(crate) u64);
+
+/// The answer to a request that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Created {
+        path: NodePath,
+        stat: Stat,
+    },
+    Deleted,
+    Data {
+        data: Vec<u8>,
+        stat: Stat,
+        watch: Option<WatchNumber>,
+    },
+    Stat {
+        stat: Option<Stat>,
+        watch: Option<WatchNumber>,
+    },
+    Children {
+        names: Vec<String>,
+        stat: Stat,
+        watch: Option<WatchNumber>,
+    },
+    Set(Stat),
+    Synced,
+    Acl {
+        acl: Acl,
+        stat: Stat,
+    },
+    Committed(Vec<Changed>),
+    /// The session is closed.
+    Closed,
+}
+
+impl Answer {
+    /// Where the number of the watch belongs, in the answer to a read.
+    pub(crate) fn watch_mut(&mut self) -> Option<&mut Option<WatchNumber>> {
+        match self {
+            Self::Data { watch, .. } | Self::Stat { watch, .. } | Self::Children { watch, .. } => {
+                Some(watch)
+            }
+            Self::Created { .. }
+            | Self::Deleted
+            | Self::Set(_)
+            | Self::Synced
+            | Self::Acl { .. }
+            | Self::Committed(_)
+            | Self::Closed => None,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Handles by which a test looks at servers and sessions and disturbs them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_core::SessionId;
+use zk_core::transport::Phase;
+
+use crate::server::Lag;
+use crate::shared::Shared;
+use crate::tree::Tree;
+use crate::world::Break;
+
+/// A server of an ensemble.
+#[derive(Debug, Clone)]
+pub struct ServerHandle {
+    shared: Arc<Shared>,
+    /// From zero.
+    index: usize,
+}
+
+impl ServerHandle {
+    pub(crate) fn new(shared: &Arc<Shared>, number: usize) -> Self {
+        Self {
+            index: index(shared, number),
+            shared: Arc::clone(shared),
+        }
+    }
+
+    /// Lets it apply nothing more of what the leader commits, until [`catch_up`](Self::catch_up).
+    ///
+    /// Its sessions read what was there before, and have no answer to a write or a sync until then.
+    pub fn lag(&self) {
+        self.set(Lag::Endless);
+    }
+
+    /// Lets it apply each transaction so long after the leader has committed it.
+    pub fn lag_by(&self, behind: Duration) {
+        self.set(Lag::By(behind));
+    }
+
+    /// Lets it apply nothing for so long, and then all at once.
+    pub fn lag_for(&self, duration: Duration) {
+        self.shared.with(|world| {
+            let until = world.now() + duration;
+            world.set_lag(self.index, Lag::Until(until));
+        });
+    }
+
+    /// Lets it apply everything, now and from now on.
+    pub fn catch_up(&self) {
+        self.set(Lag::None);
+    }
+
+    /// Returns the nodes as this server has them.
+    pub fn tree(&self) -> Tree {
+        self.shared
+            .with(|world| world.servers()[self.index].tree.clone())
+    }
+
+    /// Returns how many watches it keeps: each session once for each node and kind.
+    pub fn watch_count(&self) -> usize {
+        self.shared
+            .with(|world| world.servers()[self.index].watches.count())
+    }
+
+    /// Returns the sessions that are attached to it.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        self.shared.with(|world| {
+            world
+                .clients()
+                .filter(|client| client.server == self.index && client.link.phase == Phase::Up)
+                .map(|client| client.id)
+                .collect()
+        })
+    }
+
+    fn set(&self, lag: Lag) {
+        self.shared.with(|world| world.set_lag(self.index, lag));
+    }
+}
+
+/// The link of a session of an ensemble, and its life.
+#[derive(Debug, Clone)]
+pub struct SessionHandle {
+    shared: Arc<Shared>,
+    session: SessionId,
+}
+
+impl SessionHandle {
+    pub(crate) fn new(shared: &Arc<Shared>, session: SessionId) -> Self {
+        let is_known = shared.with(|world| world.client(session).is_some());
+        assert!(is_known, "session {session} is not one of this ensemble");
+        Self {
+            shared: Arc::clone(shared),
+            session,
+        }
+    }
+
+    /// Breaks the link now. It comes back at the next server, after the usual pause.
+    pub fn cut(&self) {
+        self.break_link(None, None);
+    }
+
+    /// Breaks the link now. It comes back at the next server after `pause`.
+    pub fn cut_for(&self, pause: Duration) {
+        self.break_link(None, Some(pause));
+    }
+
+    /// Breaks the link now. It comes back at `server`, from 1, after the usual pause.
+    ///
+    /// A server that lags behind what the session has seen sends it on to the next, as real ones do.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such server.
+    pub fn move_to(&self, server: usize) {
+        let to = index(&self.shared, server);
+        self.break_link(Some(to), None);
+    }
+
+    /// Breaks the link now and lets it not come back until [`heal`](Self::heal).
+    ///
+    /// The leader expires the session after its timeout; the client gives it up after 7/5 of that.
+    pub fn partition(&self) {
+        self.shared
+            .with(|world| world.set_partitioned(self.session, true));
+    }
+
+    /// Ends a partition. The link comes back at the next server, after the usual pause.
+    pub fn heal(&self) {
+        self.shared
+            .with(|world| world.set_partitioned(self.session, false));
+    }
+
+    /// Has the leader expire the session now.
+    ///
+    /// Its ephemeral nodes are gone at once. The client learns it when its server has applied that.
+    pub fn expire(&self) {
+        self.shared.with(|world| world.expire(self.session));
+    }
+
+    /// Returns the server it is attached to, from 1, while it is connected.
+    pub fn server(&self) -> Option<usize> {
+        self.shared.with(|world| {
+            world
+                .client(self.session)
+                .filter(|client| client.link.phase == Phase::Up)
+                .map(|client| client.server + 1)
+        })
+    }
+
+    /// Tells whether the leader keeps the session.
+    pub fn is_alive(&self) -> bool {
+        self.shared
+            .with(|world| world.client(self.session).is_some_and(|one| one.is_alive))
+    }
+
+    fn break_link(&self, to: Option<usize>, after: Option<Duration>) {
+        let how = Break {
+            to,
+            after,
+            ..Break::because("connection reset by the test")
+        };
+        self.shared
+            .with(|world| world.break_link(self.session, &how));
+    }
+}
+
+/// The index of the server with this number.
+pub(crate) fn index(shared: &Arc<Shared>, number: usize) -> usize {
+    let servers = shared.with(|world| world.servers().len());
+    assert!(
+        (1..=servers).contains(&number),
+        "server {number} is not one of 1 to {servers}"
+    );
+    number - 1
+}

@@ -1,0 +1,452 @@
+//! The leader: it judges writes one after the other and keeps the log of what it has committed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use zk_core::Acl;
+use zk_core::ErrorKind;
+use zk_core::NodePath;
+use zk_core::Permissions;
+use zk_core::SessionId;
+use zk_core::Stat;
+use zk_core::transport::Bytes;
+use zk_core::transport::Change;
+use zk_core::transport::Changed;
+use zk_core::transport::CreateMode;
+use zk_core::transport::CreateRequest;
+use zk_core::transport::Fault;
+use zk_core::transport::Request;
+
+use crate::access;
+use crate::access::Identity;
+use crate::answer::Answer;
+use crate::tree::Counters;
+use crate::tree::Effect;
+use crate::tree::Kind;
+use crate::tree::Moment;
+use crate::tree::Node;
+use crate::tree::Tree;
+use crate::tree::is_special;
+
+/// The one place where writes are ordered.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    tree: Tree,
+    log: Vec<Arc<Transaction>>,
+    zxid: i64,
+}
+
+/// One entry of the log. One that changes nothing is there, too: a refused write takes a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Transaction {
+    pub(crate) at: Moment,
+    /// When it was committed, since the ensemble began.
+    pub(crate) committed: Duration,
+    pub(crate) effects: Vec<Effect>,
+    /// The session that it ends.
+    pub(crate) closes: Option<SessionId>,
+}
+
+/// On whose behalf something is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Author<'a> {
+    pub(crate) session: SessionId,
+    pub(crate) identities: &'a [Identity],
+}
+
+/// The outcome of a write and the transaction it took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) zxid: i64,
+    pub(crate) outcome: Result<Answer, Fault>,
+}
+
+impl Leader {
+    pub(crate) fn new(counters: Counters) -> Self {
+        Self {
+            tree: Tree::new(counters),
+            log: Vec::new(),
+            zxid: FIRST_EPOCH,
+        }
+    }
+
+    /// The tree with everything that was committed.
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    pub(crate) fn log(&self) -> &[Arc<Transaction>] {
+        &self.log
+    }
+
+    /// The latest transaction.
+    pub(crate) fn zxid(&self) -> i64 {
+        self.zxid
+    }
+
+    /// Judges a write and, if it is possible, carries it out.
+    pub(crate) fn write(
+        &mut self,
+        author: Author<'_>,
+        request: &Request,
+        now: Duration,
+    ) -> Verdict {
+        let mut draft = Draft::new(self.next(now), author);
+        let outcome = match request {
+            Request::Create(create) => draft.create(&mut self.tree, create).map(|created| {
+                let stat = stat(&self.tree, &created);
+                Answer::Created {
+                    path: created,
+                    stat,
+                }
+            }),
+            Request::Delete { path, version } => draft
+                .delete(&mut self.tree, path, *version)
+                .map(|()| Answer::Deleted),
+            Request::Set {
+                path,
+                data,
+                version,
+            } => draft
+                .set(&mut self.tree, path, data, *version)
+                .map(|()| Answer::Set(stat(&self.tree, path))),
+            Request::SetAcl { path, acl, version } => draft
+                .set_acl(&mut self.tree, path, acl, *version)
+                .map(|()| Answer::Set(stat(&self.tree, path))),
+            Request::Transaction(changes) => return self.transaction(draft, changes, now),
+            Request::Get { .. }
+            | Request::Exists { .. }
+            | Request::List { .. }
+            | Request::Sync { .. }
+            | Request::GetAcl { .. } => unreachable!("reads do not reach the leader"),
+        }
+        .map_err(|kind| Fault::Refused(kind, None));
+        let effects = draft.effects;
+        self.append(now, effects, None, outcome)
+    }
+
+    /// All parts or none.
+    fn transaction(&mut self, mut draft: Draft<'_>, changes: &[Change], now: Duration) -> Verdict {
+        let mut done = Vec::new();
+        for (index, change) in changes.iter().enumerate() {
+            match draft.change(&mut self.tree, change) {
+                Ok(changed) => done.push(changed),
+                Err(kind) => {
+                    draft.undo(&mut self.tree);
+                    let outcome = Err(Fault::RefusedAt { index, kind });
+                    return self.append(now, Vec::new(), None, outcome);
+                }
+            }
+        }
+        let effects = draft.effects;
+        self.append(now, effects, None, Ok(Answer::Committed(done)))
+    }
+
+    /// Notes that a session begins, which takes a transaction. Returns its number.
+    pub(crate) fn open(&mut self, now: Duration) -> i64 {
+        self.append(now, Vec::new(), None, Ok(Answer::Synced)).zxid
+    }
+
+    /// Ends a session: its ephemeral nodes go with it, in one transaction.
+    pub(crate) fn close(&mut self, session: SessionId, now: Duration) -> Verdict {
+        let at = self.next(now);
+        let effects: Vec<_> = self
+            .tree
+            .ephemerals(session)
+            .into_iter()
+            .map(|path| Effect::Delete { path })
+            .collect();
+        for effect in &effects {
+            self.tree.apply(at, effect);
+        }
+        self.append(now, effects, Some(session), Ok(Answer::Closed))
+    }
+
+    /// Deletes what is left over, each in a transaction of its own, as servers do. Returns what was deleted.
+    pub(crate) fn reap(&mut self, now: Duration) -> Vec<NodePath> {
+        let gone = self.tree.left_over(wall_clock(now));
+        for path in &gone {
+            let effect = Effect::Delete { path: path.clone() };
+            self.change(now, effect);
+        }
+        gone
+    }
+
+    /// Sets the number that the next sequential child of a node gets, and tells whether there is such a node.
+    pub(crate) fn set_counter(&mut self, path: &NodePath, counter: i32, now: Duration) -> bool {
+        let is_there = self.tree.at(path).is_some();
+        if is_there {
+            let path = path.clone();
+            self.change(now, Effect::SetCounter { path, counter });
+        }
+        is_there
+    }
+
+    fn change(&mut self, now: Duration, effect: Effect) {
+        let at = self.next(now);
+        self.tree.apply(at, &effect);
+        self.append(now, vec![effect], None, Ok(Answer::Synced));
+    }
+
+    fn next(&self, now: Duration) -> Moment {
+        Moment {
+            zxid: self.zxid + 1,
+            time: wall_clock(now),
+        }
+    }
+
+    fn append(
+        &mut self,
+        now: Duration,
+        effects: Vec<Effect>,
+        closes: Option<SessionId>,
+        outcome: Result<Answer, Fault>,
+    ) -> Verdict {
+        let at = self.next(now);
+        self.zxid = at.zxid;
+        self.log.push(Arc::new(Transaction {
+            at,
+            committed: now,
+            effects,
+            closes,
+        }));
+        Verdict {
+            zxid: at.zxid,
+            outcome,
+        }
+    }
+}
+
+/// A transaction while it is judged. Each part is carried out on the leader's tree before the next is looked at.
+#[derive(Debug)]
+struct Draft<'a> {
+    at: Moment,
+    author: Author<'a>,
+    effects: Vec<Effect>,
+    /// What the nodes were before, in the order of the changes.
+    before: Vec<(NodePath, Option<Node>)>,
+    /// The leader counts on past the end while it judges the parts; only what is stored sticks.
+    counters: BTreeMap<NodePath, i32>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(at: Moment, author: Author<'a>) -> Self {
+        Self {
+            at,
+            author,
+            effects: Vec::new(),
+            before: Vec::new(),
+            counters: BTreeMap::new(),
+        }
+    }
+
+    fn change(&mut self, tree: &mut Tree, change: &Change) -> Result<Changed, ErrorKind> {
+        Ok(match change {
+            Change::Check { path, version } => {
+                let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
+                self.permit(&node.acl, &[Permissions::READ])?;
+                next_version(node.version, *version)?;
+                Changed::Checked
+            }
+            Change::Create(create) => {
+                let path = self.create(tree, create)?;
+                let stat = Some(stat(tree, &path));
+                Changed::Created { path, stat }
+            }
+            Change::Set {
+                path,
+                data,
+                version,
+            } => {
+                self.set(tree, path, data, *version)?;
+                Changed::Set(stat(tree, path))
+            }
+            Change::Delete { path, version } => {
+                self.delete(tree, path, *version)?;
+                Changed::Deleted
+            }
+        })
+    }
+
+    /// The checks are in the order of a server, which decides what is answered when several fail.
+    fn create(&mut self, tree: &mut Tree, create: &CreateRequest) -> Result<NodePath, ErrorKind> {
+        let (kind, sequential) = kind_of(create.mode, self.author.session)?;
+        let parent_path = create.path.parent().unwrap_or_else(NodePath::root);
+        let acl = access::resolved(&create.acl, self.author.identities)?;
+        let parent = tree.at(&parent_path).ok_or(ErrorKind::NoNode)?;
+        self.permit(&parent.acl, &[Permissions::CREATE])?;
+        let counter = self
+            .counters
+            .get(&parent_path)
+            .copied()
+            .unwrap_or(parent.creations);
+        let path = if sequential {
+            NodePath::parse(&format!("{}{counter:010}", create.path))
+                .map_err(|_| ErrorKind::InvalidArgument)?
+        } else {
+            create.path.clone()
+        };
+        if tree.at(&path).is_some() {
+            return Err(ErrorKind::NodeExists);
+        }
+        if let Kind::Ephemeral(_) = parent.kind {
+            return Err(ErrorKind::ParentIsEphemeral);
+        }
+        let counter = counter.wrapping_add(1);
+        self.counters.insert(parent_path, counter);
+        self.carry_out(
+            tree,
+            Effect::Create {
+                path: path.clone(),
+                data: create.data.clone(),
+                acl,
+                kind,
+                counter,
+            },
+        );
+        Ok(path)
+    }
+
+    fn delete(
+        &mut self,
+        tree: &mut Tree,
+        path: &NodePath,
+        version: Option<i32>,
+    ) -> Result<(), ErrorKind> {
+        if is_special(path) {
+            return Err(ErrorKind::InvalidArgument);
+        }
+        let parent = path
+            .parent()
+            .and_then(|parent| tree.at(&parent))
+            .ok_or(ErrorKind::NoNode)?;
+        self.permit(&parent.acl, &[Permissions::DELETE])?;
+        let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
+        next_version(node.version, version)?;
+        if !node.children.is_empty() {
+            return Err(ErrorKind::NotEmpty);
+        }
+        self.carry_out(tree, Effect::Delete { path: path.clone() });
+        Ok(())
+    }
+
+    fn set(
+        &mut self,
+        tree: &mut Tree,
+        path: &NodePath,
+        data: &Bytes,
+        version: Option<i32>,
+    ) -> Result<(), ErrorKind> {
+        let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
+        self.permit(&node.acl, &[Permissions::WRITE])?;
+        let version = next_version(node.version, version)?;
+        self.carry_out(
+            tree,
+            Effect::SetData {
+                path: path.clone(),
+                data: data.clone(),
+                version,
+            },
+        );
+        Ok(())
+    }
+
+    fn set_acl(
+        &mut self,
+        tree: &mut Tree,
+        path: &NodePath,
+        acl: &Acl,
+        version: Option<i32>,
+    ) -> Result<(), ErrorKind> {
+        let acl = access::resolved(acl, self.author.identities)?;
+        let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
+        self.permit(&node.acl, &[Permissions::ADMIN])?;
+        let version = next_version(node.aversion, version)?;
+        self.carry_out(
+            tree,
+            Effect::SetAcl {
+                path: path.clone(),
+                acl,
+                version,
+            },
+        );
+        Ok(())
+    }
+
+    fn permit(&self, acl: &Acl, wanted: &[Permissions]) -> Result<(), ErrorKind> {
+        if access::is_granted(acl, wanted, self.author.identities) {
+            Ok(())
+        } else {
+            Err(ErrorKind::NoAuth)
+        }
+    }
+
+    fn carry_out(&mut self, tree: &mut Tree, effect: Effect) {
+        for path in effect.touched() {
+            let node = tree.at(&path).cloned();
+            self.before.push((path, node));
+        }
+        tree.apply(self.at, &effect);
+        self.effects.push(effect);
+    }
+
+    fn undo(self, tree: &mut Tree) {
+        for (path, node) in self.before.into_iter().rev() {
+            tree.restore(path, node);
+        }
+    }
+}
+
+/// The stat of a node that the transaction at hand has just written.
+fn stat(tree: &Tree, path: &NodePath) -> Stat {
+    tree.at(path)
+        .expect("this transaction has just written it")
+        .stat()
+}
+
+fn kind_of(mode: CreateMode, session: SessionId) -> Result<(Kind, bool), ErrorKind> {
+    Ok(match mode {
+        CreateMode::Persistent {
+            sequential,
+            ttl: None,
+        } => (Kind::Persistent, sequential),
+        CreateMode::Persistent {
+            sequential,
+            ttl: Some(ttl),
+        } => {
+            if !(1..LONGEST_TTL_MILLIS).contains(&ttl.as_millis()) {
+                return Err(ErrorKind::InvalidArgument);
+            }
+            (Kind::Ttl(ttl), sequential)
+        }
+        CreateMode::Ephemeral { sequential } => (Kind::Ephemeral(session), sequential),
+        CreateMode::Container => (Kind::Container, false),
+    })
+}
+
+/// The version after this one, if it is the one that is wanted. A server leaves out -1, which means any.
+fn next_version(current: i32, wanted: Option<i32>) -> Result<i32, ErrorKind> {
+    if wanted.is_some_and(|wanted| wanted != -1 && wanted != current) {
+        return Err(ErrorKind::BadVersion);
+    }
+    Ok(match current.wrapping_add(1) {
+        -1 => 0,
+        next => next,
+    })
+}
+
+/// The leader's clock, the same in each run.
+fn wall_clock(now: Duration) -> SystemTime {
+    SystemTime::UNIX_EPOCH + BEGIN + now
+}
+
+/// The zxid before the first transaction of the first leader.
+pub(crate) const FIRST_EPOCH: i64 = 1 << 32;
+/// The first of January 2000.
+const BEGIN: Duration = Duration::from_secs(946_684_800);
+const LONGEST_TTL_MILLIS: u128 = 1 << 40;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! Matchers for requests: by kind, and by the path or a pattern for it.
+//!
+//! In a pattern `*` stands for any text within a name, and `**` for any text at all.
+//! Every matcher is a plain function of a [`Request`]; a closure does as well.
+
+use zk_core::NodePath;
+use zk_core::transport::Change;
+use zk_core::transport::Request;
+
+/// Matches every request.
+pub fn anything() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    |_| true
+}
+
+/// Matches creates of a path; of a sequential node, without its number.
+pub fn creates(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    by(pattern, |request| matches!(request, Request::Create(_)))
+}
+
+/// Matches deletes of a path.
+pub fn deletes(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    by(pattern, |request| matches!(request, Request::Delete { .. }))
+}
+
+/// Matches reads of the data of a path.
+pub fn gets(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    by(pattern, |request| matches!(request, Request::Get { .. }))
+}
+
+/// Matches writes of the data of a path.
+pub fn sets(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    by(pattern, |request| matches!(request, Request::Set { .. }))
+}
+
+/// Matches looks whether a path exists.
+pub fn looks(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    by(pattern, |request| matches!(request, Request::Exists { .. }))
+}
+
+/// Matches lists of the children of a path.
+pub fn lists(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    by(pattern, |request| matches!(request, Request::List { .. }))
+}
+
+/// Matches syncs.
+pub fn syncs() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    |request| matches!(request, Request::Sync { .. })
+}
+
+/// Matches transactions that touch a path.
+pub fn transactions(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    by(pattern, |request| {
+        matches!(request, Request::Transaction(_))
+    })
+}
+
+/// Matches whatever changes nodes.
+pub fn writes() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    is_write
+}
+
+/// Tells whether a request changes nodes, and so goes to the leader.
+pub(crate) fn is_write(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Create(_)
+            | Request::Delete { .. }
+            | Request::Set { .. }
+            | Request::SetAcl { .. }
+            | Request::Transaction(_)
+    )
+}
+
+/// Returns the paths a request names: one, or of a transaction one for each part.
+pub fn paths(request: &Request) -> Vec<&NodePath> {
+    match request {
+        Request::Create(create) => vec![&create.path],
+        Request::Delete { path, .. }
+        | Request::Get { path, .. }
+        | Request::Set { path, .. }
+        | Request::Exists { path, .. }
+        | Request::List { path, .. }
+        | Request::Sync { path }
+        | Request::GetAcl { path }
+        | Request::SetAcl { path, .. } => vec![path],
+        Request::Transaction(changes) => changes
+            .iter()
+            .map(|change| match change {
+                Change::Create(create) => &create.path,
+                Change::Check { path, .. }
+                | Change::Set { path, .. }
+                | Change::Delete { path, .. } => path,
+            })
+            .collect(),
+    }
+}
+
+fn by(
+    pattern: &str,
+    is_kind: fn(&Request) -> bool,
+) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    let pattern = pattern.to_owned();
+    move |request| {
+        is_kind(request)
+            && paths(request)
+                .iter()
+                .any(|path| fits(&pattern, path.as_str()))
+    }
+}
+
+fn fits(pattern: &str, text: &str) -> bool {
+    if let Some(rest) = pattern.strip_prefix("**") {
+        return ends(text).any(|at| fits(rest, &text[at..]));
+    }
+    if let Some(rest) = pattern.strip_prefix('*') {
+        let name = text.find('/').unwrap_or(text.len());
+        return ends(&text[..name]).any(|at| fits(rest, &text[at..]));
+    }
+    match (pattern.chars().next(), text.chars().next()) {
+        (None, None) => true,
+        (Some(wanted), Some(found)) if wanted == found => {
+            fits(&pattern[wanted.len_utf8()..], &text[found.len_utf8()..])
+        }
+        _ => false,
+    }
+}
+
+/// The places where a text may be cut, its end included.
+fn ends(text: &str) -> impl Iterator<Item = usize> {
+    text.char_indices()
+        .map(|(at, _)| at)
+        .chain(std::iter::once(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_ends_at_a_slash_and_two_do_not() {
+        for (pattern, path, expected) in [
+            ("/a", "/a", true),
+            ("/a", "/ab", false),
+            ("/a*", "/ab", true),
+            ("/a/*", "/a/b", true),
+            ("/a/*", "/a/b/c", false),
+            ("/a/*/c", "/a/b/c", true),
+            ("/a/**", "/a/b/c", true),
+            ("/a/**", "/a", false),
+            ("/**-lock-", "/a/_c_1-lock-", true),
+            ("/*-lock-", "/a/_c_1-lock-", false),
+            ("**", "/", true),
+            ("/ä*", "/äö", true),
+            ("", "/", false),
+        ] {
+            assert_eq!(fits(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_told_apart_and_a_transaction_has_the_paths_of_its_parts() {
+        let path = NodePath::parse("/a").unwrap();
+        let get = Request::Get {
+            path: path.clone(),
+            watch: false,
+        };
+        assert!(gets("/a")(&get) && anything()(&get));
+        assert!(!sets("/a")(&get) && !lists("/a")(&get) && !writes()(&get));
+        let both = Request::Transaction(vec![
+            Change::Check {
+                path,
+                version: None,
+            },
+            Change::Delete {
+                path: NodePath::parse("/b").unwrap(),
+                version: None,
+            },
+        ]);
+        assert!(transactions("/b")(&both) && writes()(&both));
+        assert!(!transactions("/c")(&both) && !deletes("/b")(&both));
+    }
+}

@@ -1,0 +1,135 @@
+//! What a test has in store for requests: which one is struck, and by what.
+
+use std::fmt;
+
+use zk_core::SessionId;
+use zk_core::transport::Fault;
+use zk_core::transport::Request;
+
+/// What is done to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// The link breaks before the request reaches its server.
+    LoseRequest,
+    /// The request is carried out, and the link breaks in place of the answer.
+    LoseReply,
+    /// The link breaks, the request stays between its server and the leader until it is released.
+    Stall,
+    /// The link breaks, the request is committed, and the session goes on at a server that does not show it yet.
+    StallThenMove { to: usize },
+    /// The answer, and all that comes after it, stays on its way until it is released.
+    Hold,
+    /// The request is answered so and not carried out.
+    Refuse(Fault),
+    /// The request is carried out and answered so.
+    Misreport(Fault),
+}
+
+/// Which requests are struck, and by what.
+pub(crate) struct Rule {
+    pub(crate) matcher: Box<dyn Fn(&Request) -> bool + Send>,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) turn: Turn,
+    pub(crate) act: Act,
+    /// What a client sees as the reason when the link breaks.
+    pub(crate) cause: String,
+    pub(crate) matched: usize,
+    /// How often it had its effect.
+    pub(crate) struck: usize,
+    pub(crate) is_released: bool,
+}
+
+/// Which of the requests that match are struck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The one with this number, from one.
+    Nth(usize),
+    /// All from the one with this number on.
+    From(usize),
+}
+
+impl Rule {
+    /// Counts a request, and tells whether its turn has come.
+    fn counts(&mut self, session: SessionId, request: &Request) -> bool {
+        if self.session.is_some_and(|wanted| wanted != session) || !(self.matcher)(request) {
+            return false;
+        }
+        self.matched += 1;
+        match self.turn {
+            Turn::Nth(nth) => self.matched == nth,
+            Turn::From(first) => self.matched >= first,
+        }
+    }
+}
+
+/// Looks which rule strikes a request that is about to be sent: the oldest whose turn has come.
+///
+/// Every rule that matches counts it.
+pub(crate) fn strike(rules: &mut [Rule], session: SessionId, request: &Request) -> Option<usize> {
+    let mut struck = None;
+    for (at, rule) in rules.iter_mut().enumerate() {
+        if rule.counts(session, request) && struck.is_none() {
+            struck = Some(at);
+        }
+    }
+    struck
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rule")
+            .field("turn", &self.turn)
+            .field("act", &self.act)
+            .field("matched", &self.matched)
+            .field("struck", &self.struck)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zk_core::NodePath;
+
+    fn rule(turn: Turn) -> Rule {
+        Rule {
+            matcher: Box::new(crate::matching::syncs()),
+            session: None,
+            turn,
+            act: Act::Hold,
+            cause: String::new(),
+            matched: 0,
+            struck: 0,
+            is_released: false,
+        }
+    }
+
+    fn struck(rules: &mut [Rule], count: usize) -> Vec<Option<usize>> {
+        let sync = Request::Sync {
+            path: NodePath::root(),
+        };
+        let session = SessionId::from_i64(1);
+        (0..count).map(|_| strike(rules, session, &sync)).collect()
+    }
+
+    #[test]
+    fn a_rule_strikes_in_its_turn_and_the_oldest_goes_first() {
+        let mut rules = [rule(Turn::Nth(2)), rule(Turn::From(2))];
+        assert_eq!(
+            struck(&mut rules, 4),
+            [None, Some(0), Some(1), Some(1)],
+            "{rules:?}"
+        );
+        assert_eq!((rules[0].matched, rules[1].matched), (4, 4));
+    }
+
+    #[test]
+    fn a_rule_for_one_session_does_not_count_those_of_others() {
+        let mut rules = [Rule {
+            session: Some(SessionId::from_i64(2)),
+            ..rule(Turn::Nth(1))
+        }];
+        assert_eq!(struck(&mut rules, 1), [None]);
+        assert_eq!(rules[0].matched, 0);
+    }
+}

@@ -1,0 +1,196 @@
+//! One server: the part of the log that it has applied, how far it may lag, and what it answers to reads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_core::ErrorKind;
+use zk_core::NodePath;
+use zk_core::Permissions;
+use zk_core::SessionId;
+use zk_core::transport::Fault;
+use zk_core::transport::Request;
+
+use crate::access;
+use crate::access::Identity;
+use crate::answer::Answer;
+use crate::log::FIRST_EPOCH;
+use crate::log::Transaction;
+use crate::tree::Counters;
+use crate::tree::Node;
+use crate::tree::Tree;
+use crate::watches::Awaited;
+use crate::watches::Notice;
+use crate::watches::WatchTable;
+
+/// A server of the ensemble.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) tree: Tree,
+    pub(crate) watches: WatchTable,
+    pub(crate) lag: Lag,
+    applied: usize,
+    zxid: i64,
+}
+
+/// When a server applies what the leader has committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lag {
+    /// At once.
+    None,
+    /// Each transaction so long after it was committed.
+    By(Duration),
+    /// Nothing before this moment, then everything at once.
+    Until(Duration),
+    /// Nothing.
+    Endless,
+}
+
+impl Lag {
+    /// Tells whether it holds anything up from `now` on.
+    pub(crate) fn lasts(self, now: Duration) -> bool {
+        match self {
+            Self::None => false,
+            Self::By(behind) => !behind.is_zero(),
+            Self::Until(moment) => moment > now,
+            Self::Endless => true,
+        }
+    }
+
+    /// When a transaction committed at `committed` is applied.
+    fn due(self, committed: Duration) -> Option<Duration> {
+        match self {
+            Self::None => Some(committed),
+            Self::By(behind) => Some(committed + behind),
+            Self::Until(moment) => Some(moment.max(committed)),
+            Self::Endless => None,
+        }
+    }
+}
+
+impl Server {
+    pub(crate) fn new(counters: Counters) -> Self {
+        Self {
+            tree: Tree::new(counters),
+            watches: WatchTable::default(),
+            lag: Lag::None,
+            applied: 0,
+            zxid: FIRST_EPOCH,
+        }
+    }
+
+    /// The latest transaction that it has applied.
+    pub(crate) fn zxid(&self) -> i64 {
+        self.zxid
+    }
+
+    /// When it applies the next transaction of `log`, if there is one and it does not lag without end.
+    pub(crate) fn next_due(&self, log: &[Arc<Transaction>]) -> Option<Duration> {
+        let next = log.get(self.applied)?;
+        self.lag.due(next.committed)
+    }
+
+    /// Applies the next transaction, and returns who is to be told of what.
+    pub(crate) fn apply(&mut self, transaction: &Transaction) -> Vec<Notice> {
+        self.applied += 1;
+        self.zxid = transaction.at.zxid;
+        let mut notices = Vec::new();
+        for effect in &transaction.effects {
+            for trigger in self.tree.apply(transaction.at, effect) {
+                notices.extend(self.watches.trigger(&trigger));
+            }
+        }
+        notices
+    }
+
+    /// How many transactions it has applied.
+    pub(crate) fn applied(&self) -> usize {
+        self.applied
+    }
+
+    /// Answers a read, and sets the watch that it asks for. Returns with it what the watch waits for.
+    pub(crate) fn read(
+        &mut self,
+        session: SessionId,
+        identities: &[Identity],
+        request: &Request,
+    ) -> (Result<Answer, Fault>, Option<(NodePath, Awaited)>) {
+        let (answer, watch) = match self.look(identities, request) {
+            Ok(found) => found,
+            Err(kind) => return (Err(Fault::Refused(kind, None)), None),
+        };
+        if let Some((path, awaited)) = &watch {
+            self.watches.add(session, path, *awaited);
+        }
+        (Ok(answer), watch)
+    }
+
+    fn look(&self, identities: &[Identity], request: &Request) -> Result<Found, ErrorKind> {
+        let readable = |path: &NodePath, wanted: &[Permissions]| {
+            let node = self.tree.at(path).ok_or(ErrorKind::NoNode)?;
+            if access::is_granted(&node.acl, wanted, identities) {
+                Ok(node)
+            } else {
+                Err(ErrorKind::NoAuth)
+            }
+        };
+        let asked = |watch: bool, path: &NodePath, awaited| watch.then(|| (path.clone(), awaited));
+        Ok(match request {
+            Request::Get { path, watch } => {
+                let node = readable(path, &[Permissions::READ])?;
+                let answer = Answer::Data {
+                    data: node.data().to_vec(),
+                    stat: node.stat(),
+                    watch: None,
+                };
+                (answer, asked(*watch, path, Awaited::Data))
+            }
+            Request::Exists { path, watch } => {
+                // A node that is not there has no rules. Servers before 3.9.2 asked for none of the others either.
+                let node = match readable(path, &[Permissions::READ]) {
+                    Ok(node) => Some(node),
+                    Err(ErrorKind::NoNode) => None,
+                    Err(kind) => return Err(kind),
+                };
+                let awaited = if node.is_some() {
+                    Awaited::Data
+                } else {
+                    Awaited::Birth
+                };
+                let answer = Answer::Stat {
+                    stat: node.map(Node::stat),
+                    watch: None,
+                };
+                (answer, asked(*watch, path, awaited))
+            }
+            Request::List { path, watch } => {
+                let node = readable(path, &[Permissions::READ])?;
+                let answer = Answer::Children {
+                    names: node.children().map(str::to_owned).collect(),
+                    stat: node.stat(),
+                    watch: None,
+                };
+                (answer, asked(*watch, path, Awaited::Children))
+            }
+            Request::GetAcl { path } => {
+                let node = readable(path, &[Permissions::READ, Permissions::ADMIN])?;
+                let answer = Answer::Acl {
+                    acl: node.acl.clone(),
+                    stat: node.stat(),
+                };
+                (answer, None)
+            }
+            Request::Create(_)
+            | Request::Delete { .. }
+            | Request::Set { .. }
+            | Request::SetAcl { .. }
+            | Request::Sync { .. }
+            | Request::Transaction(_) => unreachable!("carried out by way of the leader"),
+        })
+    }
+}
+
+/// What a read found, and the watch it asked for.
+type Found = (Answer, Option<(NodePath, Awaited)>);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+use super::*;
+use zk_core::Acl;
+use zk_core::transport::Bytes;
+use zk_core::transport::CreateMode;
+use zk_core::transport::CreateRequest;
+
+use crate::log::Author;
+use crate::log::Leader;
+
+const ME: SessionId = SessionId::from_i64(1);
+
+fn create(acl: Acl) -> Request {
+    Request::Create(CreateRequest {
+        path: path("/a"),
+        data: Bytes::from(&b"x"[..]),
+        mode: CreateMode::Container,
+        acl,
+    })
+}
+
+fn path(path: &str) -> NodePath {
+    NodePath::parse(path).unwrap()
+}
+
+fn server(acl: Acl) -> Server {
+    let mut leader = Leader::new(Counters::Stick);
+    let ann = [Identity::digest("ann", "pw")];
+    let author = Author {
+        session: ME,
+        identities: &ann,
+    };
+    let verdict = leader.write(author, &create(acl), Duration::ZERO);
+    verdict.outcome.unwrap();
+    let mut server = Server::new(Counters::Stick);
+    server.apply(&leader.log()[0]);
+    server
+}
+
+fn reads(at: &str) -> [Request; 4] {
+    [
+        Request::Get {
+            path: path(at),
+            watch: true,
+        },
+        Request::List {
+            path: path(at),
+            watch: true,
+        },
+        Request::GetAcl { path: path(at) },
+        Request::Exists {
+            path: path(at),
+            watch: true,
+        },
+    ]
+}
+
+#[test]
+fn only_a_look_finds_nothing_without_being_refused_and_sets_its_watch() {
+    let mut server = server(Acl::open());
+    for request in reads("/none") {
+        let (outcome, watch) = server.read(ME, &[], &request);
+        if matches!(request, Request::Exists { .. }) {
+            assert!(matches!(outcome, Ok(Answer::Stat { stat: None, .. })));
+            assert_eq!(watch, Some((path("/none"), Awaited::Birth)));
+        } else {
+            assert_eq!(outcome, Err(Fault::Refused(ErrorKind::NoNode, None)));
+            assert_eq!(watch, None);
+        }
+    }
+    assert_eq!(server.watches.count(), 1);
+}
+
+#[test]
+fn every_read_needs_permission_and_sets_no_watch_without_it() {
+    let mut server = server(Acl::creator_only());
+    for request in reads("/a") {
+        let (outcome, watch) = server.read(ME, &[], &request);
+        assert_eq!(outcome, Err(Fault::Refused(ErrorKind::NoAuth, None)));
+        assert_eq!(watch, None);
+        assert_eq!(server.watches.count(), 0);
+    }
+    let ann = [Identity::digest("ann", "pw")];
+    for request in reads("/a") {
+        assert!(server.read(ME, &ann, &request).0.is_ok(), "{request:?}");
+    }
+    assert_eq!(server.watches.count(), 2);
+}
+
+#[test]
+fn lag_says_when_a_transaction_is_applied() {
+    let second = Duration::from_secs(1);
+    for (lag, expected) in [
+        (Lag::None, Some(second)),
+        (Lag::By(second), Some(second * 2)),
+        (Lag::Until(second * 5), Some(second * 5)),
+        (Lag::Until(Duration::ZERO), Some(second)),
+        (Lag::Endless, None),
+    ] {
+        assert_eq!(lag.due(second), expected, "{lag:?}");
+    }
+}

@@ -1,0 +1,297 @@
+//! The machine behind a lock, what it tells carried to futures, and the task that lets its time pass.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::OnceLock;
+use std::sync::PoisonError;
+use std::sync::Weak;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::oneshot;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use zk_core::SessionId;
+use zk_core::WatchEvent;
+use zk_core::transport::Fault;
+use zk_core::transport::Link;
+use zk_core::transport::Response;
+use zk_core::transport::Watched;
+
+use crate::answer::Answer;
+use crate::answer::WatchNumber;
+use crate::world::Content;
+use crate::world::JobNumber;
+use crate::world::Output;
+use crate::world::Settings;
+use crate::world::World;
+
+/// What every handle of an ensemble holds.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    begin: OnceLock<Instant>,
+    /// Tells the driver that there may be something to do earlier.
+    wake: Arc<Notify>,
+    /// Tells whoever waits for a rule that one has struck.
+    pub(crate) struck: Notify,
+}
+
+struct State {
+    world: World,
+    answers: HashMap<JobNumber, oneshot::Sender<Result<Response, Fault>>>,
+    watches: HashMap<WatchNumber, oneshot::Sender<WatchEvent>>,
+    links: HashMap<SessionId, watch::Sender<Link>>,
+    openings: HashMap<SessionId, oneshot::Sender<()>>,
+    driver: Option<JoinHandle<()>>,
+}
+
+/// What nobody waits for any more. Dropping it may come back for the lock.
+type Garbage = Vec<Result<Response, Fault>>;
+
+impl Shared {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            state: Mutex::new(State {
+                world: World::new(settings),
+                answers: HashMap::new(),
+                watches: HashMap::new(),
+                links: HashMap::new(),
+                openings: HashMap::new(),
+                driver: None,
+            }),
+            begin: OnceLock::new(),
+            wake: Arc::new(Notify::new()),
+            struck: Notify::new(),
+        }
+    }
+
+    /// Does something with the world as it is now, and carries out what comes of it.
+    pub(crate) fn with<T>(self: &Arc<Self>, act: impl FnOnce(&mut World) -> T) -> T {
+        self.with_state(|state| act(&mut state.world))
+    }
+
+    fn with_state<T>(self: &Arc<Self>, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let before = state.world.next_due();
+        let now = self.now();
+        state.world.advance(now);
+        let result = act(&mut state);
+        state.world.advance(now);
+        let garbage = self.tell(&mut state);
+        let is_planned_anew = state.world.next_due() != before;
+        drop(state);
+        drop(garbage);
+        if is_planned_anew {
+            self.wake.notify_one();
+        }
+        result
+    }
+
+    /// Does what is due, and tells when something is due next.
+    fn pass(self: &Arc<Self>) -> Option<Instant> {
+        let begin = *self.begin.get_or_init(Instant::now);
+        let mut state = self.lock();
+        state.world.advance(self.now());
+        let garbage = self.tell(&mut state);
+        let next = state.world.next_due();
+        drop(state);
+        drop(garbage);
+        next.map(|due| begin + due)
+    }
+
+    /// Makes a request. The answer comes to the receiver.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        session: SessionId,
+        content: Content,
+    ) -> oneshot::Receiver<Result<Response, Fault>> {
+        let (sender, receiver) = oneshot::channel();
+        self.with_state(|state| {
+            let job = state.world.submit(session, content);
+            state.answers.insert(job, sender);
+        });
+        receiver
+    }
+
+    /// Opens a session. Its server has it when the second receiver is told.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        open: impl FnOnce(&mut World) -> SessionId,
+    ) -> (SessionId, watch::Receiver<Link>, oneshot::Receiver<()>) {
+        self.drive();
+        let (opened, when_opened) = oneshot::channel();
+        self.with_state(|state| {
+            let session = open(&mut state.world);
+            let link = state.world.client(session).map(|client| client.link);
+            let (sender, receiver) =
+                watch::channel(link.expect("the session has just been opened"));
+            state.links.insert(session, sender);
+            state.openings.insert(session, opened);
+            (session, receiver, when_opened)
+        })
+    }
+
+    /// Carries out what the world has to tell. Nothing is dropped here that may come back for the lock.
+    fn tell(self: &Arc<Self>, state: &mut State) -> Garbage {
+        let mut garbage = Vec::new();
+        for output in state.world.take_outputs() {
+            match output {
+                Output::Struck => self.struck.notify_waiters(),
+                Output::Opened(session) => {
+                    if let Some(opened) = state.openings.remove(&session) {
+                        let _gone = opened.send(());
+                    }
+                }
+                Output::Link(session, link) => {
+                    if let Some(links) = state.links.get(&session) {
+                        links.send_replace(link);
+                    }
+                }
+                Output::Answer(job, outcome) => {
+                    let Some(sender) = state.answers.remove(&job) else {
+                        continue;
+                    };
+                    let session = state.world.session_of(job);
+                    let response = outcome.and_then(|answer| self.response(state, session, answer));
+                    if let Err(unwanted) = sender.send(response) {
+                        garbage.push(unwanted);
+                    }
+                }
+                Output::Fire(watch, event) => {
+                    if let Some(sender) = state.watches.remove(&watch) {
+                        let _gone = sender.send(event);
+                    }
+                }
+            }
+        }
+        garbage
+    }
+
+    fn response(
+        self: &Arc<Self>,
+        state: &mut State,
+        session: SessionId,
+        answer: Answer,
+    ) -> Result<Response, Fault> {
+        let mut watched = |watch: Option<WatchNumber>| {
+            watch.map(|watch| {
+                let (sender, receiver) = oneshot::channel();
+                state.watches.insert(watch, sender);
+                self.watched(session, watch, receiver)
+            })
+        };
+        Ok(match answer {
+            Answer::Created { path, stat } => Response::Created { path, stat },
+            Answer::Deleted => Response::Deleted,
+            Answer::Data { data, stat, watch } => Response::Data {
+                data,
+                stat,
+                watch: watched(watch),
+            },
+            Answer::Stat { stat, watch } => Response::Stat {
+                stat,
+                watch: watched(watch),
+            },
+            Answer::Children { names, stat, watch } => Response::Children {
+                names,
+                stat,
+                watch: watched(watch),
+            },
+            Answer::Set(stat) => Response::Set(stat),
+            Answer::Synced => Response::Synced,
+            Answer::Acl { acl, stat } => Response::Acl { acl, stat },
+            Answer::Committed(changed) => Response::Committed(changed),
+            Answer::Closed => return Err(Fault::Ended(zk_core::transport::Ending::Closed)),
+        })
+    }
+
+    fn watched(
+        self: &Arc<Self>,
+        session: SessionId,
+        watch: WatchNumber,
+        event: oneshot::Receiver<WatchEvent>,
+    ) -> Watched {
+        let guard = TakeBack {
+            shared: Arc::clone(self),
+            session,
+            watch,
+        };
+        Box::pin(async move {
+            let event = event.await.unwrap_or(WatchEvent::SessionLost);
+            drop(guard);
+            event
+        })
+    }
+
+    /// Starts the task that lets time pass, unless it runs.
+    fn drive(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if state.driver.as_ref().is_none_or(JoinHandle::is_finished) {
+            let shared = Arc::downgrade(self);
+            let wake = Arc::clone(&self.wake);
+            state.driver = Some(tokio::spawn(drive(shared, wake)));
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.begin.get_or_init(Instant::now).elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.wake.notify_one();
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+/// Lets the time of an ensemble pass until nobody has it any more.
+async fn drive(shared: Weak<Shared>, wake: Arc<Notify>) {
+    loop {
+        let next = match shared.upgrade() {
+            Some(shared) => shared.pass(),
+            None => return,
+        };
+        match next {
+            // Woken early or in time, there is something to look at.
+            Some(next) => {
+                let _in_time = tokio::time::timeout_at(next, wake.notified()).await;
+            }
+            None => wake.notified().await,
+        }
+    }
+}
+
+/// Takes a watch back when nobody waits for it any more.
+struct TakeBack {
+    shared: Arc<Shared>,
+    session: SessionId,
+    watch: WatchNumber,
+}
+
+impl Drop for TakeBack {
+    fn drop(&mut self) {
+        let Self {
+            shared,
+            session,
+            watch,
+        } = self;
+        shared.with_state(|state| {
+            state.watches.remove(watch);
+            state.world.drop_watch(*session, *watch);
+        });
+    }
+}

@@ -1,0 +1,391 @@
+//! The tree of nodes as one server has it, and what a transaction does to it.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use zk_core::Acl;
+use zk_core::NodePath;
+use zk_core::SessionId;
+use zk_core::Stat;
+use zk_core::WatchEvent;
+use zk_core::transport::Bytes;
+
+/// The nodes of one server, or of the leader, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    nodes: BTreeMap<NodePath, Node>,
+    counters: Counters,
+}
+
+impl Tree {
+    /// A server's tree before its first transaction.
+    pub(crate) fn new(counters: Counters) -> Self {
+        let mut tree = Self {
+            nodes: BTreeMap::new(),
+            counters,
+        };
+        tree.nodes
+            .insert(NodePath::root(), Node::of_the_server(&Acl::open()));
+        for (parent, name, acl) in [
+            (NodePath::root(), "zookeeper", Acl::open()),
+            (own("/zookeeper"), "config", Acl::read_only()),
+            (own("/zookeeper"), "quota", Acl::open()),
+        ] {
+            let path = child(&parent, name);
+            tree.nodes.insert(path, Node::of_the_server(&acl));
+            tree.node_mut(&parent).children.insert(name.to_owned());
+        }
+        tree
+    }
+
+    /// Returns the node at `path`, if there is one.
+    pub fn node(&self, path: &str) -> Option<&Node> {
+        self.nodes.get(&NodePath::parse(path).ok()?)
+    }
+
+    pub(crate) fn at(&self, path: &NodePath) -> Option<&Node> {
+        self.nodes.get(path)
+    }
+
+    /// Returns every node in the order of the paths, without the root and the server's own nodes below `/zookeeper`.
+    pub fn nodes(&self) -> impl Iterator<Item = (&NodePath, &Node)> {
+        self.nodes
+            .iter()
+            .filter(|(path, _)| !path.is_root() && !is_of_the_server(path))
+    }
+
+    /// Returns the path of every node, as [`nodes`](Self::nodes) does.
+    pub fn paths(&self) -> Vec<String> {
+        self.nodes().map(|(path, _)| path.to_string()).collect()
+    }
+
+    /// The nodes that end with a session.
+    pub(crate) fn ephemerals(&self, owner: SessionId) -> Vec<NodePath> {
+        self.paths_where(|node| node.kind == Kind::Ephemeral(owner))
+    }
+
+    /// The containers that had children and have none, and the nodes that outlived their time to live.
+    pub(crate) fn left_over(&self, now: SystemTime) -> Vec<NodePath> {
+        self.paths_where(|node| {
+            node.children.is_empty()
+                && match node.kind {
+                    Kind::Container => node.creations > 0,
+                    Kind::Ttl(ttl) => now
+                        .duration_since(node.mtime)
+                        .is_ok_and(|unchanged| unchanged > ttl),
+                    Kind::Persistent | Kind::Ephemeral(_) => false,
+                }
+        })
+    }
+
+    fn paths_where(&self, wanted: impl Fn(&Node) -> bool) -> Vec<NodePath> {
+        self.nodes
+            .iter()
+            .filter(|(_, node)| wanted(node))
+            .map(|(path, _)| path.clone())
+            .collect()
+    }
+
+    /// Does what the leader has found possible, and returns what watches may wait for, in the order of a server.
+    ///
+    /// A server never judges a transaction again; one that does not fit is a broken invariant.
+    pub(crate) fn apply(&mut self, at: Moment, effect: &Effect) -> Vec<Trigger> {
+        match effect {
+            Effect::Create {
+                path,
+                data,
+                acl,
+                kind,
+                counter,
+            } => self.create(at, path, Node::new(at, data, acl, *kind), *counter),
+            Effect::Delete { path } => self.delete(at, path),
+            Effect::SetData {
+                path,
+                data,
+                version,
+            } => {
+                let node = self.node_mut(path);
+                node.data = data.clone();
+                node.version = *version;
+                node.mzxid = at.zxid;
+                node.mtime = at.time;
+                vec![Trigger::new(path, WatchEvent::DataChanged)]
+            }
+            Effect::SetAcl { path, acl, version } => {
+                let node = self.node_mut(path);
+                node.acl = acl.clone();
+                node.aversion = *version;
+                Vec::new()
+            }
+            Effect::SetCounter { path, counter } => {
+                self.node_mut(path).creations = *counter;
+                Vec::new()
+            }
+        }
+    }
+
+    fn create(&mut self, at: Moment, path: &NodePath, node: Node, counter: i32) -> Vec<Trigger> {
+        let (parent, name) = split(path);
+        let counters = self.counters;
+        let above = self.node_mut(&parent);
+        above.children.insert(name);
+        // Since 3.6 only a larger counter is stored, and the zxid with it: it sticks at the largest.
+        if counters == Counters::Wrap || counter > above.creations {
+            above.creations = counter;
+            above.pzxid = at.zxid;
+        }
+        self.nodes.insert(path.clone(), node);
+        vec![
+            Trigger::new(path, WatchEvent::Created),
+            Trigger::new(&parent, WatchEvent::ChildrenChanged),
+        ]
+    }
+
+    fn delete(&mut self, at: Moment, path: &NodePath) -> Vec<Trigger> {
+        let (parent, name) = split(path);
+        self.nodes.remove(path);
+        let above = self.node_mut(&parent);
+        above.children.remove(&name);
+        above.pzxid = at.zxid;
+        vec![
+            Trigger::new(path, WatchEvent::Deleted),
+            Trigger::new(&parent, WatchEvent::ChildrenChanged),
+        ]
+    }
+
+    fn node_mut(&mut self, path: &NodePath) -> &mut Node {
+        self.nodes
+            .get_mut(path)
+            .expect("the leader has judged the transaction against the same tree")
+    }
+
+    /// Puts a node back as it was, or its absence.
+    pub(crate) fn restore(&mut self, path: NodePath, node: Option<Node>) {
+        match node {
+            Some(node) => self.nodes.insert(path, node),
+            None => self.nodes.remove(&path),
+        };
+    }
+}
+
+/// One node of a [`Tree`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    pub(crate) data: Bytes,
+    pub(crate) acl: Acl,
+    pub(crate) kind: Kind,
+    pub(crate) children: BTreeSet<String>,
+    /// How often a child was created: what sequential names are made of.
+    pub(crate) creations: i32,
+    pub(crate) version: i32,
+    pub(crate) aversion: i32,
+    pub(crate) czxid: i64,
+    pub(crate) mzxid: i64,
+    pub(crate) pzxid: i64,
+    ctime: SystemTime,
+    mtime: SystemTime,
+}
+
+impl Node {
+    fn new(at: Moment, data: &Bytes, acl: &Acl, kind: Kind) -> Self {
+        Self {
+            data: data.clone(),
+            acl: acl.clone(),
+            kind,
+            children: BTreeSet::new(),
+            creations: 0,
+            version: 0,
+            aversion: 0,
+            czxid: at.zxid,
+            mzxid: at.zxid,
+            pzxid: at.zxid,
+            ctime: at.time,
+            mtime: at.time,
+        }
+    }
+
+    fn of_the_server(acl: &Acl) -> Self {
+        let never = Moment {
+            zxid: 0,
+            time: SystemTime::UNIX_EPOCH,
+        };
+        Self::new(never, &Bytes::default(), acl, Kind::Persistent)
+    }
+
+    /// Returns the data.
+    pub fn data(&self) -> &[u8] {
+        self.data.as_slice()
+    }
+
+    /// Returns what kind of node it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Returns the session it goes with, if it is ephemeral.
+    pub fn owner(&self) -> Option<SessionId> {
+        match self.kind {
+            Kind::Ephemeral(owner) => Some(owner),
+            Kind::Persistent | Kind::Container | Kind::Ttl(_) => None,
+        }
+    }
+
+    /// Returns the access rules.
+    pub fn acl(&self) -> &Acl {
+        &self.acl
+    }
+
+    /// Returns the names of its children, in order.
+    pub fn children(&self) -> impl Iterator<Item = &str> {
+        self.children.iter().map(String::as_str)
+    }
+
+    /// Returns the number that the next sequential child gets.
+    pub fn counter(&self) -> i32 {
+        self.creations
+    }
+
+    /// Returns the stat as a client sees it.
+    pub fn stat(&self) -> Stat {
+        let children = u32::try_from(self.children.len()).unwrap_or(u32::MAX);
+        let mut stat = Stat::zeroed();
+        stat.czxid = self.czxid;
+        stat.mzxid = self.mzxid;
+        stat.pzxid = self.pzxid;
+        stat.ctime = self.ctime;
+        stat.mtime = self.mtime;
+        stat.version = self.version;
+        // The server counts creations and tells changes: every child that is gone was a second one.
+        stat.cversion = self
+            .creations
+            .wrapping_mul(2)
+            .wrapping_sub_unsigned(children);
+        stat.aversion = self.aversion;
+        stat.ephemeral_owner = self.owner();
+        stat.data_length = u32::try_from(self.data.as_slice().len()).unwrap_or(u32::MAX);
+        stat.num_children = children;
+        stat
+    }
+}
+
+/// What ends a node besides a delete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Nothing.
+    Persistent,
+    /// The end of this session.
+    Ephemeral(SessionId),
+    /// A reaping, once it had children and has none.
+    Container,
+    /// A reaping, once it is unchanged and without children for so long.
+    Ttl(Duration),
+}
+
+/// What becomes of the counter of a parent after 2147483647.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Counters {
+    /// It stays there, as on servers since 3.6.
+    #[default]
+    Stick,
+    /// It goes on at -2147483648, as on servers before 3.6.
+    Wrap,
+}
+
+/// When a transaction was committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub(crate) zxid: i64,
+    pub(crate) time: SystemTime,
+}
+
+/// One step of a transaction, with everything decided by the leader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Create {
+        path: NodePath,
+        data: Bytes,
+        acl: Acl,
+        kind: Kind,
+        /// The parent's counter afterwards.
+        counter: i32,
+    },
+    Delete {
+        path: NodePath,
+    },
+    SetData {
+        path: NodePath,
+        data: Bytes,
+        version: i32,
+    },
+    SetAcl {
+        path: NodePath,
+        acl: Acl,
+        version: i32,
+    },
+    SetCounter {
+        path: NodePath,
+        counter: i32,
+    },
+}
+
+impl Effect {
+    /// The nodes that it touches.
+    pub(crate) fn touched(&self) -> Vec<NodePath> {
+        match self {
+            Self::Create { path, .. } | Self::Delete { path } => {
+                vec![path.clone(), split(path).0]
+            }
+            Self::SetData { path, .. }
+            | Self::SetAcl { path, .. }
+            | Self::SetCounter { path, .. } => vec![path.clone()],
+        }
+    }
+}
+
+/// Something that a watch may wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Trigger {
+    pub(crate) path: NodePath,
+    pub(crate) event: WatchEvent,
+}
+
+impl Trigger {
+    fn new(path: &NodePath, event: WatchEvent) -> Self {
+        Self {
+            path: path.clone(),
+            event,
+        }
+    }
+}
+
+/// Tells whether a server refuses to delete the node at `path`, whoever asks.
+pub(crate) fn is_special(path: &NodePath) -> bool {
+    SPECIAL.contains(&path.as_str())
+}
+
+fn is_of_the_server(path: &NodePath) -> bool {
+    path.as_str() == "/zookeeper" || path.as_str().starts_with("/zookeeper/")
+}
+
+fn split(path: &NodePath) -> (NodePath, String) {
+    path.parent()
+        .zip(path.name().map(str::to_owned))
+        .expect("the root is neither made nor deleted")
+}
+
+fn child(parent: &NodePath, name: &str) -> NodePath {
+    parent.join(name).expect("the name is one of ours")
+}
+
+fn own(path: &str) -> NodePath {
+    NodePath::parse(path).expect("the path is one of ours")
+}
+
+const SPECIAL: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+use super::*;
+use zk_core::transport::Phase;
+
+use crate::matching;
+use crate::script::Act;
+use crate::script::Turn;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn world(servers: usize) -> World {
+    World::new(Settings {
+        servers,
+        latency: MS,
+        reconnect: MS * 10,
+        counters: Counters::Stick,
+        reap_every: None,
+    })
+}
+
+fn open(world: &mut World, server: usize) -> SessionId {
+    world.open(Some(server), MS * 1000, Vec::new())
+}
+
+fn sync() -> Content {
+    Content::Request(Request::Sync {
+        path: NodePath::root(),
+    })
+}
+
+fn create(path: &str) -> Content {
+    Content::Request(Request::Create(zk_core::transport::CreateRequest {
+        path: NodePath::parse(path).unwrap(),
+        data: zk_core::transport::Bytes::default(),
+        mode: zk_core::transport::CreateMode::Ephemeral { sequential: false },
+        acl: zk_core::Acl::open(),
+    }))
+}
+
+/// Lets time pass and returns what was told, with when.
+fn run(world: &mut World, until: Duration) -> Vec<(Duration, Output)> {
+    let mut told = Vec::new();
+    while let Some(due) = world.next_due().filter(|due| *due <= until) {
+        world.advance(due);
+        let now = world.now();
+        told.extend(world.take_outputs().into_iter().map(|output| (now, output)));
+    }
+    world.advance(until);
+    told
+}
+
+fn phase(world: &World, session: SessionId) -> Phase {
+    world.client(session).unwrap().link.phase
+}
+
+#[test]
+fn an_answer_takes_a_message_each_way() {
+    let mut world = world(1);
+    let session = open(&mut world, 0);
+    world.take_outputs();
+    let job = world.submit(session, sync());
+    let told = run(&mut world, MS * 10);
+    assert!(
+        matches!(&told[..], [(at, Output::Answer(answered, Ok(Answer::Synced)))] if *at == MS * 2 && *answered == job),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_link_state_is_told_before_the_answers_that_were_lost_with_it() {
+    let mut world = world(2);
+    let session = open(&mut world, 0);
+    world.take_outputs();
+    let jobs = [sync(), sync()].map(|content| world.submit(session, content));
+    world.break_link(session, &Break::because("x"));
+    let told = world.take_outputs();
+    assert!(
+        matches!(&told[..], [Output::Link(..), Output::Answer(first, Err(Fault::Lost(_))), Output::Answer(second, Err(_))] if [*first, *second] == jobs),
+        "{told:?}"
+    );
+    run(&mut world, MS * 100);
+    assert_eq!(phase(&world, session), Phase::Up);
+    assert_eq!(world.client(session).unwrap().server, 1);
+}
+
+#[test]
+fn a_session_is_opened_when_its_server_has_applied_that() {
+    let mut world = world(2);
+    world.set_lag(1, Lag::Until(MS * 50));
+    let session = open(&mut world, 1);
+    assert!(world.take_outputs().is_empty());
+    let told = run(&mut world, MS * 60);
+    assert!(
+        matches!(&told[..], [(at, Output::Opened(opened))] if *at == MS * 50 && *opened == session),
+        "{told:?}"
+    );
+    // It is a single lag: what comes after is applied at once.
+    assert_eq!(world.servers()[1].lag, Lag::None);
+}
+
+#[test]
+fn a_close_in_flight_is_sent_again_and_finds_the_session_gone_if_it_was_carried_out() {
+    for (breaks_at, expected) in [(Duration::ZERO, Ending::Closed), (MS, Ending::Expired)] {
+        let mut world = world(2);
+        let session = open(&mut world, 0);
+        world.submit(session, create("/e"));
+        run(&mut world, MS * 10);
+        let begin = world.now();
+        world.submit(session, Content::Close);
+        run(&mut world, begin + breaks_at);
+        world.break_link(session, &Break::because("x"));
+        run(&mut world, begin + MS * 100);
+        assert_eq!(phase(&world, session), Phase::Over(expected));
+        assert!(world.leader().tree().paths().is_empty());
+        let late = world.submit(session, sync());
+        assert!(
+            matches!(&world.take_outputs()[..], [Output::Answer(answered, Err(Fault::Ended(_)))] if *answered == late)
+        );
+    }
+}
+
+#[test]
+fn everything_due_happens_at_its_own_time_even_when_time_leaps() {
+    let mut world = world(1);
+    let session = open(&mut world, 0);
+    world.submit(session, create("/e"));
+    world.advance(MS * 2);
+    world.set_partitioned(session, true);
+    world.take_outputs();
+    // A leap over the leader's expiry and the client's own.
+    world.advance(MS * 10_000);
+    assert_eq!(phase(&world, session), Phase::Over(Ending::Expired));
+    let closing = world.leader().log().last().unwrap();
+    assert_eq!(closing.closes, Some(session));
+    assert_eq!(closing.committed, MS * 1002);
+}
+
+#[test]
+fn a_rule_that_was_meant_for_a_request_that_never_arrives_has_no_effect() {
+    let mut world = world(1);
+    let session = open(&mut world, 0);
+    let rule = world.add_rule(Rule {
+        matcher: Box::new(matching::anything()),
+        session: None,
+        turn: Turn::Nth(1),
+        act: Act::LoseReply,
+        cause: String::new(),
+        matched: 0,
+        struck: 0,
+        is_released: false,
+    });
+    world.submit(session, sync());
+    world.break_link(session, &Break::because("x"));
+    run(&mut world, MS * 100);
+    assert_eq!((world.rule(rule).matched, world.rule(rule).struck), (1, 0));
+    assert_eq!(world.seen()[0].fate, Fate::NeverArrived);
+}

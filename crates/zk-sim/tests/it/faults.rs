@@ -1,0 +1,310 @@
+//! Scripted failures, each with what the client sees and what is so.
+
+use std::time::Duration;
+
+use zk_core::ErrorKind;
+use zk_core::NodePath;
+use zk_core::transport::Bytes;
+use zk_core::transport::CreateMode;
+use zk_core::transport::CreateRequest;
+use zk_core::transport::Fault;
+use zk_core::transport::Phase;
+use zk_core::transport::Request;
+use zk_core::transport::Response;
+use zk_core::transport::Transport;
+use zk_sim::Ensemble;
+use zk_sim::Fate;
+use zk_sim::SimTransport;
+use zk_sim::matching;
+
+fn path(path: &str) -> NodePath {
+    path.parse().unwrap()
+}
+
+fn create(at: &str) -> Request {
+    Request::Create(CreateRequest {
+        path: path(at),
+        data: Bytes::default(),
+        mode: CreateMode::Ephemeral { sequential: true },
+        acl: zk_core::Acl::open(),
+    })
+}
+
+fn list(at: &str) -> Request {
+    Request::List {
+        path: path(at),
+        watch: false,
+    }
+}
+
+fn sync() -> Request {
+    Request::Sync { path: path("/") }
+}
+
+async fn names(transport: &SimTransport) -> usize {
+    match transport.submit(list("/")).await.unwrap() {
+        // The server's own node is there, too.
+        Response::Children { names, .. } => names.len() - 1,
+        other => unreachable!("{other:?}"),
+    }
+}
+
+async fn back(transport: &SimTransport) {
+    let mut link = transport.link();
+    let up = link.wait_for(|link| link.phase == Phase::Up);
+    tokio::time::timeout(Duration::from_secs(5), up)
+        .await
+        .expect("waited for the link to come back")
+        .unwrap();
+}
+
+fn fates(sim: &Ensemble) -> Vec<Fate> {
+    let requests = sim.requests();
+    requests.into_iter().map(|seen| seen.fate).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_request_is_not_carried_out_and_a_lost_reply_is() {
+    for reply in [false, true] {
+        let sim = Ensemble::new(3);
+        let session = sim.connect().transport().await;
+        let script = sim.on(matching::creates("/n-")).because("gone");
+        let script = if reply {
+            script.lose_reply()
+        } else {
+            script.lose_request()
+        };
+        let fault = session.submit(create("/n-")).await.unwrap_err();
+        assert_eq!(fault, Fault::Lost("gone".to_owned()));
+        assert_eq!(script.count(), 1);
+        assert_eq!(sim.tree().paths().len(), usize::from(reply));
+        let seen = sim.requests().pop().unwrap();
+        assert_eq!((seen.is_carried_out(), seen.answered), (reply, false));
+        assert_eq!(seen.has_arrived(), reply);
+        assert_eq!(session.link().borrow().breaks, 1);
+        back(&session).await;
+        assert_eq!(sim.session(session.session_id()).server(), Some(2));
+        // It was the first only.
+        session.submit(create("/n-")).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_around_a_lost_one_keep_their_order() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().transport().await;
+    sim.on(matching::creates("/b")).lose_reply();
+    let (first, second, third) = tokio::join!(
+        session.submit(create("/a")),
+        session.submit(create("/b")),
+        session.submit(create("/c"))
+    );
+    assert!(first.is_ok() && second.is_err() && third.is_err());
+    let [first, second, third] = fates(&sim).try_into().unwrap();
+    assert!(matches!(first, Fate::CarriedOut { .. }));
+    assert!(matches!(second, Fate::CarriedOut { .. }));
+    assert_eq!(third, Fate::NeverArrived);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_request_that_is_meant_is_struck() {
+    let sim = Ensemble::new(1);
+    let one = sim.connect().transport().await;
+    let two = sim.connect().transport().await;
+    let script = sim
+        .on(matching::creates("/n-"))
+        .session(two.session_id())
+        .nth(2)
+        .refuse(Fault::Later(ErrorKind::Throttled));
+    for (session, is_struck) in [(&one, false), (&two, false), (&two, true), (&two, false)] {
+        assert_eq!(session.submit(create("/n-")).await.is_err(), is_struck);
+    }
+    assert_eq!(script.count(), 1);
+    assert_eq!(sim.tree().paths().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_misreported_write_is_carried_out() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().transport().await;
+    let fault = Fault::Server("runtime inconsistency".to_owned());
+    sim.on(matching::writes()).misreport(fault.clone());
+    assert_eq!(session.submit(create("/n-")).await.unwrap_err(), fault);
+    assert_eq!(sim.tree().paths().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stalled_create_is_seen_by_nobody_who_has_moved_until_a_sync() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().server(1).transport().await;
+    let script = sim.on(matching::creates("/n-")).stall_then_move(2);
+    assert!(session.submit(create("/n-")).await.is_err());
+    script.happened().await;
+    back(&session).await;
+    assert_eq!(sim.session(session.session_id()).server(), Some(2));
+    assert_eq!(sim.tree().paths().len(), 1, "committed");
+    assert_eq!(names(&session).await, 0, "the new server does not show it");
+    session.submit(sync()).await.unwrap();
+    assert_eq!(names(&session).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_still_stuck_when_the_session_has_moved_never_lands() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().transport().await;
+    let script = sim.on(matching::creates("/n-")).stall();
+    assert!(session.submit(create("/n-")).await.is_err());
+    back(&session).await;
+    session.submit(sync()).await.unwrap();
+    assert_eq!(names(&session).await, 0);
+    script.release();
+    session.submit(sync()).await.unwrap();
+    assert_eq!(names(&session).await, 0);
+    assert_eq!(fates(&sim)[0], Fate::Fenced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_stuck_lands_when_it_comes_to_the_leader_before_the_session_moves() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().transport().await;
+    let script = sim.on(matching::creates("/n-")).stall();
+    assert!(session.submit(create("/n-")).await.is_err());
+    script.release();
+    back(&session).await;
+    assert_eq!(names(&session).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_stuck_lands_before_a_session_that_comes_back_to_the_same_server() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().transport().await;
+    sim.on(matching::creates("/n-")).stall();
+    assert!(session.submit(create("/n-")).await.is_err());
+    assert!(sim.tree().paths().is_empty());
+    back(&session).await;
+    assert_eq!(names(&session).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_reply_holds_up_what_comes_after_it_until_it_is_released() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().transport().await;
+    let script = sim.on(matching::creates("/n-")).hold();
+    let (created, read, ()) = tokio::join!(
+        session.submit(create("/n-")),
+        session.submit(list("/")),
+        async {
+            script.happened().await;
+            assert_eq!(sim.tree().paths().len(), 1);
+            tokio::time::advance(Duration::from_secs(3)).await;
+            assert!(sim.requests().iter().all(|seen| !seen.answered));
+            script.release();
+        }
+    );
+    created.unwrap();
+    read.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_reply_is_lost_with_the_link() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().transport().await;
+    let script = sim.on(matching::creates("/n-")).hold();
+    let (created, ()) = tokio::join!(session.submit(create("/n-")), async {
+        script.happened().await;
+        sim.session(session.session_id()).cut();
+    });
+    assert!(matches!(created, Err(Fault::Lost(_))));
+    script.release();
+    back(&session).await;
+    assert_eq!(names(&session).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_does_not_wait_for_a_server_that_lags() {
+    let sim = Ensemble::new(2);
+    let session = sim.connect().server(2).transport().await;
+    sim.server(2).lag();
+    sim.on(matching::creates("/n-")).lose_reply();
+    let lost = tokio::time::timeout(Duration::from_secs(1), session.submit(create("/n-")));
+    assert!(matches!(lost.await, Ok(Err(Fault::Lost(_)))));
+    assert_eq!(sim.tree().paths().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_lags_behind_what_a_session_has_seen_sends_it_on() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().server(1).transport().await;
+    sim.server(2).lag();
+    session.submit(create("/n-")).await.unwrap();
+    sim.session(session.session_id()).move_to(2);
+    back(&session).await;
+    assert_eq!(sim.session(session.session_id()).server(), Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_made_without_a_link_waits_and_is_sent_when_it_is_back() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().transport().await;
+    sim.session(session.session_id())
+        .cut_for(Duration::from_secs(2));
+    let begin = tokio::time::Instant::now();
+    let mut dropped = session.submit(create("/dropped"));
+    let first = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(dropped.as_mut().poll(context).is_pending())
+    });
+    assert!(first.await);
+    drop(dropped);
+    session.submit(create("/kept")).await.unwrap();
+    assert_eq!(begin.elapsed(), Duration::from_millis(2002));
+    assert_eq!(sim.tree().paths().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_protected_create_leaves_one_node_whatever_happens_to_it() {
+    for fault in 0..5 {
+        let sim = Ensemble::new(3);
+        let session = sim.connect().await;
+        let on = sim.on(matching::creates("/**"));
+        let script = match fault {
+            0 => on.lose_request(),
+            1 => on.lose_reply(),
+            2 => on.stall_then_move(2),
+            3 => on.stall(),
+            _ => on.refuse(Fault::Later(ErrorKind::SessionMoved)),
+        };
+        let (path, _) = session
+            .create("/n-", "")
+            .ephemeral()
+            .sequential()
+            .protected()
+            .await
+            .unwrap();
+        script.release();
+        session.sync("/").await.unwrap();
+        assert_eq!(script.count(), 1);
+        assert_eq!(sim.tree().paths(), [path.as_str()], "fault {fault}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_script_gives_the_same_record() {
+    let mut records = Vec::new();
+    for _ in 0..2 {
+        let sim = Ensemble::new(3);
+        let one = sim.connect().transport().await;
+        let two = sim.connect().transport().await;
+        sim.on(matching::creates("/n-")).nth(3).lose_reply();
+        sim.on(matching::lists("/")).nth(2).lose_request();
+        for _ in 0..4 {
+            let _all = tokio::join!(
+                one.submit(create("/n-")),
+                two.submit(create("/n-")),
+                one.submit(list("/")),
+                two.submit(sync())
+            );
+        }
+        records.push((sim.requests(), sim.tree()));
+    }
+    assert_eq!(records[0], records[1]);
+}

@@ -1,0 +1,129 @@
+//! Watches: when they fire, and that none is left behind.
+
+use std::time::Duration;
+
+use zk_core::WatchEvent;
+use zk_sim::Ensemble;
+
+const SOON: Duration = Duration::from_secs(1);
+
+async fn event(watch: &mut zk_core::Watch) -> WatchEvent {
+    tokio::time::timeout(SOON, watch.changed())
+        .await
+        .expect("waited for a watch to fire")
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_kind_of_watch_is_told_of_its_change_once() {
+    let sim = Ensemble::new(2);
+    let session = sim.connect().server(1).await;
+    let other = sim.connect().server(2).await;
+    let (none, mut birth) = session.exists("/a").watched().await.unwrap();
+    assert_eq!(none, None);
+    other.create("/a", "").await.unwrap();
+    assert_eq!(event(&mut birth).await, WatchEvent::Created);
+    let (_, _, mut data) = session.get("/a").watched().await.unwrap();
+    let (_, _, mut children) = session.list("/a").watched().await.unwrap();
+    assert_eq!(sim.watch_count(), 2);
+    other.set("/a", "1").await.unwrap();
+    assert_eq!(event(&mut data).await, WatchEvent::DataChanged);
+    other.create("/a/b", "").await.unwrap();
+    assert_eq!(event(&mut children).await, WatchEvent::ChildrenChanged);
+    assert_eq!(sim.watch_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_told_before_the_answer_to_a_later_read_of_the_change() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().await;
+    session.create("/a", "").await.unwrap();
+    let (_, _, mut watch) = session.get("/a").watched().await.unwrap();
+    session.set("/a", "1").await.unwrap();
+    let told = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(std::pin::pin!(watch.changed()).poll(context).is_ready())
+    });
+    assert!(
+        told.await,
+        "the own write was answered before the watch fired"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_on_a_lagging_server_fires_when_that_server_applies_the_change() {
+    let sim = Ensemble::new(2);
+    let watcher = sim.connect().server(2).await;
+    let writer = sim.connect().server(1).await;
+    let (_, mut watch) = watcher.exists("/a").watched().await.unwrap();
+    sim.server(2).lag_for(Duration::from_secs(30));
+    writer.create("/a", "").await.unwrap();
+    let early = tokio::time::timeout(Duration::from_secs(20), watch.changed()).await;
+    assert!(early.is_err());
+    let told = tokio::time::timeout(Duration::from_secs(20), watch.changed()).await;
+    assert_eq!(told, Ok(WatchEvent::Created));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_watch_is_taken_back_and_one_that_another_needs_stays() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().await;
+    session.create("/a", "").await.unwrap();
+    let (_, _, first) = session.get("/a").watched().await.unwrap();
+    let (_, _, mut second) = session.get("/a").watched().await.unwrap();
+    assert_eq!(sim.watch_count(), 1);
+    drop(first);
+    session.sync("/").await.unwrap();
+    assert_eq!(sim.watch_count(), 1);
+    session.set("/a", "1").await.unwrap();
+    assert_eq!(event(&mut second).await, WatchEvent::DataChanged);
+    let (_, _, third) = session.get("/a").watched().await.unwrap();
+    drop(third);
+    session.sync("/").await.unwrap();
+    assert_eq!(sim.watch_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_waits_for_leaves_no_watch() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().await;
+    {
+        let mut read = std::pin::pin!(session.exists("/a").watched().into_future());
+        let polled =
+            std::future::poll_fn(|context| std::task::Poll::Ready(read.as_mut().poll(context)));
+        assert!(polled.await.is_pending());
+    }
+    session.sync("/").await.unwrap();
+    session.sync("/").await.unwrap();
+    assert_eq!(sim.watch_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_go_along_to_another_server_and_tell_what_happened_meanwhile() {
+    let sim = Ensemble::new(2);
+    let session = sim.connect().server(1).await;
+    let other = sim.connect().server(2).await;
+    session.create("/kept", "").await.unwrap();
+    session.create("/gone", "").await.unwrap();
+    session.create("/changed", "").await.unwrap();
+    let (_, _, mut kept) = session.get("/kept").watched().await.unwrap();
+    let (_, _, mut gone) = session.get("/gone").watched().await.unwrap();
+    let (_, _, mut changed) = session.get("/changed").watched().await.unwrap();
+    let (_, _, mut parent) = session.list("/kept").watched().await.unwrap();
+    let (_, mut born) = session.exists("/born").watched().await.unwrap();
+    sim.session(session.id())
+        .cut_for(Duration::from_millis(500));
+    other.delete("/gone").await.unwrap();
+    other.set("/changed", "1").await.unwrap();
+    other.create("/kept/x", "").await.unwrap();
+    other.create("/born", "").await.unwrap();
+    assert_eq!(event(&mut gone).await, WatchEvent::Deleted);
+    assert_eq!(event(&mut changed).await, WatchEvent::DataChanged);
+    assert_eq!(event(&mut parent).await, WatchEvent::ChildrenChanged);
+    assert_eq!(event(&mut born).await, WatchEvent::Created);
+    assert_eq!(sim.session(session.id()).server(), Some(2));
+    assert_eq!(
+        (sim.server(1).watch_count(), sim.server(2).watch_count()),
+        (0, 1)
+    );
+    other.set("/kept", "1").await.unwrap();
+    assert_eq!(event(&mut kept).await, WatchEvent::DataChanged);
+}
