@@ -1,15 +1,28 @@
 //! The examples do what they say.
 
+#[path = "../../examples/guarded_counter/count.rs"]
+mod count;
+
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::process::Command;
 
-#[path = "../../examples/guarded_counter/count.rs"]
-mod count;
-
 use crate::with_ensemble;
+
+// covers: L1 L12
+#[tokio::test(flavor = "multi_thread")]
+async fn guarded_counter_counts_every_step_once() {
+    with_ensemble(async |ensemble| {
+        let store = count::count(&ensemble.connect_string(), 4, 10)
+            .await
+            .unwrap();
+        assert_eq!((store.value, store.tokens.len()), (40, 40));
+        assert!(store.tokens.is_sorted());
+    })
+    .await;
+}
 
 /// Where cargo puts the examples: beside the directory of the test programs.
 fn example(name: &str) -> PathBuf {
@@ -53,17 +66,4 @@ async fn the_example_of_contention_survives_the_death_of_a_leader() {
         ),
         "{text}"
     );
-}
-
-// covers: L1 L12
-#[tokio::test(flavor = "multi_thread")]
-async fn guarded_counter_counts_every_step_once() {
-    with_ensemble(async |ensemble| {
-        let store = count::count(&ensemble.connect_string(), 4, 10)
-            .await
-            .unwrap();
-        assert_eq!((store.value, store.tokens.len()), (40, 40));
-        assert!(store.tokens.is_sorted());
-    })
-    .await;
 }

@@ -75,8 +75,11 @@ async fn survives(fault: impl AsyncFn(&Ensemble, &BTreeSet<u64>)) {
     let turns = turns(&records);
     println!("{} turns, {retried} begun anew", turns.len());
     assert_eq!(turns.len(), 1 + WAITERS * TURNS);
-    assert!(turns.iter().any(|turn| again < turn.held.from));
     judge(&turns);
+    assert!(
+        turns.iter().any(|turn| again < turn.held.from),
+        "all turns were over before it happened again"
+    );
     until_empty(&session, "/lock").await;
     ensemble.down().await.unwrap();
 }
