@@ -115,10 +115,10 @@ async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
 
 /// Waits for something to come about.
 async fn within<T>(limit: Duration, what: &str, wanted: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(limit, wanted).await {
-        Ok(value) => value,
-        Err(_) => panic!("waited {limit:?} for this: {what}"),
-    }
+    let Ok(value) = tokio::time::timeout(limit, wanted).await else {
+        panic!("waited {limit:?} for this: {what}");
+    };
+    value
 }
 
 /// Waits until a session has been in these states, one after the other.
