@@ -99,12 +99,15 @@ async fn watches_of(ensemble: &Ensemble) -> u64 {
 
 /// For what waits until a server is back: a client pauses for longer and longer between two tries to connect.
 const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Asks until `condition` holds, for at most ten seconds.
 async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     within(Duration::from_secs(10), what, async {
         while !condition().await {
-            tokio::task::yield_now().await;
+            // A look that costs nothing must not keep everything else from happening.
+            let pause = std::future::pending::<()>();
+            drop(tokio::time::timeout(LOOK_EVERY, pause).await);
         }
     })
     .await;
@@ -112,10 +115,10 @@ async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
 
 /// Waits for something to come about.
 async fn within<T>(limit: Duration, what: &str, wanted: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(limit, wanted).await {
-        Ok(value) => value,
-        Err(_) => panic!("waited {limit:?} for this: {what}"),
-    }
+    let Ok(value) = tokio::time::timeout(limit, wanted).await else {
+        panic!("waited {limit:?} for this: {what}");
+    };
+    value
 }
 
 /// Waits until a session has been in these states, one after the other.

@@ -8,14 +8,18 @@ use zk_core::Session;
 use zk_harness::Ensemble;
 
 use crate::connect;
+use crate::eventually;
 use crate::within;
 
 // covers: C7
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn session_on_a_server_that_is_cut_off_reads_only_and_is_lost_with_it() {
     let ensemble = Ensemble::builder()
         .servers(3)
         .tick_time(Duration::from_millis(500))
+        // A server that is cut off grants local sessions only.
+        .property("localSessionsEnabled", "true")
+        .property("localSessionsUpgradingEnabled", "true")
         .jvm_flags([
             "-Xshare:auto",
             "-XX:TieredStopAtLevel=1",
@@ -36,8 +40,13 @@ async fn session_on_a_server_that_is_cut_off_reads_only_and_is_lost_with_it() {
     one.kill().await.unwrap();
     two.kill().await.unwrap();
 
-    let recorder = crate::observing::Recorder::default();
-    let _guard = tracing::subscriber::set_default(recorder.clone());
+    eventually("the server that is left serves reads only", async || {
+        three
+            .four_letter("isro")
+            .await
+            .is_ok_and(|mode| mode == "ro")
+    })
+    .await;
     let connect_string = three.client_address().to_string();
     let refused = Session::builder(connect_string.as_str())
         .connect_timeout(Duration::from_secs(3))
@@ -50,7 +59,7 @@ async fn session_on_a_server_that_is_cut_off_reads_only_and_is_lost_with_it() {
         .allow_read_only()
         .connect()
         .await
-        .unwrap_or_else(|error| panic!("{error}: {}", recorder.text()));
+        .unwrap();
     assert_eq!(session.state(), ConnectionState::ReadOnly);
     assert_eq!(session.get("/a").await.unwrap().0, b"data");
     let errors = [

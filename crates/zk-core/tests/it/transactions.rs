@@ -3,6 +3,7 @@
 use zk_core::Changed;
 use zk_core::CreateMode;
 use zk_core::ErrorKind;
+use zk_core::NodePath;
 use zk_core::Session;
 
 use crate::connect;
@@ -46,7 +47,7 @@ async fn transaction_answers_what_each_part_did_without_the_namespace() {
             panic!("other answers: {done:?}");
         };
         assert_eq!(
-            [history, entry, here].map(|path| path.as_str()),
+            [history, entry, here].map(NodePath::as_str),
             ["/history", "/history/n-0000000000", "/here"]
         );
         assert_eq!((set.version, set.data_length), (1, 1));
@@ -108,7 +109,7 @@ async fn refused_transaction_changes_nothing_and_names_the_part() {
         ] {
             let error = transaction.commit().await.unwrap_err();
             assert_eq!((error.kind(), error.to_string().as_str()), (kind, message));
-            assert_eq!(error.path().map(zk_core::NodePath::as_str), Some(path));
+            assert_eq!(error.path().map(NodePath::as_str), Some(path));
             assert!(error.failed_part() >= Some(2) && !error.is_outcome_unknown());
         }
         assert_eq!(outer.list("/ns").await.unwrap().0, ["a"]);
