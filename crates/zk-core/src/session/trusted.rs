@@ -25,15 +25,9 @@ use crate::transport::Phase;
 /// 2. The clocks of the leader and of this machine differ in rate by less than 2 %. Their times do not matter.
 /// 3. The monotonic clock of this machine goes on while the process is stopped. It does; while a whole machine is
 ///    suspended it does not, on Linux, so do not suspend machines that hold locks.
-<<<<<<< HEAD
 ///
 /// Nothing is assumed of how long servers or the network stand still: a session lets the leader answer a `sync` every
 /// tenth of its timeout, and a standstill shows as a gap between the answers.
-=======
-/// 4. The servers have no local sessions (`localSessionsEnabled`, off by default), of which the leader does not know.
-///
-/// Nothing is assumed of how long servers or the network stand still: nothing is carried out meanwhile, which shows.
->>>>>>> coretests
 ///
 /// # Cost
 ///
