@@ -49,6 +49,11 @@ impl Baton {
         }
     }
 
+    /// How many hand-overs it takes before those of so many sessions count: everybody has had its turn twice.
+    pub const fn warm_up(sessions: usize) -> u64 {
+        2 * sessions as u64
+    }
+
     /// Takes it for `holder`, and returns how long ago the one before began to let go, if that counts.
     ///
     /// # Errors

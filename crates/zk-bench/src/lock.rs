@@ -70,8 +70,7 @@ pub async fn acquire_release(lock: FairLock, operations: u64) -> anyhow::Result<
 ///
 /// The lock is released in the background.
 pub async fn contend(locks: Vec<FairLock>, hand_overs: u64) -> anyhow::Result<Round> {
-    // Everybody has had the lock twice when it begins to count.
-    let baton = Arc::new(Baton::new(2 * locks.len() as u64, hand_overs));
+    let baton = Arc::new(Baton::new(Baton::warm_up(locks.len()), hand_overs));
     let mut tasks = JoinSet::new();
     for (holder, lock) in locks.into_iter().enumerate() {
         tasks.spawn(compete(lock, holder, Arc::clone(&baton)));
