@@ -9,7 +9,6 @@ use crate::PATIENCE;
 use crate::connect;
 use crate::connect_for;
 use crate::eventually;
-use crate::is_ready;
 use crate::polled;
 use crate::with_ensemble;
 use crate::within;
@@ -234,54 +233,6 @@ async fn guaranteed_delete_goes_on_in_the_background() {
                 .unwrap_err()
                 .is_no_node()
         );
-    })
-    .await;
-}
-
-// covers: C12
-#[tokio::test(flavor = "multi_thread")]
-async fn guaranteed_delete_spares_a_node_that_took_the_place_of_the_first() {
-    with_ensemble(async |ensemble| {
-        let session = connect_for(ensemble, Duration::from_secs(30)).await;
-        let other = connect_for(ensemble, Duration::from_secs(30)).await;
-        session.create("/a", "first").await.unwrap();
-        session.create("/b", "first").await.unwrap();
-        let server = ensemble.server(1).unwrap();
-        let mut calls = ["/a", "/b"].map(|path| {
-            let delete = session.delete(path).guaranteed();
-            delete.timeout(Duration::from_secs(2)).into_future()
-        });
-        for call in &mut calls {
-            assert!(!is_ready(call).await);
-        }
-        // Both have looked at their node by now, and the deletion is sent to a server that is silent.
-        session.get("/").await.unwrap();
-        server.pause().await.unwrap();
-        for call in &mut calls {
-            assert!(!is_ready(call).await);
-        }
-        for call in calls {
-            let error = call.await.expect_err("the server is silent");
-            assert!(!error.is_fatal(), "{error}");
-        }
-        server.resume().await.unwrap();
-        // Whatever was deleted meanwhile is made anew, and must stay.
-        for path in ["/a", "/b"] {
-            let patience = Duration::from_secs(20);
-            match other.delete(path).timeout(patience).await {
-                Ok(()) => {}
-                Err(error) => assert!(error.is_no_node(), "{error}"),
-            }
-            other
-                .create(path, "second")
-                .timeout(patience)
-                .await
-                .unwrap();
-        }
-        within(PATIENCE, "all is settled", session.settled()).await;
-        for path in ["/a", "/b"] {
-            assert_eq!(other.get(path).await.unwrap().0, b"second", "{path}");
-        }
     })
     .await;
 }
