@@ -9,6 +9,7 @@ use crate::PATIENCE;
 use crate::connect;
 use crate::connect_for;
 use crate::eventually;
+use crate::is_ready;
 use crate::polled;
 use crate::with_ensemble;
 use crate::within;
@@ -208,31 +209,23 @@ async fn handle_that_is_dropped_while_the_server_is_down_is_settled_when_it_is_b
 #[tokio::test(flavor = "multi_thread")]
 async fn guaranteed_delete_goes_on_in_the_background() {
     with_ensemble(async |ensemble| {
-        let session = connect(ensemble).await;
+        let session = connect_for(ensemble, PATIENCE).await;
         session.create("/a", "").await.unwrap();
-        for polls in 2.. {
-            let mut call = session.delete("/a").guaranteed().into_future();
-            let is_ready = polled(&mut call, polls).await;
-            drop(call);
-            within(Duration::from_secs(10), "all is settled", session.settled()).await;
-            assert_eq!(
-                session.exists("/a").await.unwrap(),
-                None,
-                "after {polls} polls"
-            );
-            if is_ready {
-                break;
-            }
-            session.create("/a", "").await.unwrap();
-        }
-        assert!(
-            session
-                .delete("/a")
-                .guaranteed()
-                .await
-                .unwrap_err()
-                .is_no_node()
-        );
+        let mut call = session.delete("/a").guaranteed().into_future();
+        assert!(!is_ready(&mut call).await);
+        // It has looked at the node by now. The request to delete it goes to a server that will never read it.
+        session.get("/").await.unwrap();
+        let server = ensemble.server(1).unwrap();
+        server.pause().await.unwrap();
+        assert!(!is_ready(&mut call).await);
+        server.kill().await.unwrap();
+        drop(call);
+        server.start().unwrap();
+        within(PATIENCE, "all is settled", session.settled()).await;
+        let found = session.exists("/a").timeout(PATIENCE).await.unwrap();
+        assert_eq!(found, None);
+        let again = session.delete("/a").guaranteed().await.unwrap_err();
+        assert!(again.is_no_node());
     })
     .await;
 }
