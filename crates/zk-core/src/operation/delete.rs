@@ -84,6 +84,7 @@ impl Delete {
     /// transaction that made the node first, and then deletes it under its version.
     /// Only a node that is replaced between that look and the deletion, and whose replacement was never written, is not
     /// told apart: ZooKeeper has no deletion by transaction.
+    /// Dropped before it has seen the node, which takes one round trip, it deletes nothing.
     /// It ends with the session.
     pub fn guaranteed(mut self) -> Self {
         self.guaranteed = true;

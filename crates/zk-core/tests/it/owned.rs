@@ -209,79 +209,23 @@ async fn handle_that_is_dropped_while_the_server_is_down_is_settled_when_it_is_b
 #[tokio::test(flavor = "multi_thread")]
 async fn guaranteed_delete_goes_on_in_the_background() {
     with_ensemble(async |ensemble| {
-        let session = connect(ensemble).await;
+        let session = connect_for(ensemble, PATIENCE).await;
         session.create("/a", "").await.unwrap();
-        for polls in 2.. {
-            let mut call = session.delete("/a").guaranteed().into_future();
-            let is_ready = polled(&mut call, polls).await;
-            drop(call);
-            within(Duration::from_secs(10), "all is settled", session.settled()).await;
-            assert_eq!(
-                session.exists("/a").await.unwrap(),
-                None,
-                "after {polls} polls"
-            );
-            if is_ready {
-                break;
-            }
-            session.create("/a", "").await.unwrap();
-        }
-        assert!(
-            session
-                .delete("/a")
-                .guaranteed()
-                .await
-                .unwrap_err()
-                .is_no_node()
-        );
-    })
-    .await;
-}
-
-// covers: C12
-#[tokio::test(flavor = "multi_thread")]
-async fn guaranteed_delete_spares_a_node_that_took_the_place_of_the_first() {
-    with_ensemble(async |ensemble| {
-        let session = connect_for(ensemble, Duration::from_secs(30)).await;
-        let other = connect_for(ensemble, Duration::from_secs(30)).await;
-        session.create("/a", "first").await.unwrap();
-        session.create("/b", "first").await.unwrap();
-        let server = ensemble.server(1).unwrap();
-        let mut calls = ["/a", "/b"].map(|path| {
-            let delete = session.delete(path).guaranteed();
-            delete.timeout(Duration::from_secs(2)).into_future()
-        });
-        for call in &mut calls {
-            assert!(!is_ready(call).await);
-        }
-        // Both have looked at their node by now, and the deletion is sent to a server that is silent.
+        let mut call = session.delete("/a").guaranteed().into_future();
+        assert!(!is_ready(&mut call).await);
+        // It has looked at the node by now. The request to delete it goes to a server that will never read it.
         session.get("/").await.unwrap();
+        let server = ensemble.server(1).unwrap();
         server.pause().await.unwrap();
-        for call in &mut calls {
-            assert!(!is_ready(call).await);
-        }
-        for call in calls {
-            let error = call.await.expect_err("the server is silent");
-            assert!(!error.is_fatal(), "{error}");
-        }
-        server.resume().await.unwrap();
-        // Whatever was deleted meanwhile is made anew, and must stay.
-        for path in ["/a", "/b"] {
-            let patience = Duration::from_secs(20);
-            match other.delete(path).timeout(patience).await {
-                Ok(()) => {}
-                Err(error) => assert!(error.is_no_node(), "{error}"),
-            }
-            other
-                .create(path, "second")
-                .timeout(patience)
-                .await
-                .unwrap();
-        }
+        assert!(!is_ready(&mut call).await);
+        server.kill().await.unwrap();
+        drop(call);
+        server.start().unwrap();
         within(PATIENCE, "all is settled", session.settled()).await;
-        for path in ["/a", "/b"] {
-            assert_eq!(other.get(path).await.unwrap().0, b"second", "{path}");
-        }
+        let found = session.exists("/a").timeout(PATIENCE).await.unwrap();
+        assert_eq!(found, None);
+        let again = session.delete("/a").guaranteed().await.unwrap_err();
+        assert!(again.is_no_node());
     })
     .await;
 }
