@@ -59,13 +59,41 @@ impl Workspace {
             .args(subcommand)
             .arg("--manifest-path")
             .arg(self.root.join("Cargo.toml"));
+        // `cargo run` has set what is true of this package. A build script that looks at it, as ring's does, would run
+        // again whenever builds from here and by hand take turns, and all that stands on it would be built again.
+        for (name, _) in env::vars_os() {
+            if name.to_str().is_some_and(is_of_a_package) {
+                command.env_remove(name);
+            }
+        }
         command
     }
+}
+
+fn is_of_a_package(variable: &str) -> bool {
+    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_build_does_not_learn_which_package_asked_for_it() {
+        let workspace = Workspace {
+            root: "/src".into(),
+            programs: "/src/target/debug".into(),
+        };
+        let command = workspace.cargo(&["build"]);
+        let removed = |name: &str| {
+            command
+                .get_envs()
+                .any(|(set, to)| set == name && to.is_none())
+        };
+        // Cargo sets both for the tests it runs.
+        assert!(removed("CARGO_PKG_NAME") && removed("CARGO_MANIFEST_DIR"));
+        assert!(!removed("CARGO") && !removed("PATH"));
+    }
 
     #[test]
     fn programs_and_target_directory_follow_from_where_this_program_lies() {
