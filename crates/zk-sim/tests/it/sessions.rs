@@ -70,10 +70,12 @@ async fn a_write_is_answered_when_the_own_server_has_it_and_reads_wait_behind_it
         let waited = tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>());
         assert!(waited.await.is_err());
         let seen = fast.exists("/a").await.unwrap();
-        assert_eq!(
-            sim.requests().iter().filter(|seen| seen.answered).count(),
-            1
-        );
+        // What a session asks for itself is another matter.
+        let requests = sim.requests();
+        let calls = requests
+            .iter()
+            .filter(|seen| !matching::syncs()(&seen.request));
+        assert_eq!(calls.filter(|seen| seen.answered).count(), 1);
         sim.server(2).catch_up();
         seen
     });
