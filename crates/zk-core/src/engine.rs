@@ -68,8 +68,13 @@ impl Engine {
         asked: Instant,
     ) -> Arc<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
+        // A server that is cut off grants sessions that the quorum does not know.
+        let trust = match transport.link().borrow().phase {
+            Phase::ReadOnly => Trust::of_nobody,
+            _ => Trust::opened,
+        };
         let engine = Arc::new(Self {
-            trust: Mutex::new(Trust::opened(transport.session_timeout(), asked.into_std())),
+            trust: Mutex::new(trust(transport.session_timeout(), asked.into_std())),
             last_sent: Mutex::new(asked),
             holders: watch::Sender::new(0),
             transport,
@@ -135,13 +140,14 @@ impl Engine {
     /// Makes one request, and learns from the answer how long the session can be relied on.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, Fault> {
         let can_prove = proves_a_quorum(&request);
+        let broken = self.transport.broken();
         let reply = self.transport.submit(request);
         let sent = Instant::now();
         *lock(&self.last_sent) = sent;
         let answer = reply.await;
         let is_answered = match &answer {
-            Ok(_) | Err(Fault::RefusedAt { .. }) => true,
-            Err(Fault::Refused(kind, _)) => is_server_made(*kind),
+            Ok(_) => true,
+            Err(Fault::Refused(kind, _) | Fault::RefusedAt { kind, .. }) => is_server_made(*kind),
             Err(_) => false,
         };
         if is_answered {
@@ -149,6 +155,9 @@ impl Engine {
             let mut trust = lock(&self.trust);
             trust.touched(sent.into_std(), answered);
             if can_prove {
+                if let Some(broken) = broken {
+                    trust.broke(broken);
+                }
                 trust.committed(sent.into_std(), answered);
             }
         }

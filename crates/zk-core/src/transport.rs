@@ -7,6 +7,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
+use std::time::Instant;
 
 use tokio::sync::watch;
 
@@ -41,6 +42,14 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
 
     /// The state of the link: the newest, and told of each change.
     fn link(&self) -> watch::Receiver<Link>;
+
+    /// The newest instant, on the monotonic clock, at which the link was certainly broken: answers that were there
+    /// before it came over an earlier link than requests that are submitted after it.
+    ///
+    /// `None` when there was no such instant, or when it is not known.
+    fn broken(&self) -> Option<Instant> {
+        None
+    }
 
     /// Makes a request, see [`Reply`].
     fn submit(&self, request: Request) -> Reply;

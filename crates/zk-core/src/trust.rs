@@ -10,16 +10,24 @@
 //!   pings it, every half tick. Forwarding a write does not count, and neither does answering a read.
 //!
 //! An answered request therefore proves nothing by itself: the follower may die before it tells the leader.
-//! The proof takes two requests: one that was answered (a *touch*, a read will do), and, no sooner than a good half
-//! tick later, one that the quorum has carried out (a *commit*).
-//! Follower and leader talk over one connection in order, so what the follower told before the commit has arrived, and
-//! a leader that commits is the leader.
+//! The proof takes two requests: one that was answered (a *touch*, a read will do), and, later, one that the quorum has
+//! carried out (a *commit*).
+//! The commit proves that the leader heard of the touch in either of two ways:
+//!
+//! - *By time.* Leader and follower talk over one connection in order, so what the follower told before the commit has
+//!   arrived, and a leader that commits is the leader. The follower tells when the leader pings it, half a tick later
+//!   at most, unless one of the two stands still or the network between them does.
+//!   Nothing is carried out meanwhile, so that a standstill is seen as a gap between commits: what was answered before
+//!   or during a gap longer than [`GAP_SHARE`] counts as answered at the end of the gap, and the proof takes
+//!   [`LAG_SHARE`] from there, which is half a tick and the longest gap that is not noticed.
+//! - *By a move.* When the link was seen broken after the touch was answered, and the commit was sent after that, the
+//!   session has moved in between, and the leader heard of it by the move, if not before.
+//!
 //! Then the leader keeps the session until one timeout after the touch was sent, at least.
 //!
 //! What is assumed: the session timeout is at least two ticks, as servers enforce by default; the leader's clock and
-//! this one differ in rate by less than [`CLOCK_SHARE`]; this machine's monotonic clock runs while the process is
-//! stopped, which it does, but it stands still while a whole machine is suspended; and a leader does not stop for
-//! longer than a third of the timeout and go on as the leader without that the next commit is slow.
+//! this one differ in rate by less than [`CLOCK_SHARE`]; and this machine's monotonic clock runs while the process is
+//! stopped, which it does, but it stands still while a whole machine is suspended.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -32,7 +40,10 @@ pub(crate) struct Trust {
     /// Answered requests that the leader may not have heard of yet, oldest first.
     touches: VecDeque<Touch>,
     until: Instant,
+    /// When the newest request was sent that the quorum has carried out.
     last_commit: Instant,
+    /// The newest instant at which the link was certainly broken.
+    broken: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +61,15 @@ impl Trust {
             // A session is opened by a transaction of the quorum.
             until: asked + worth(timeout),
             last_commit: asked,
+            broken: None,
+        }
+    }
+
+    /// The proof of a session that the quorum does not know: there is none.
+    pub(crate) fn of_nobody(timeout: Duration, asked: Instant) -> Self {
+        Self {
+            until: asked,
+            ..Self::opened(timeout, asked)
         }
     }
 
@@ -72,21 +92,34 @@ impl Trust {
         }
     }
 
+    /// The link was broken at this instant, which no answer over an earlier link comes after.
+    pub(crate) fn broke(&mut self, at: Instant) {
+        self.broken = self.broken.max(Some(at));
+    }
+
     /// A request that only the quorum can carry out was carried out.
     pub(crate) fn committed(&mut self, sent: Instant, answered: Instant) {
-        self.last_commit = self.last_commit.max(sent);
-        let lag = self.lag();
-        while let Some(touch) = self.touches.front() {
-            if touch.answered + lag > sent {
-                break;
-            }
-            let heard = touch.sent;
-            self.touches.pop_front();
-            self.prove(heard);
+        if sent < self.last_commit {
+            // The answer to a later one came first, and said all that this one can say.
+            return;
         }
-        if answered.saturating_duration_since(sent) > self.timeout / SLOW_SHARE {
-            // The leader may have stood still, and heard nothing of what was answered meanwhile.
-            self.touches.clear();
+        let gap = answered.saturating_duration_since(self.last_commit);
+        self.last_commit = sent;
+        let moved = self.broken.filter(|broken| *broken <= sent);
+        let lag = self.lag();
+        let stood_still = gap > self.timeout * GAP_SHARE.0 / GAP_SHARE.1;
+        let is_heard = |touch: &Touch| {
+            let by_time = !stood_still && touch.answered + lag <= sent;
+            by_time || moved.is_some_and(|broken| touch.answered <= broken)
+        };
+        while let Some(touch) = self.touches.front().copied().filter(is_heard) {
+            self.touches.pop_front();
+            self.prove(touch.sent);
+        }
+        if stood_still {
+            for touch in &mut self.touches {
+                touch.answered = touch.answered.max(answered);
+            }
         }
     }
 
@@ -101,7 +134,7 @@ impl Trust {
 
     /// How long after a request was answered the leader has certainly heard of it.
     pub(crate) fn lag(&self) -> Duration {
-        self.timeout / LAG_SHARE
+        self.timeout * LAG_SHARE.0 / LAG_SHARE.1
     }
 
     /// How often a session that is used by nothing else must be touched for the proof to be of use.
@@ -109,9 +142,9 @@ impl Trust {
         self.timeout / 10
     }
 
-    /// How often a session must commit for the proof not to end.
+    /// How often a session must commit for the proof not to end, and for no gap to be seen.
     pub(crate) fn commit_interval(&self) -> Duration {
-        self.timeout / 6
+        self.timeout / 8
     }
 }
 
@@ -120,10 +153,14 @@ fn worth(timeout: Duration) -> Duration {
     timeout.saturating_sub(timeout / CLOCK_SHARE)
 }
 
-/// A follower has told the leader what it noted after this share of the timeout.
-const LAG_SHARE: u32 = 3;
-/// A commit that takes longer than this share of the timeout is slow.
-const SLOW_SHARE: u32 = 5;
+/// Half a tick is a quarter of the timeout at most.
+#[cfg(test)]
+const HALF_TICK_SHARE: (u32, u32) = (5, 20);
+/// Commits that are further apart than this share of the timeout may have had a standstill between them.
+const GAP_SHARE: (u32, u32) = (4, 20);
+/// A follower has told the leader what it noted after this share of the timeout, if nothing stood still for longer
+/// than goes unnoticed.
+const LAG_SHARE: (u32, u32) = (9, 20);
 /// Clocks run at the same rate up to this share.
 const CLOCK_SHARE: u32 = 50;
 const TOUCHES_PER_TIMEOUT: u32 = 40;

@@ -105,7 +105,8 @@ impl SessionBuilder {
     ///
     /// Such a session is of that server alone: it is lost when the connection to it ends, and so is the access to
     /// what could be read.
-    /// The servers must have the read-only mode enabled.
+    /// The servers must have the read-only mode enabled (`readonlymode.enabled`), and local sessions
+    /// (`localSessionsEnabled`): without the quorum they grant no other ones.
     pub fn allow_read_only(mut self) -> Self {
         self.allow_read_only = true;
         self

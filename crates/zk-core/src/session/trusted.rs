@@ -18,7 +18,7 @@ use crate::transport::Request;
 /// A client that was stopped, or cut off, may believe in its session long after the ensemble gave its locks to others.
 /// This says until when that cannot have happened, from what the client itself has seen:
 /// some request was answered, and a little later the quorum carried out another one; then the leader had heard of the
-/// session by the time of the first, and keeps it for one session timeout from there, less 2 % for its clock.
+/// session by the time of the second, and keeps it for one session timeout from the first, less 2 % for its clock.
 ///
 /// What that rests on:
 ///
@@ -27,12 +27,13 @@ use crate::transport::Request;
 /// 2. The clocks of the leader and of this machine differ in rate by less than 2 %. Their times do not matter.
 /// 3. The monotonic clock of this machine goes on while the process is stopped. It does; while a whole machine is
 ///    suspended it does not, on Linux, so do not suspend machines that hold locks.
-/// 4. A leader that stops for longer than a third of the timeout, and is still the leader when it goes on, is noticed
-///    because a commit takes more than a fifth of the timeout meanwhile.
+/// 4. The servers have no local sessions (`localSessionsEnabled`, off by default), of which the leader does not know.
+///
+/// Nothing is assumed of how long servers or the network stand still: nothing is carried out meanwhile, which shows.
 ///
 /// # Cost
 ///
-/// While at least one of these exists, the session makes the quorum carry out an empty check every sixth of its
+/// While at least one of these exists, the session makes the quorum carry out an empty check every eighth of its
 /// timeout, unless other writes do as well.
 ///
 /// # Dropping
@@ -75,7 +76,10 @@ impl Trusted {
         while let Some(until) = self.until().filter(|until| now() < *until) {
             let over = link.wait_for(|link| matches!(link.phase, Phase::Over(_)));
             // Either the session ends, or the instant comes and it is seen whether it has moved.
-            drop(tokio::time::timeout_at(until.into(), over).await);
+            if let Ok(Err(_)) = tokio::time::timeout_at(until.into(), over).await {
+                // Whoever kept the link is gone, and with it the session.
+                return;
+            }
         }
     }
 
@@ -96,7 +100,7 @@ impl Trusted {
     ///
     /// # Cost
     ///
-    /// Nothing, or one commit; after a stop or a break of more than half of the session timeout it may take a third of
+    /// Nothing, or one commit; after a stop or a break of more than half of the session timeout it may take half of
     /// the session timeout.
     pub async fn renewed(&self, timeout: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(timeout);

@@ -1,8 +1,10 @@
 //! The transport over the `zookeeper_client` crate: the only module that names it.
 
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
+use std::time::Instant;
 use std::time::SystemTime;
 
 use tokio::sync::watch;
@@ -37,6 +39,7 @@ pub(crate) struct ClientTransport {
     /// Taken by [`close`](Transport::close): the session ends when the last clone is gone.
     client: Mutex<Option<zk::Client>>,
     link: watch::Receiver<Link>,
+    broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
     session_timeout: Duration,
 }
@@ -67,8 +70,10 @@ impl ClientTransport {
             .connect(&servers.to_string())
             .await
             .map_err(|error| fault(&error))?;
+        let broken = Arc::default();
         Ok(Self {
-            link: follow(client.state_watcher()),
+            link: follow(client.state_watcher(), Arc::clone(&broken)),
+            broken,
             session_id: SessionId::new(client.session_id().0),
             session_timeout: client.session_timeout(),
             client: Mutex::new(Some(client)),
@@ -77,7 +82,10 @@ impl ClientTransport {
 }
 
 /// Keeps a channel up to date with the client's state, until the session is over or nobody listens.
-fn follow(mut states: zk::StateWatcher) -> watch::Receiver<Link> {
+fn follow(
+    mut states: zk::StateWatcher,
+    broken: Arc<Mutex<Option<Instant>>>,
+) -> watch::Receiver<Link> {
     let (link, receiver) = watch::channel(Link {
         phase: phase(states.peek_state()),
         breaks: 0,
@@ -92,6 +100,11 @@ fn follow(mut states: zk::StateWatcher) -> watch::Receiver<Link> {
                 state = states.changed() => state,
                 () = link.closed() => return,
             };
+            // The state may be another one by now: only one that is seen after the clock tells something of its time.
+            let now = tokio::time::Instant::now().into_std();
+            if states.peek_state() == zk::SessionState::Disconnected {
+                *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+            }
             link.send_replace(next_link(before, state));
         }
     });
@@ -125,6 +138,10 @@ impl Transport for ClientTransport {
 
     fn link(&self) -> watch::Receiver<Link> {
         self.link.clone()
+    }
+
+    fn broken(&self) -> Option<Instant> {
+        *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn submit(&self, request: Request) -> Reply {
