@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
+use std::sync::OnceLock;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicUsize;
@@ -45,6 +46,8 @@ pub(crate) struct Engine {
     unsettled: reaper::Unsettled,
     is_abandoned: AtomicBool,
     is_closing: AtomicBool,
+    /// The ending that an answer told, maybe before the link does.
+    told: OnceLock<Ending>,
     /// Bytes of paths under watch.
     pub(crate) watched: Arc<AtomicUsize>,
     /// Ephemeral nodes that calls of this session make or have made under names of their own choice.
@@ -84,6 +87,7 @@ impl Engine {
             unsettled: reaper::Unsettled::default(),
             is_abandoned: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
+            told: OnceLock::new(),
             watched: Arc::default(),
             made: Mutex::default(),
         });
@@ -101,7 +105,18 @@ impl Engine {
     }
 
     pub(crate) fn link_now(&self) -> Link {
-        *self.transport.link().borrow()
+        let receiver = self.transport.link();
+        let link = *receiver.borrow();
+        let over = match (link.phase, self.told.get()) {
+            (Phase::Over(ending), _) | (_, Some(&ending)) => ending,
+            // Whoever kept the link is gone, with the runtime of the session.
+            _ if receiver.has_changed().is_err() => Ending::Closed,
+            _ => return link,
+        };
+        Link {
+            phase: Phase::Over(over),
+            ..link
+        }
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -110,6 +125,12 @@ impl Engine {
 
     /// Waits until requests can be sent; the ending when they never will be again.
     pub(crate) async fn connected(&self) -> Result<(), Ending> {
+        match self.link_now().phase {
+            Phase::Over(ending) => return Err(ending),
+            // It will not be connected again for this.
+            Phase::Down if self.is_closing.load(Ordering::SeqCst) => return Err(Ending::Closed),
+            _ => {}
+        }
         let mut link = self.link();
         let link = link
             .wait_for(|link| link.phase != Phase::Down)
@@ -148,6 +169,11 @@ impl Engine {
         let is_answered = match &answer {
             Ok(_) => true,
             Err(Fault::Refused(kind, _) | Fault::RefusedAt { kind, .. }) => is_server_made(*kind),
+            Err(Fault::Ended(ending @ (Ending::Expired | Ending::AuthFailed))) => {
+                // Whoever is told this finds the session lost at once, although its link may say so a moment later.
+                self.told.get_or_init(|| *ending);
+                false
+            }
             Err(_) => false,
         };
         if is_answered {

@@ -13,8 +13,10 @@ use crate::error::Operation;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::session::Session;
+use crate::transport::Watched;
 use crate::watch::MOST_WATCHED;
 use crate::watch::Share;
+use crate::watch::Watch;
 
 mod access;
 mod create;
@@ -112,13 +114,17 @@ impl Target {
 /// Takes a share of what a session may have under watch.
 fn share_of_watches(call: &Call, path: &NodePath) -> Result<Share, Error> {
     let bytes = path.as_str().len() + call.prefix_len();
-    let share = Share::take(&call.engine().watched, bytes).map_err(|taken| {
+    Share::take(&call.engine().watched, bytes).map_err(|taken| {
         call.error(path, ErrorKind::TooManyWatches).detail(format!(
             "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
         ))
-    })?;
+    })
+}
+
+/// The watch that was set with a read.
+fn watch(call: &Call, watched: Watched, share: Share) -> Watch {
     call.engine().counters.watches.add();
-    Ok(share)
+    Watch::new(watched, share)
 }
 
 /// Refuses a request that the server would answer by cutting the connection.

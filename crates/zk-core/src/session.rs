@@ -52,7 +52,8 @@ pub(crate) use view::View;
 /// Each operation takes a [`NodePath`] or a text that is parsed into one, and is sent when it is first polled.
 /// Requests of one session are carried out in the order in which they were sent, so that requests polled one after
 /// the other, as `tokio::join!` does, are in flight at once and in that order.
-/// After the connection broke this holds for what is sent from then on.
+/// After the connection broke this holds for what is sent from then on; requests that wait for a connection leave in no
+/// particular order once there is one.
 ///
 /// The `with_…` methods give views of the same session with other defaults.
 ///

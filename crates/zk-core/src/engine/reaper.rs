@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Engine;
+use crate::call::join_all;
 use crate::deadline::Deadline;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
@@ -29,7 +30,12 @@ pub(crate) enum Job {
     /// A node whose name nobody else will ever use.
     Unique { path: NodePath, is_ephemeral: bool },
     /// A node that another one may take the place of.
-    Exact { path: NodePath, czxid: i64 },
+    Exact {
+        path: NodePath,
+        czxid: i64,
+        /// The version its data must have, if one was asked for.
+        version: Option<i32>,
+    },
 }
 
 impl Job {
@@ -144,7 +150,11 @@ async fn run(engine: &Engine, job: &Job) {
 async fn attempt(engine: &Engine, job: &Job) -> Result<(), Fault> {
     match job {
         Job::Unique { path, .. } => delete(engine, path, None).await,
-        Job::Exact { path, czxid } => delete_exactly(engine, path, *czxid).await,
+        Job::Exact {
+            path,
+            czxid,
+            version,
+        } => delete_exactly(engine, path, *czxid, *version).await,
         Job::Abandoned { parent, prefix, .. } => {
             for path in find(engine, parent, prefix).await? {
                 delete(engine, &path, None).await?;
@@ -164,24 +174,11 @@ pub(crate) async fn find(
     parent: &NodePath,
     prefix: &str,
 ) -> Result<Vec<NodePath>, Fault> {
-    let before = engine.link_now();
-    engine
-        .send(Request::Sync {
-            path: parent.clone(),
-        })
-        .await?;
-    let listed = engine
-        .send(Request::List {
-            path: parent.clone(),
-            watch: false,
-        })
-        .await;
-    if engine.link_now().breaks != before.breaks {
-        // Another server may have answered the second request than the first one.
-        return Err(Fault::Lost(
-            "the connection moved while a server caught up".to_owned(),
-        ));
-    }
+    let list = Request::List {
+        path: parent.clone(),
+        watch: false,
+    };
+    let listed = ask_fresh(engine, parent, list).await?;
     match listed {
         Ok(Response::Children { names, .. }) => Ok(names
             .iter()
@@ -194,17 +191,46 @@ pub(crate) async fn find(
     }
 }
 
-async fn delete_exactly(engine: &Engine, path: &NodePath, czxid: i64) -> Result<(), Fault> {
-    engine.send(Request::Sync { path: path.clone() }).await?;
-    let request = Request::Exists {
+/// Makes a read once the server has caught up.
+///
+/// Both are sent at once. If the link breaks meanwhile there is no telling whether one server answered both.
+async fn ask_fresh(
+    engine: &Engine,
+    path: &NodePath,
+    read: Request,
+) -> Result<Result<Response, Fault>, Fault> {
+    let before = engine.link_now();
+    let sync = Request::Sync { path: path.clone() };
+    let mut answers = join_all([sync, read].map(|request| engine.send(request))).await;
+    let answer = answers.pop();
+    if let Some(Err(fault)) = answers.pop() {
+        return Err(fault);
+    }
+    match answer {
+        Some(answer) if engine.link_now().breaks == before.breaks => Ok(answer),
+        _ => Err(Fault::Lost(
+            "the connection moved while a server caught up".to_owned(),
+        )),
+    }
+}
+
+async fn delete_exactly(
+    engine: &Engine,
+    path: &NodePath,
+    czxid: i64,
+    version: Option<i32>,
+) -> Result<(), Fault> {
+    let look = Request::Exists {
         path: path.clone(),
         watch: false,
     };
-    match engine.send(request).await? {
+    match ask_fresh(engine, path, look).await?? {
         Response::Stat {
             stat: Some(stat), ..
-        } if stat.czxid == czxid => delete(engine, path, Some(stat.version)).await,
-        // It is gone, or another one has taken its place.
+        } if stat.czxid == czxid && version.is_none_or(|version| version == stat.version) => {
+            delete(engine, path, Some(stat.version)).await
+        }
+        // It is gone, has another version than was asked for, or another one has taken its place.
         _ => Ok(()),
     }
 }

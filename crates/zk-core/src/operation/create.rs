@@ -292,13 +292,12 @@ async fn create_plain(
                     data: request.data.clone(),
                     version: None,
                 };
-                match call
-                    .request(path, Repeat::Write, &set, Response::set)
-                    .await
-                    .result
-                {
+                let answer = call.request(path, Repeat::Write, &set, Response::set).await;
+                in_doubt |= answer.was_in_doubt;
+                match answer.result {
                     // It went in between: create it after all.
                     Err(error) if error.is_no_node() && rounds < MOST_ROUNDS => rounds += 1,
+                    Err(error) if in_doubt => return Err(error.maybe_applied()),
                     result => return result.map(|stat| (request.path.clone(), stat)),
                 }
             }

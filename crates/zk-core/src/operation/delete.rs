@@ -84,6 +84,7 @@ impl Delete {
     /// transaction that made the node first, and then deletes it under its version.
     /// Only a node that is replaced between that look and the deletion, and whose replacement was never written, is not
     /// told apart: ZooKeeper has no deletion by transaction.
+    /// Dropped before it has seen the node, which takes one round trip, it deletes nothing.
     /// It ends with the session.
     pub fn guaranteed(mut self) -> Self {
         self.guaranteed = true;
@@ -149,24 +150,37 @@ async fn delete_one(call: &Call, path: &NodePath, version: Option<i32>) -> Resul
 
 /// Deletes the node that is there now, in the background if it must be.
 async fn delete_for_sure(call: &Call, path: &NodePath, version: Option<i32>) -> Result<(), Error> {
-    let look = Request::Exists {
-        path: call.wire(path),
-        watch: false,
-    };
-    let stat = call
-        .read(path, &look, |response| match response {
+    let wire = call.wire(path);
+    let look = async |is_fresh: bool| {
+        if is_fresh {
+            let sync = Request::Sync { path: wire.clone() };
+            let synced = |response| matches!(response, Response::Synced).then_some(());
+            call.read(path, &sync, synced).await?;
+        }
+        let exists = Request::Exists {
+            path: wire.clone(),
+            watch: false,
+        };
+        call.read(path, &exists, |response| match response {
             Response::Stat { stat, .. } => Some(stat),
             _ => None,
         })
-        .await?;
+        .await
+    };
+    // A server that lags does not know the newest nodes.
+    let stat = match look(false).await? {
+        None => look(true).await?,
+        stat => stat,
+    };
     let Some(stat) = stat else {
         return Err(call.error(path, ErrorKind::NoNode).attempts_made(1));
     };
     let mut cleanup = Guaranteed {
         engine: Arc::clone(call.session().engine()),
         job: Some(Job::Exact {
-            path: call.wire(path),
+            path: wire.clone(),
             czxid: stat.czxid,
+            version,
         }),
     };
     let result = delete_one(call, path, version).await;

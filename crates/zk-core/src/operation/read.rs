@@ -51,9 +51,7 @@ impl Get {
         self.target.timeout(timeout);
         self
     }
-}
 
-impl Get {
     /// Sets a watch with the read, which fires when the data of the node changes or the node goes.
     pub fn watched(self) -> GetWatched {
         GetWatched {
@@ -115,9 +113,7 @@ impl Exists {
         self.target.timeout(timeout);
         self
     }
-}
 
-impl Exists {
     /// Sets a watch with the read, which fires when the node comes, changes or goes.
     pub fn watched(self) -> ExistsWatched {
         ExistsWatched {
@@ -244,9 +240,7 @@ impl List {
         self.target.timeout(timeout);
         self
     }
-}
 
-impl List {
     /// Sets a watch with the read, which fires when a child comes or goes, or the node itself goes.
     pub fn watched(self) -> ListWatched {
         ListWatched {
@@ -358,6 +352,14 @@ pub struct GetWatched {
     target: Target,
 }
 
+impl GetWatched {
+    /// Bounds the whole call; the default is the session's operation timeout.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.target.timeout(timeout);
+        self
+    }
+}
+
 impl IntoFuture for GetWatched {
     type Output = Result<(Vec<u8>, Stat, Watch), Error>;
     type IntoFuture = OperationFuture<(Vec<u8>, Stat, Watch)>;
@@ -379,7 +381,7 @@ impl IntoFuture for GetWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((data, stat, Watch::new(watch, share)))
+            Ok((data, stat, super::watch(&call, watch, share)))
         })
     }
 }
@@ -411,6 +413,14 @@ pub struct ExistsWatched {
     target: Target,
 }
 
+impl ExistsWatched {
+    /// Bounds the whole call; the default is the session's operation timeout.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.target.timeout(timeout);
+        self
+    }
+}
+
 impl IntoFuture for ExistsWatched {
     type Output = Result<(Option<Stat>, Watch), Error>;
     type IntoFuture = OperationFuture<(Option<Stat>, Watch)>;
@@ -431,7 +441,7 @@ impl IntoFuture for ExistsWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((stat, Watch::new(watch, share)))
+            Ok((stat, super::watch(&call, watch, share)))
         })
     }
 }
@@ -463,6 +473,14 @@ pub struct ListWatched {
     target: Target,
 }
 
+impl ListWatched {
+    /// Bounds the whole call; the default is the session's operation timeout.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.target.timeout(timeout);
+        self
+    }
+}
+
 impl IntoFuture for ListWatched {
     type Output = Result<(Vec<String>, Stat, Watch), Error>;
     type IntoFuture = OperationFuture<(Vec<String>, Stat, Watch)>;
@@ -484,7 +502,7 @@ impl IntoFuture for ListWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((names, stat, Watch::new(watch, share)))
+            Ok((names, stat, super::watch(&call, watch, share)))
         })
     }
 }

@@ -251,6 +251,7 @@ impl Transaction {
             let span = tracing::debug_span!(
                 "zk.operation",
                 operation = %Operation::Transaction,
+                path = self.paths.first().map(tracing::field::display),
                 parts = self.parts.len(),
                 session = %self.session.id(),
                 attempts = tracing::field::Empty,
@@ -285,7 +286,8 @@ impl Transaction {
                 return Err(call.error(path, kind).detail(rule).failed_at(at));
             }
         }
-        let size = parts.iter().map(size_of).sum::<usize>();
+        let chroot = call.engine().servers.chroot().as_str().len();
+        let size = parts.iter().map(|part| size_of(part) + chroot).sum();
         check_frame(&call, first, size)?;
         let repeat = if parts.iter().all(may_be_applied_twice) {
             Repeat::Write
