@@ -21,29 +21,53 @@
 //!
 //! # Guarantees
 //!
-//! 1. A write is sent at most once.
-//!    When its answer is lost, the error says so ([`ErrorKind::OutcomeUnknown`]); it is never repeated blindly.
-//! 2. A read is repeated after a connection loss, until the deadline of the call.
+//! 1. A write is never blindly repeated.
+//!    When its answer is lost it is made again only if that does no harm or if the second answer tells what became of
+//!    the first; otherwise the error says that nobody knows ([`ErrorKind::OutcomeUnknown`]).
+//! 2. A read is repeated after a connection loss, as the [`RetryPolicy`] says, until the deadline of the call.
 //! 3. Every call has one deadline, retries and parents included.
 //!    A call that could not be sent by then says so, and is not sent later.
-//! 4. A lost session stays lost: every later operation answers a fatal error.
+//! 4. A lost session stays lost, and whoever is told so finds it lost: every later operation answers a fatal error,
+//!    every watch fires, [`Session::lost`] resolves.
+//!    [`SessionBuilder::supervise`] opens the next one for an application that wants it.
+//! 5. A node made with [`protected`](Create::protected) is made once, whatever is lost on the way, and one made with
+//!    [`owned`](Create::owned) goes with its handle; a call of either that is dropped, wherever, leaves nothing.
+//! 6. A transaction makes all its changes or none, and an error names the part that was refused.
+//! 7. A [`Watch`] fires once, on the first change after its read, whichever server the session is connected to then.
+//! 8. While [`Trusted::is_trusted`] says so, the ensemble has not given what the session holds to anybody else; what
+//!    that rests on is listed there.
 //!
 //! # Failure behaviour
 //!
 //! | event | what the caller sees |
 //! |---|---|
 //! | the connection breaks during a read | nothing; the read is repeated |
-//! | the connection breaks during a write | [`ErrorKind::OutcomeUnknown`] |
-//! | no server can be reached | [`ErrorKind::NotConnected`] at the deadline |
+//! | the connection breaks during a write that can be repeated or judged | nothing; the write is repeated |
+//! | the connection breaks during another write | [`ErrorKind::OutcomeUnknown`] |
+//! | no server can be reached | [`ConnectionState::Suspended`]; [`ErrorKind::NotConnected`] at the deadline |
 //! | the server is reached but does not answer | [`ErrorKind::TimedOut`], for a write [`ErrorKind::OutcomeUnknown`] |
-//! | the session expires | [`ErrorKind::SessionExpired`], for ever; [`Session::lost`] resolves |
+//! | the session expires | [`ErrorKind::SessionExpired`], for ever; [`ConnectionState::Lost`], [`WatchEvent::SessionLost`] |
+//! | the server is cut off from the quorum | not connected to, unless [`SessionBuilder::allow_read_only`]; then [`ErrorKind::ReadOnlyServer`] for writes |
+//! | the request is larger than servers read | [`ErrorKind::TooLarge`], nothing is sent |
+//! | too much is under watch | [`ErrorKind::TooManyWatches`], nothing is sent |
+//! | the future of a call is dropped | see `Cancel safety` of each; what was sent cannot be called back |
 //!
-//! # What it does not do yet
+//! # Nodes
 //!
-//! A write in flight cannot be called back: dropping its future leaves the outcome unknown, see [`Create`].
-//! There are no watches, transactions and namespaces.
+//! The name of a protected or owned node begins with `_c_<uuid>-`, which is the form of Curator's protection.
+//! Nothing else is written that was not asked for.
+//!
+//! # Observing
+//!
+//! Each operation has a `tracing` span `zk.operation` with its `operation`, `path`, `attempts` and `outcome`;
+//! [`Session::counters`] counts calls, retries, connection losses and watches.
+//! Data and credentials are in no span, log, error or debug output.
+//!
+//! # What it does not do
+//!
+//! There are no persistent and recursive watches; the client crate beneath loses them when it reconnects.
 //! Everything needs a Tokio runtime with its time and I/O drivers enabled, and a session stays on the runtime that
-//! connected it.
+//! connected it; handles may be dropped anywhere.
 
 mod acl;
 mod call;

@@ -18,23 +18,34 @@ fn public_types_are_send_sync_and_clone() {
     send_sync_clone!(
         Acl,
         AclEntry,
+        Changed,
         ConnectError,
         ConnectString,
+        ConnectionState,
+        Counts,
         Create,
+        CreateMode,
+        CreateOwned,
         Delete,
         Error,
         ErrorClass,
         ErrorKind,
         Exists,
+        ExistsWatched,
         Get,
         GetAcl,
         GetStat,
+        GetWatched,
+        Jitter,
         List,
+        ListWatched,
         NodePath,
         Operation,
         ParseConnectStringError,
         ParsePathError,
         Permissions,
+        RetryPolicy,
+        Sequence,
         ServerAddress,
         Session,
         SessionBuilder,
@@ -42,9 +53,30 @@ fn public_types_are_send_sync_and_clone() {
         Set,
         SetAcl,
         Stat,
+        StateChanges,
         Sync,
+        Transaction,
         Unanswered,
+        WatchEvent,
+        transport::Bytes,
+        transport::Change,
+        transport::CreateRequest,
+        transport::Ending,
+        transport::Fault,
+        transport::Link,
+        transport::Phase,
+        transport::Request,
     );
+    is_send::<OwnedNode>();
+    is_sync::<OwnedNode>();
+    is_send::<Trusted>();
+    is_sync::<Trusted>();
+    is_send::<Watch>();
+    is_sync::<Watch>();
+    is_send::<transport::Response>();
+    is_sync::<transport::Response>();
+    is_send::<OperationFuture<()>>();
+    is_error::<SuperviseError<Error>>();
     is_error::<ConnectError>();
     is_error::<Error>();
     is_error::<ParseConnectStringError>();
@@ -67,4 +99,30 @@ fn public_futures_are_send() {
     is_send_future(|session| async move { session.close().await });
     is_send_future(|session| async move { session.lost().await });
     is_send_future(|_| Session::builder("h").connect());
+    is_send_future(|session| session.get("/").watched().into_future());
+    is_send_future(|session| session.exists("/").watched().into_future());
+    is_send_future(|session| session.list("/").watched().into_future());
+    is_send_future(|session| session.create("/a", "").owned().into_future());
+    is_send_future(|session| session.transaction().commit());
+    is_send_future(|session| async move { session.settled().await });
+    is_send_future(|session| async move { session.state_changes().next().await });
+    is_send_future(|session| async move { session.keep_trusted().lapsed().await });
+    is_send_future(|session| async move {
+        session
+            .keep_trusted()
+            .renewed(std::time::Duration::ZERO)
+            .await
+    });
+    is_send_future(|session| async move { session.create("/a", "").owned().await?.delete().await });
+    is_send_future(|session| async move {
+        let (_, _, mut watch) = session.get("/").watched().await?;
+        Ok::<_, Error>(watch.changed().await)
+    });
+    is_send_future(|_| {
+        let supervised = Session::builder("h")
+            .supervise(RetryPolicy::never(), async |session: Session| {
+                session.get("/").await.map(drop)
+            });
+        async move { supervised.await.is_ok() }
+    });
 }

@@ -2,14 +2,30 @@
 
 #![cfg(test)]
 
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
+use zk_core::ConnectionState;
 use zk_core::Session;
+use zk_core::StateChanges;
 use zk_harness::Ensemble;
+use zk_harness::Server;
 
 mod auto_traits;
+mod bad_input;
+mod client_limits;
+mod namespaces;
+mod observing;
 mod operations;
+mod owned;
+mod read_only;
 mod sessions;
+mod states;
+mod supervisor;
+mod transactions;
+mod trust;
+mod watches;
 
 /// Starts one server, runs the test against it and takes it down.
 async fn with_ensemble(test: impl AsyncFnOnce(&Ensemble)) {
@@ -22,6 +38,18 @@ async fn with_ensemble(test: impl AsyncFnOnce(&Ensemble)) {
     ensemble.down().await.expect("the server goes down");
 }
 
+/// Starts three servers with short ticks, runs the test against them and takes them down.
+async fn with_three(test: impl AsyncFnOnce(&Ensemble)) {
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .tick_time(Duration::from_millis(500))
+        .start()
+        .await
+        .expect("three servers start");
+    test(&ensemble).await;
+    ensemble.down().await.expect("the servers go down");
+}
+
 /// Connects with the defaults of the tests.
 async fn connect(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
@@ -30,11 +58,103 @@ async fn connect(ensemble: &Ensemble) -> Session {
         .expect("the server grants a session")
 }
 
+/// Connects with a session timeout.
+async fn connect_for(ensemble: &Ensemble, timeout: Duration) -> Session {
+    let session = Session::builder(ensemble.connect_string())
+        .session_timeout(timeout)
+        .connect()
+        .await
+        .expect("a server grants a session");
+    assert_eq!(session.session_timeout(), timeout);
+    session
+}
+
+/// The server that a session is connected to.
+async fn server_of<'a>(ensemble: &'a Ensemble, session: &Session) -> &'a Server {
+    let id = u64::from_ne_bytes(session.id().as_i64().to_ne_bytes());
+    for server in ensemble.servers() {
+        let Ok(cons) = server.cons().await else {
+            continue;
+        };
+        let mut sessions = cons
+            .connections
+            .iter()
+            .filter_map(|one| one.session.as_ref());
+        if sessions.any(|one| one.id == id) {
+            return server;
+        }
+    }
+    panic!("no server knows the connection of session {}", session.id());
+}
+
+/// How many watches all servers have, on data and on children.
+async fn watches_of(ensemble: &Ensemble) -> u64 {
+    let mut all = 0;
+    for server in ensemble.servers() {
+        let mntr = server.mntr().await.expect("the server answers");
+        all += mntr.watches().expect("it counts watches");
+    }
+    all
+}
+
+/// For what waits until a server is back: a client pauses for longer and longer between two tries to connect.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// Asks until `condition` holds, for at most ten seconds.
 async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
-    let asked = tokio::time::timeout(Duration::from_secs(10), async {
-        while !condition().await {}
+    within(Duration::from_secs(10), what, async {
+        while !condition().await {
+            // A look that costs nothing must not keep everything else from happening.
+            let pause = std::future::pending::<()>();
+            drop(tokio::time::timeout(LOOK_EVERY, pause).await);
+        }
     })
     .await;
-    assert!(asked.is_ok(), "waited 10 s for this: {what}");
+}
+
+/// Waits for something to come about.
+async fn within<T>(limit: Duration, what: &str, wanted: impl Future<Output = T>) -> T {
+    let Ok(value) = tokio::time::timeout(limit, wanted).await else {
+        panic!("waited {limit:?} for this: {what}");
+    };
+    value
+}
+
+/// Waits until a session has been in these states, one after the other.
+async fn passes_through(changes: &mut StateChanges, states: &[ConnectionState]) {
+    for expected in states {
+        let what = format!("the session is {expected:?}");
+        let seen = within(PATIENCE, &what, changes.next()).await;
+        assert_eq!(seen, Some(*expected));
+    }
+}
+
+/// Polls a future once; whether it is ready.
+async fn is_ready<F: Future + Unpin>(future: &mut F) -> bool {
+    std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_ready()))
+        .await
+}
+
+/// Polls a future so many times, and waits until it can go on each time but the last; whether it is ready.
+async fn polled<F: Future + Unpin>(future: &mut F, times: usize) -> bool {
+    for left in (0..times).rev() {
+        if is_ready(future).await {
+            return true;
+        }
+        if left == 0 {
+            break;
+        }
+        // The poll above has left the waker of this task with the future.
+        let mut is_woken = false;
+        let wake = std::future::poll_fn(|_| {
+            if std::mem::replace(&mut is_woken, true) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+        within(Duration::from_secs(5), "the future wakes its task", wake).await;
+    }
+    false
 }

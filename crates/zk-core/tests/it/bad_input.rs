@@ -1,0 +1,130 @@
+//! What is wrong is said at once, in words that name it.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use zk_core::ConnectError;
+use zk_core::ErrorKind;
+use zk_core::Session;
+
+use crate::connect;
+use crate::with_ensemble;
+
+// covers: C16
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_paths_and_too_much_data_are_refused_unsent() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        let long = format!("/{}", "x".repeat(1 << 20));
+        let start = Instant::now();
+        for (path, kind, words) in [
+            ("", ErrorKind::InvalidPath, "path is empty"),
+            (
+                "a/b",
+                ErrorKind::InvalidPath,
+                "does not start with '/'; write \"/a/b\"",
+            ),
+            ("/a/", ErrorKind::InvalidPath, "ends with '/'; write \"/a\""),
+            ("/a//b", ErrorKind::InvalidPath, "empty component at byte 3"),
+            ("//", ErrorKind::InvalidPath, "empty component at byte 1"),
+            ("/a\0b", ErrorKind::InvalidPath, "U+0000 at byte 2"),
+            ("/a/../b", ErrorKind::InvalidPath, "component \"..\""),
+            (long.as_str(), ErrorKind::TooLarge, "path and acl take"),
+        ] {
+            let errors = [
+                session.create(path, "").await.unwrap_err(),
+                session.create(path, "").owned().await.unwrap_err(),
+                session.get(path).await.unwrap_err(),
+                session.exists(path).watched().await.unwrap_err(),
+                session.set(path, "").await.unwrap_err(),
+                session.delete(path).recursive().await.unwrap_err(),
+                session.delete(path).guaranteed().await.unwrap_err(),
+                session.list(path).await.unwrap_err(),
+                session.sync(path).await.unwrap_err(),
+                session.acl(path).await.unwrap_err(),
+                session
+                    .transaction()
+                    .set(path, "")
+                    .commit()
+                    .await
+                    .unwrap_err(),
+            ];
+            for error in errors {
+                assert_eq!(
+                    (error.kind(), error.attempts()),
+                    (kind, 0),
+                    "{:?}",
+                    error.operation()
+                );
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                let text = format!("{error}: {}", source.unwrap_or_default());
+                // The message for a long path repeats it; its words are what counts.
+                let is_said = text.contains(words)
+                    || (kind == ErrorKind::TooLarge && text.contains("the parts take"));
+                assert!(is_said, "{}", &text[..text.len().min(300)]);
+            }
+        }
+        for size in [(1 << 20) + 1, 10 << 20] {
+            let errors = [
+                session.create("/big", vec![0; size]).await.unwrap_err(),
+                session.set("/big", vec![0; size]).await.unwrap_err(),
+                session
+                    .create("/big", vec![0; size])
+                    .protected()
+                    .await
+                    .unwrap_err(),
+                session
+                    .transaction()
+                    .create("/big", vec![0; size])
+                    .commit()
+                    .await
+                    .unwrap_err(),
+            ];
+            for error in errors {
+                assert_eq!((error.kind(), error.attempts()), (ErrorKind::TooLarge, 0));
+            }
+        }
+        assert!(start.elapsed() < Duration::from_secs(20));
+        assert_eq!(session.counters().connection_losses, 0);
+        assert_eq!(session.list("/").await.unwrap().0, ["zookeeper"]);
+    })
+    .await;
+}
+
+// covers: C1
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_addresses_are_named_within_the_deadline() {
+    with_ensemble(async |ensemble| {
+        let connect = async |text: &str| {
+            let start = Instant::now();
+            let builder = Session::builder(text).connect_timeout(Duration::from_secs(1));
+            let error = builder.connect().await.unwrap_err();
+            let took = start.elapsed();
+            assert!(took < Duration::from_secs(8), "{text}: took {took:?}");
+            error
+        };
+        for (text, words) in [
+            ("", "connect string is empty"),
+            ("127.0.0.1:1,", "server 2"),
+            ("127.0.0.1:99999", "a port is a number from 1 to 65535"),
+            ("127.0.0.1:1/a/", "bad chroot"),
+            ("127.0.0.1:1/a,127.0.0.1:2", "chroot"),
+        ] {
+            let error = connect(text).await;
+            assert!(matches!(error, ConnectError::ConnectString(_)), "{error:?}");
+            assert!(error.to_string().contains(words), "{error}");
+        }
+        for (text, words) in [
+            ("127.0.0.1:1", "127.0.0.1:1 refused the connection"),
+            ("no.such.host.invalid:1", "no.such.host.invalid:1 "),
+        ] {
+            let error = connect(text).await;
+            assert!(matches!(error, ConnectError::Unanswered(_)), "{error:?}");
+            assert!(error.to_string().contains(words), "{error}");
+        }
+        let error = connect(&format!("{}/no/such", ensemble.connect_string())).await;
+        assert!(matches!(error, ConnectError::NoChroot { .. }), "{error:?}");
+        assert!(error.to_string().contains("/no/such"), "{error}");
+    })
+    .await;
+}

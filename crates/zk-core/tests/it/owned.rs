@@ -1,0 +1,231 @@
+//! Nodes under unique names, and what becomes of them when their call or their handle is dropped.
+
+use std::time::Duration;
+
+use zk_core::Sequence;
+use zk_core::Session;
+
+use crate::PATIENCE;
+use crate::connect;
+use crate::connect_for;
+use crate::eventually;
+use crate::is_ready;
+use crate::polled;
+use crate::with_ensemble;
+use crate::within;
+
+async fn names(session: &Session, path: &str) -> Vec<String> {
+    session.list(path).await.unwrap().0
+}
+
+// covers: C4 C18
+#[tokio::test(flavor = "multi_thread")]
+async fn protected_node_has_a_unique_id_before_its_name() {
+    with_ensemble(async |ensemble| {
+        let outer = connect(ensemble).await;
+        let session = outer.with_namespace("/ns").unwrap();
+        let create = session.create("/locks/name-", "x").ephemeral();
+        let (path, stat) = create.sequential().protected().parents().await.unwrap();
+        let name = path.name().unwrap();
+        let (stem, sequence) = Sequence::split(name).unwrap();
+        assert_eq!(sequence.number(), 0);
+        let id = stem
+            .strip_prefix("_c_")
+            .and_then(|rest| rest.strip_suffix("-name-"));
+        assert_eq!(id.map(str::len), Some(36), "{name}");
+        assert_eq!(path.parent().unwrap().as_str(), "/locks");
+        assert_eq!(stat.ephemeral_owner, Some(session.id()));
+        assert_eq!(names(&outer, "/ns/locks").await, [name]);
+
+        let (plain, _) = session.create("/plain", "").protected().await.unwrap();
+        assert!(plain.as_str().starts_with("/_c_") && plain.as_str().ends_with("-plain"));
+        assert!(outer.exists(format!("/ns{plain}")).await.unwrap().is_some());
+    })
+    .await;
+}
+
+// covers: C4 C12
+#[tokio::test(flavor = "multi_thread")]
+async fn create_that_is_dropped_at_any_poll_leaves_nothing() {
+    with_ensemble(async |ensemble| {
+        let outer = connect(ensemble).await;
+        outer.create("/ns/dir", "").parents().await.unwrap();
+        let session = outer.with_namespace("/ns").unwrap();
+        for kind in 0..4 {
+            for polls in 0.. {
+                let mut call = match kind {
+                    0 => session
+                        .create("/dir/n-", "")
+                        .ephemeral()
+                        .sequential()
+                        .owned(),
+                    1 => session.create("/dir/n-", "").sequential().owned(),
+                    2 => session.create("/dir/n", "").ephemeral().owned(),
+                    // With a parent to make.
+                    _ => session
+                        .create(format!("/dir/{polls}/n-"), "")
+                        .parents()
+                        .owned(),
+                }
+                .into_future();
+                let is_ready = polled(&mut call, polls).await;
+                drop(call);
+                within(Duration::from_secs(10), "all is settled", session.settled()).await;
+                let left = if kind == 3 {
+                    match session.list(format!("/dir/{polls}")).await {
+                        Ok((names, _)) => names,
+                        Err(error) => {
+                            assert!(error.is_no_node(), "{error}");
+                            Vec::new()
+                        }
+                    }
+                } else {
+                    names(&session, "/dir").await
+                };
+                assert!(left.is_empty(), "kind {kind}, {polls} polls: {left:?}");
+                if is_ready {
+                    assert!(polls > 0);
+                    break;
+                }
+            }
+            session.delete("/dir").recursive().await.unwrap();
+            session.create("/dir", "").await.unwrap();
+        }
+        assert_eq!(session.counters().unsettled, 0);
+    })
+    .await;
+}
+
+// covers: C4
+#[tokio::test(flavor = "multi_thread")]
+async fn owned_node_goes_with_its_handle_and_stays_when_it_is_kept() {
+    with_ensemble(async |ensemble| {
+        let outer = connect(ensemble).await;
+        outer.create("/ns/dir", "").parents().await.unwrap();
+        let session = outer.with_namespace("/ns").unwrap();
+        let make = async || {
+            session
+                .create("/dir/n-", "")
+                .sequential()
+                .owned()
+                .await
+                .unwrap()
+        };
+
+        let dropped = make().await;
+        assert!(session.exists(dropped.path()).await.unwrap().is_some());
+        assert_eq!(
+            dropped.stat().czxid,
+            session.stat(dropped.path()).await.unwrap().czxid
+        );
+        assert_eq!(dropped.session().namespace().as_str(), "/ns");
+        drop(dropped);
+        session.settled().await;
+        assert!(names(&session, "/dir").await.is_empty());
+
+        make().await.delete().await.unwrap();
+        assert!(names(&session, "/dir").await.is_empty());
+
+        let (path, _) = make().await.keep();
+        session.settled().await;
+        assert!(session.exists(&path).await.unwrap().is_some());
+        session.delete(&path).await.unwrap();
+
+        // Somebody else was faster: that is no error, neither for the call nor for the drop.
+        let taken = make().await;
+        outer.delete(format!("/ns{}", taken.path())).await.unwrap();
+        taken.delete().await.unwrap();
+        let taken = make().await;
+        outer.delete(format!("/ns{}", taken.path())).await.unwrap();
+        drop(taken);
+        session.settled().await;
+        assert_eq!(session.counters().unsettled, 0);
+    })
+    .await;
+}
+
+// covers: C12
+#[tokio::test(flavor = "multi_thread")]
+async fn persistent_owned_node_goes_although_the_session_is_dropped_right_after() {
+    with_ensemble(async |ensemble| {
+        let observer = connect(ensemble).await;
+        observer.create("/dir", "").await.unwrap();
+        for _ in 0..5 {
+            let session = connect(ensemble).await;
+            let first = session.create("/dir/a", "").owned().await.unwrap();
+            let last = session.create("/dir/b", "").owned().await.unwrap();
+            let ephemeral = session.create("/dir/c", "").ephemeral().await.unwrap();
+            drop((first, ephemeral));
+            drop(session);
+            // The handle is the last that holds the session.
+            drop(last);
+            eventually("the nodes and the session are gone", async || {
+                names(&observer, "/dir").await.is_empty()
+            })
+            .await;
+        }
+        eventually("no other session is left", async || {
+            let cons = ensemble.server(1).unwrap().cons().await.unwrap();
+            cons.connections
+                .iter()
+                .filter(|one| one.session.is_some())
+                .count()
+                == 1
+        })
+        .await;
+    })
+    .await;
+}
+
+// covers: C4 C12
+#[tokio::test(flavor = "multi_thread")]
+async fn handle_that_is_dropped_while_the_server_is_down_is_settled_when_it_is_back() {
+    with_ensemble(async |ensemble| {
+        let session = connect_for(ensemble, PATIENCE).await;
+        session.create("/dir", "").await.unwrap();
+        let owned = session.create("/dir/n", "").owned().await.unwrap();
+        let other = session.create("/dir/n", "").owned().await.unwrap();
+        let server = ensemble.server(1).unwrap();
+        server.kill().await.unwrap();
+        drop(owned);
+        let session = session.with_operation_timeout(Duration::from_millis(300));
+        let error = session.delete(other.path()).await.unwrap_err();
+        assert!(!error.is_fatal(), "{error}");
+        drop(other);
+        assert_eq!(session.counters().unsettled, 2);
+        server.start().unwrap();
+        within(PATIENCE, "all is settled", session.settled()).await;
+        let (left, _) = session
+            .list("/dir")
+            .timeout(Duration::from_secs(10))
+            .await
+            .unwrap();
+        assert!(left.is_empty(), "{left:?}");
+    })
+    .await;
+}
+
+// covers: C12
+#[tokio::test(flavor = "multi_thread")]
+async fn guaranteed_delete_goes_on_in_the_background() {
+    with_ensemble(async |ensemble| {
+        let session = connect_for(ensemble, PATIENCE).await;
+        session.create("/a", "").await.unwrap();
+        let mut call = session.delete("/a").guaranteed().into_future();
+        assert!(!is_ready(&mut call).await);
+        // It has looked at the node by now. The request to delete it goes to a server that will never read it.
+        session.get("/").await.unwrap();
+        let server = ensemble.server(1).unwrap();
+        server.pause().await.unwrap();
+        assert!(!is_ready(&mut call).await);
+        server.kill().await.unwrap();
+        drop(call);
+        server.start().unwrap();
+        within(PATIENCE, "all is settled", session.settled()).await;
+        let found = session.exists("/a").timeout(PATIENCE).await.unwrap();
+        assert_eq!(found, None);
+        let again = session.delete("/a").guaranteed().await.unwrap_err();
+        assert!(again.is_no_node());
+    })
+    .await;
+}

@@ -1,0 +1,100 @@
+//! Servers that are cut off from the quorum and answer reads.
+
+use std::time::Duration;
+
+use zk_core::ConnectionState;
+use zk_core::ErrorKind;
+use zk_core::Session;
+use zk_harness::Ensemble;
+
+use crate::connect;
+use crate::eventually;
+use crate::within;
+
+// covers: C7
+#[tokio::test(flavor = "multi_thread")]
+async fn session_on_a_server_that_is_cut_off_reads_only_and_is_lost_with_it() {
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .tick_time(Duration::from_millis(500))
+        // A server that is cut off grants local sessions only.
+        .property("localSessionsEnabled", "true")
+        .property("localSessionsUpgradingEnabled", "true")
+        .jvm_flags([
+            "-Xshare:auto",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-Xmx128m",
+            "-Dreadonlymode.enabled=true",
+        ])
+        .start()
+        .await
+        .expect("three servers start");
+    let session = connect(&ensemble).await;
+    session.create("/a", "data").await.unwrap();
+    session.sync("/").await.unwrap();
+    session.close().await.unwrap();
+    let [one, two, three] = ensemble.servers() else {
+        panic!("three servers expected");
+    };
+    one.kill().await.unwrap();
+    two.kill().await.unwrap();
+
+    eventually("the server that is left serves reads only", async || {
+        three
+            .four_letter("isro")
+            .await
+            .is_ok_and(|mode| mode == "ro")
+    })
+    .await;
+    let connect_string = three.client_address().to_string();
+    let refused = Session::builder(connect_string.as_str())
+        .connect_timeout(Duration::from_secs(3))
+        .connect()
+        .await;
+    assert!(refused.is_err(), "not without being asked to");
+    let session = Session::builder(connect_string)
+        .session_timeout(Duration::from_secs(4))
+        .connect_timeout(Duration::from_secs(30))
+        .allow_read_only()
+        .connect()
+        .await
+        .unwrap();
+    assert_eq!(session.state(), ConnectionState::ReadOnly);
+    assert_eq!(session.get("/a").await.unwrap().0, b"data");
+    let errors = [
+        session.set("/a", "x").await.unwrap_err(),
+        session.create("/b", "").await.unwrap_err(),
+        session
+            .transaction()
+            .check("/a")
+            .commit()
+            .await
+            .unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::ReadOnlyServer, "{error}");
+        assert!(!error.is_outcome_unknown());
+    }
+    // The quorum knows nothing of it.
+    let trusted = session.keep_trusted();
+    assert!(!trusted.is_trusted());
+    trusted.lapsed().await;
+    let error = trusted
+        .renewed(Duration::from_millis(500))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+
+    one.start().unwrap();
+    two.start().unwrap();
+    within(
+        Duration::from_secs(60),
+        "the session is lost",
+        session.lost(),
+    )
+    .await;
+    assert_eq!(session.state(), ConnectionState::Lost);
+    assert!(session.get("/a").await.unwrap_err().is_fatal());
+    ensemble.down().await.expect("the servers go down");
+}

@@ -1,0 +1,97 @@
+//! The state of the connection as a consumer sees it.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use futures_util::StreamExt;
+use zk_core::ConnectionState;
+use zk_core::ErrorClass;
+use zk_core::ErrorKind;
+
+use crate::PATIENCE;
+use crate::connect_for;
+use crate::passes_through;
+use crate::with_ensemble;
+use crate::with_three;
+use crate::within;
+
+// covers: C7
+#[tokio::test(flavor = "multi_thread")]
+async fn connection_is_suspended_while_the_server_is_down() {
+    with_ensemble(async |ensemble| {
+        let session = connect_for(ensemble, PATIENCE).await;
+        session.create("/mine", "").ephemeral().await.unwrap();
+        let mut changes = session.state_changes();
+        passes_through(&mut changes, &[ConnectionState::Connected]).await;
+        let server = ensemble.server(1).unwrap();
+        server.kill().await.unwrap();
+        passes_through(&mut changes, &[ConnectionState::Suspended]).await;
+        assert_eq!(session.state(), ConnectionState::Suspended);
+        server.start().unwrap();
+        passes_through(&mut changes, &[ConnectionState::Connected]).await;
+        let stat = session.stat("/mine").await.unwrap();
+        assert_eq!(
+            stat.ephemeral_owner,
+            Some(session.id()),
+            "it is the same session"
+        );
+        session.close().await.unwrap();
+        let rest: Vec<_> = changes.into_stream().collect().await;
+        assert_eq!(rest, [ConnectionState::Lost]);
+    })
+    .await;
+}
+
+// covers: C5 C6 C7
+#[tokio::test(flavor = "multi_thread")]
+async fn session_is_lost_once_and_for_ever_when_no_server_comes_back() {
+    with_three(async |ensemble| {
+        let timeout = Duration::from_secs(2);
+        let session = connect_for(ensemble, timeout).await;
+        let (_, _, mut watch) = session.get("/").watched().await.unwrap();
+        let mut changes = session.state_changes();
+        passes_through(&mut changes, &[ConnectionState::Connected]).await;
+        let told = tokio::spawn(changes.into_stream().collect::<Vec<_>>());
+        for server in ensemble.servers() {
+            server.kill().await.unwrap();
+        }
+        let start = Instant::now();
+        let waiting = session
+            .get("/")
+            .timeout(Duration::from_secs(60))
+            .into_future();
+        let error = within(Duration::from_secs(30), "the session is lost", waiting)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.class()),
+            (ErrorKind::SessionExpired, ErrorClass::Fatal)
+        );
+        assert_eq!(session.state(), ConnectionState::Lost);
+        assert!(start.elapsed() < timeout * 5, "took {:?}", start.elapsed());
+        assert_eq!(session.trusted_until(), None);
+        session.lost().await;
+        assert_eq!(watch.changed().await, zk_core::WatchEvent::SessionLost);
+        let told = within(PATIENCE, "the changes end", told).await.unwrap();
+        // Between two servers that die it may have been connected for a moment.
+        assert_eq!(told.last(), Some(&ConnectionState::Lost));
+        let lost = told.iter().filter(|state| **state == ConnectionState::Lost);
+        assert_eq!((told[0], lost.count()), (ConnectionState::Suspended, 1));
+
+        // Servers that come back change nothing.
+        ensemble.start_stopped().unwrap();
+        ensemble.wait_serving().await.unwrap();
+        let error = session.create("/a", "").await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.attempts()),
+            (ErrorKind::SessionExpired, 0)
+        );
+        assert_eq!(
+            session.close().await.unwrap_err().kind(),
+            ErrorKind::SessionExpired
+        );
+        let late: Vec<_> = session.state_changes().into_stream().collect().await;
+        assert_eq!(late, [ConnectionState::Lost]);
+    })
+    .await;
+}

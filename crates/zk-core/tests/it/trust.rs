@@ -1,0 +1,151 @@
+//! Knowing without asking that a session is alive.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use zk_core::ErrorKind;
+
+use crate::connect;
+use crate::connect_for;
+use crate::server_of;
+use crate::with_ensemble;
+use crate::with_three;
+use crate::within;
+
+// covers: L12
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_session_stays_trusted_also_when_its_leader_dies() {
+    with_three(async |ensemble| {
+        let timeout = Duration::from_secs(10);
+        let session = connect_for(ensemble, timeout).await;
+        let trusted = session.keep_trusted();
+        assert!(trusted.is_trusted());
+        let first = trusted.until().unwrap();
+        let watch_over = async |duration: Duration| {
+            let lapse = tokio::time::timeout(duration, trusted.lapsed()).await;
+            assert!(lapse.is_err(), "it lapsed, {:?}", session.counters());
+        };
+        watch_over(timeout * 3 / 2).await;
+        assert!(trusted.until().unwrap() > first + timeout / 2);
+        ensemble.leader().await.unwrap().kill().await.unwrap();
+        watch_over(timeout * 3 / 2).await;
+        assert!(trusted.is_trusted() && session.counters().connection_losses > 0);
+        // Whoever asks for a proof that is there gets it without waiting.
+        trusted.renewed(Duration::ZERO).await.unwrap();
+    })
+    .await;
+}
+
+// covers: L12
+#[tokio::test(flavor = "multi_thread")]
+async fn proof_lapses_within_a_session_timeout_of_the_silence_and_is_renewed_after_it() {
+    with_ensemble(async |ensemble| {
+        let timeout = Duration::from_secs(5);
+        let session = connect_for(ensemble, timeout).await;
+        let trusted = session.keep_trusted();
+        let server = ensemble.server(1).unwrap();
+        server.pause().await.unwrap();
+        let stopped = Instant::now();
+        within(timeout, "the proof lapses", trusted.lapsed()).await;
+        assert!(!trusted.is_trusted());
+        assert!(trusted.until().unwrap() < stopped + timeout);
+        let error = trusted
+            .renewed(Duration::from_millis(200))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        server.resume().await.unwrap();
+        // A server that stood still may expire the session when it goes on, or not.
+        match trusted.renewed(Duration::from_secs(30)).await {
+            Ok(()) => assert!(trusted.is_trusted()),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::SessionExpired);
+                trusted.lapsed().await;
+                assert_eq!(trusted.until(), None);
+            }
+        }
+    })
+    .await;
+}
+
+// covers: L12
+#[tokio::test(flavor = "multi_thread")]
+async fn session_nobody_asks_about_is_not_kept_trusted_but_can_be_renewed() {
+    with_ensemble(async |ensemble| {
+        let timeout = Duration::from_secs(4);
+        let session = connect_for(ensemble, timeout).await;
+        drop(session.keep_trusted());
+        let trusted = within(timeout * 2, "the proof of the opening ends", async {
+            loop {
+                let until = session.trusted_until().expect("it is alive");
+                if until <= Instant::now() {
+                    break session.keep_trusted();
+                }
+                tokio::time::timeout_at(until.into(), std::future::pending::<()>())
+                    .await
+                    .ok();
+            }
+        })
+        .await;
+        let start = Instant::now();
+        trusted.renewed(timeout * 2).await.unwrap();
+        assert!(trusted.is_trusted());
+        assert!(start.elapsed() < timeout, "took {:?}", start.elapsed());
+    })
+    .await;
+}
+
+/// The ephemeral node of a session whose server dies and that cannot reach another one.
+// covers: L12 C6
+#[tokio::test(flavor = "multi_thread")]
+async fn ephemeral_node_is_there_for_as_long_as_the_session_is_trusted() {
+    with_three(async |ensemble| {
+        let timeout = Duration::from_secs(4);
+        let observer = connect(ensemble).await;
+        for round in 0..3 {
+            // It knows one server only, a follower.
+            let leader = ensemble.leader().await.unwrap().id();
+            let mut servers = ensemble.servers().iter();
+            let follower = servers.find(|server| server.id() != leader).unwrap();
+            let session = zk_core::Session::builder(follower.client_address().to_string())
+                .session_timeout(timeout)
+                .connect()
+                .await
+                .unwrap();
+            assert_eq!(server_of(ensemble, &session).await.id(), follower.id());
+            let path = format!("/{round}");
+            session.create(path.as_str(), "").ephemeral().await.unwrap();
+            let trusted = session.keep_trusted();
+            // Begin the silence at another point between two of the leader's pings each time.
+            let moment = timeout / 2 + Duration::from_millis(70) * round;
+            tokio::time::timeout(moment, session.lost())
+                .await
+                .unwrap_err();
+            follower.kill().await.unwrap();
+            let watched = async {
+                loop {
+                    let (stat, mut watch) = observer
+                        .exists(path.as_str())
+                        .watched()
+                        .timeout(Duration::from_secs(20))
+                        .await
+                        .unwrap();
+                    if stat.is_none() {
+                        return Instant::now();
+                    }
+                    watch.changed().await;
+                }
+            };
+            let gone = within(Duration::from_secs(30), "the node goes", watched).await;
+            // What the proof said at its last: no answer comes after the kill, so that it does not move any more.
+            let until = trusted.until();
+            assert!(
+                until.is_none_or(|until| until <= gone),
+                "{until:?} {gone:?}"
+            );
+            follower.start().unwrap();
+            ensemble.wait_serving().await.unwrap();
+        }
+    })
+    .await;
+}

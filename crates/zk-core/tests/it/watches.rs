@@ -1,0 +1,203 @@
+//! One-shot watches: what they tell, and what becomes of them.
+
+use std::time::Duration;
+
+use zk_core::ErrorKind;
+use zk_core::WatchEvent;
+
+use crate::PATIENCE;
+use crate::connect;
+use crate::connect_for;
+use crate::eventually;
+use crate::is_ready;
+use crate::server_of;
+use crate::watches_of;
+use crate::with_ensemble;
+use crate::with_three;
+use crate::within;
+
+// covers: C14 C18
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_tell_what_happened() {
+    with_ensemble(async |ensemble| {
+        let (outer, other) = (connect(ensemble).await, connect(ensemble).await);
+        outer.create("/ns/a", "").parents().await.unwrap();
+        let session = outer.with_namespace("/ns").unwrap();
+
+        let (_, _, mut data) = session.get("/a").watched().await.unwrap();
+        let (found, mut present) = session.exists("/a").watched().await.unwrap();
+        assert!(found.is_some());
+        let (names, _, mut children) = session.list("/a").watched().await.unwrap();
+        assert!(names.is_empty());
+        let (found, mut absent) = session.exists("/b").watched().await.unwrap();
+        assert_eq!(found, None);
+
+        other.set("/ns/a", "x").await.unwrap();
+        assert_eq!(data.changed().await, WatchEvent::DataChanged);
+        assert_eq!(present.changed().await, WatchEvent::DataChanged);
+        other.create("/ns/a/x", "").await.unwrap();
+        assert_eq!(children.changed().await, WatchEvent::ChildrenChanged);
+        other.create("/ns/b", "").await.unwrap();
+        assert_eq!(absent.changed().await, WatchEvent::Created);
+        assert_eq!(
+            absent.changed().await,
+            WatchEvent::Created,
+            "and says so again"
+        );
+
+        other.delete("/ns/a/x").await.unwrap();
+        let (_, _, mut data) = session.get("/a").watched().await.unwrap();
+        let (_, mut present) = session.exists("/a").watched().await.unwrap();
+        let (_, _, mut children) = session.list("/a").watched().await.unwrap();
+        other.delete("/ns/a").await.unwrap();
+        for watch in [&mut data, &mut present, &mut children] {
+            assert_eq!(watch.changed().await, WatchEvent::Deleted);
+        }
+        assert!(session.get("/a").watched().await.unwrap_err().is_no_node());
+        assert_eq!(session.counters().watches, 7);
+
+        let (_, _, mut last) = session.get("/b").watched().await.unwrap();
+        session.close().await.unwrap();
+        assert_eq!(last.changed().await, WatchEvent::SessionLost);
+    })
+    .await;
+}
+
+// covers: C14
+#[tokio::test(flavor = "multi_thread")]
+async fn dropped_watches_are_taken_back() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        session.create("/a", "").await.unwrap();
+        let (_, _, one) = session.get("/a").watched().await.unwrap();
+        let (_, _, two) = session.get("/a").watched().await.unwrap();
+        let (_, _, three) = session.list("/a").watched().await.unwrap();
+        let (_, four) = session.exists("/b").watched().await.unwrap();
+        assert_eq!(
+            watches_of(ensemble).await,
+            3,
+            "two of them are one for the server"
+        );
+        drop(one);
+        drop((three, four));
+        eventually("only the watch on the data is left", async || {
+            watches_of(ensemble).await == 1
+        })
+        .await;
+        drop(two);
+        eventually("no watch is left", async || watches_of(ensemble).await == 0).await;
+        // A call that is dropped while the answer is on its way leaves none either.
+        for _ in 0..20 {
+            let mut call = session.get("/a").watched().into_future();
+            assert!(!is_ready(&mut call).await);
+        }
+        session.get("/a").await.unwrap();
+        eventually("no watch is left", async || watches_of(ensemble).await == 0).await;
+    })
+    .await;
+}
+
+// covers: C14
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_survives_the_server_that_set_it() {
+    with_three(async |ensemble| {
+        let (session, other) = (connect(ensemble).await, connect(ensemble).await);
+        for path in ["/changed", "/gone", "/parent", "/later"] {
+            session.create(path, "").await.unwrap();
+        }
+        let (_, _, mut changed) = session.get("/changed").watched().await.unwrap();
+        let (_, _, mut gone) = session.get("/gone").watched().await.unwrap();
+        let (_, _, mut parent) = session.list("/parent").watched().await.unwrap();
+        let (_, mut come) = session.exists("/come").watched().await.unwrap();
+        let (_, _, mut later) = session.get("/later").watched().await.unwrap();
+
+        // The first server pauses, so that the session cannot be told what happens meanwhile.
+        let server = server_of(ensemble, &session).await;
+        server.pause().await.unwrap();
+        let patience = PATIENCE;
+        let set = other.set("/changed", "x").timeout(patience);
+        set.await.unwrap();
+        other.delete("/gone").timeout(patience).await.unwrap();
+        other
+            .create("/parent/x", "")
+            .timeout(patience)
+            .await
+            .unwrap();
+        other.create("/come", "").timeout(patience).await.unwrap();
+        server.kill().await.unwrap();
+
+        for (watch, event) in [
+            (&mut changed, WatchEvent::DataChanged),
+            (&mut gone, WatchEvent::Deleted),
+            (&mut parent, WatchEvent::ChildrenChanged),
+            (&mut come, WatchEvent::Created),
+        ] {
+            let told = within(patience, "the watch fires", watch.changed()).await;
+            assert_eq!(told, event);
+        }
+        assert!(session.counters().connection_losses > 0);
+        // One that nothing happened to is still set.
+        let early = tokio::time::timeout(Duration::from_millis(100), later.changed()).await;
+        assert!(early.is_err(), "nothing happened to it: {early:?}");
+        other.set("/later", "x").timeout(patience).await.unwrap();
+        assert_eq!(
+            within(patience, "the watch fires", later.changed()).await,
+            WatchEvent::DataChanged
+        );
+    })
+    .await;
+}
+
+// covers: C14
+#[tokio::test(flavor = "multi_thread")]
+async fn session_with_all_the_watches_it_may_have_survives_a_break() {
+    with_ensemble(async |ensemble| {
+        let session = connect_for(ensemble, PATIENCE).await;
+        let name = |number: usize| format!("/{number:01023}");
+        let mut watches = Vec::new();
+        for number in 0..110 {
+            watches.push(session.exists(name(number)).watched().await.unwrap().1);
+        }
+        let server = ensemble.server(1).unwrap();
+        server.kill().await.unwrap();
+        server.start().unwrap();
+        let patience = PATIENCE;
+        session.create(name(7), "").timeout(patience).await.unwrap();
+        assert_eq!(
+            within(patience, "the watch fires", watches[7].changed()).await,
+            WatchEvent::Created
+        );
+        let losses = session.counters().connection_losses;
+
+        let error = loop {
+            match session.exists(name(watches.len())).watched().await {
+                Ok((_, watch)) => watches.push(watch),
+                Err(error) => break error,
+            }
+        };
+        assert!(
+            watches.len() < 128,
+            "the client could not set so many again"
+        );
+        assert_eq!(
+            (error.kind(), error.attempts()),
+            (ErrorKind::TooManyWatches, 0)
+        );
+        assert!(
+            error
+                .to_string()
+                .ends_with("drop watches, or use another session)"),
+            "{error}"
+        );
+        session.create(name(8), "").await.unwrap();
+        assert_eq!(
+            within(patience, "the watch fires", watches[8].changed()).await,
+            WatchEvent::Created
+        );
+        // What is given back can be taken again.
+        watches.truncate(10);
+        session.exists(name(1000)).watched().await.unwrap();
+        assert_eq!(session.counters().connection_losses, losses);
+    })
+    .await;
+}
