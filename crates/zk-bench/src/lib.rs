@@ -17,7 +17,7 @@
 //! - [`wire`] has the references, [`lock`] the workloads of the lock, as functions that return a [`Round`].
 //! - [`peers`] sets the lock next to Curator's.
 //! - [`Contest`] lets them alternate under criterion, on an ensemble that [`Stage`] starts.
-//! - [`Standing`] is what a contest came to, [`table`] and [`Record`] show and keep it.
+//! - [`Standing`] is what a contest came to, [`table()`] and [`Record`] show and keep it.
 //!
 //! `cargo xtask bench lock` runs it; `BENCHMARKS.md` has figures, with the machine they are from.
 

@@ -154,7 +154,8 @@ impl SessionBuilder {
         let for_probe = (self.connect_timeout / 4).min(LONGEST_PROBE);
         let for_attempts = Deadline::after(self.connect_timeout.saturating_sub(for_probe));
         match for_attempts
-            .bound(self.attempt_until_connected(&servers))
+            // Boxed because it is large, with encryption above all, and waited for once in the life of a session.
+            .bound(Box::pin(self.attempt_until_connected(&servers)))
             .await
         {
             Some(Ok(transport)) => {
