@@ -57,6 +57,23 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     assert_eq!(requests.len(), 15);
 }
 
+/// The proof that the session is alive is at hand after a long rest: whoever locks once an hour does not wait for it.
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_is_granted_at_once_after_a_long_rest() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().server(2).await;
+    for _ in 0..3 {
+        pass(100 * session.session_timeout()).await;
+        let started = tokio::time::Instant::now();
+        let guard = lock(&session).acquire().await.unwrap();
+        let taken = started.elapsed();
+        assert!(taken < Duration::from_millis(20), "{taken:?}");
+        assert!(guard.is_trusted());
+        guard.release().await.unwrap();
+    }
+}
+
 // covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_release_wakes_one_waiter_which_lists_once() {
