@@ -61,6 +61,11 @@ pub(crate) use view::View;
 ///
 /// The `with_…` methods give views of the same session with other defaults.
 ///
+/// # Cost
+///
+/// Besides what is asked of it, a session lets the leader answer a `sync` every tenth of the session timeout.
+/// It takes the place of pings and touches no disk; see [`Trusted`] for its use.
+///
 /// # Dropping
 ///
 /// Dropping the last clone ends the session in the background, while the runtime lives: ephemeral nodes go soon after.

@@ -118,30 +118,16 @@ async fn remove_twins(
     made: &NodePath,
 ) -> Result<(), Error> {
     let engine = call.engine();
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let remove = async {
-            engine.connected().await.map_err(Fault::Ended)?;
-            let found = reaper::find(engine, parent, prefix).await?;
-            for twin in found.iter().filter(|found| *found != made) {
+    until_told(call, path, || async move {
+        for twin in reaper::find(engine, parent, prefix).await? {
+            if twin != *made {
                 tracing::warn!(%twin, "removing a second node of one create");
-                reaper::delete(engine, twin, None).await?;
+                reaper::delete(engine, &twin, None).await?;
             }
-            Ok(())
-        };
-        let fault = match call.deadline().bound(remove).await {
-            Some(Ok(())) => return Ok(()),
-            Some(Err(fault @ (Fault::Ended(_) | Fault::Refused(..)))) => {
-                return Err(call.failure(path, true, attempts, &fault));
-            }
-            Some(Err(fault)) => fault,
-            None => return Err(call.error(path, ErrorKind::OutcomeUnknown)),
-        };
-        if !call.may_try_again(attempts).await {
-            return Err(call.failure(path, true, attempts, &fault));
         }
-    }
+        Ok(())
+    })
+    .await
 }
 
 /// Looks for the node on a server that has caught up, as long as the call lasts.
@@ -154,31 +140,42 @@ async fn find(
 ) -> Result<Option<(NodePath, Stat)>, Error> {
     let engine = call.engine();
     let session = engine.transport().session_id();
+    until_told(call, path, || async move {
+        for found in reaper::find(engine, parent, prefix).await? {
+            let request = Request::Exists {
+                path: found.clone(),
+                watch: false,
+            };
+            let stat = match engine.send(request).await? {
+                Response::Stat { stat, .. } => stat,
+                other => return Err(reaper::unexpected(&other)),
+            };
+            // Nobody else has the name; but what is about to vanish with another session is not ours.
+            if let Some(stat) = stat
+                && (!is_ephemeral || stat.ephemeral_owner == Some(session))
+            {
+                return Ok(Some((found, stat)));
+            }
+        }
+        Ok(None)
+    })
+    .await
+}
+
+/// Repeats requests of a create that is in doubt until they are answered, as long as the call lasts.
+async fn until_told<T, F>(call: &Call, path: &NodePath, ask: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Fault>>,
+{
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let look = async {
-            engine.connected().await.map_err(Fault::Ended)?;
-            for found in reaper::find(engine, parent, prefix).await? {
-                let request = Request::Exists {
-                    path: found.clone(),
-                    watch: false,
-                };
-                let stat = match engine.send(request).await? {
-                    Response::Stat { stat, .. } => stat,
-                    other => return Err(reaper::unexpected(&other)),
-                };
-                // Nobody else has the name; but what is about to vanish with another session is not ours.
-                if let Some(stat) = stat
-                    && (!is_ephemeral || stat.ephemeral_owner == Some(session))
-                {
-                    return Ok(Some((found, stat)));
-                }
-            }
-            Ok(None)
+        let asked = async {
+            call.engine().connected().await.map_err(Fault::Ended)?;
+            ask().await
         };
-        let fault = match call.deadline().bound(look).await {
-            Some(Ok(found)) => return Ok(found),
+        let fault = match call.deadline().bound(asked).await {
+            Some(Ok(told)) => return Ok(told),
             Some(Err(fault @ (Fault::Ended(_) | Fault::Refused(..)))) => {
                 return Err(call.failure(path, true, attempts, &fault));
             }
