@@ -2,7 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+
+#[path = "../common/eventually.rs"]
+mod waiting;
+
+pub(crate) use waiting::eventually;
 
 /// A directory for ensembles; whatever is still up in it when the test ends is taken down.
 pub(crate) struct Place {
@@ -97,21 +101,4 @@ pub(crate) fn processes_below(root: &Path) -> usize {
         found += usize::from(String::from_utf8_lossy(&arguments).contains(&needle));
     }
     found
-}
-
-/// Waits until `condition` holds; panics with `what` if it does not within 20 s.
-#[track_caller]
-pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(
-            Instant::now() < deadline,
-            "waited 20 s in vain until {what}"
-        );
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the pause between two looks at the condition"
-        )]
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -2,30 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder};
+
+#[path = "../common/eventually.rs"]
+mod waiting;
+
+pub(crate) use waiting::eventually;
 
 /// An ensemble whose writes cost no disk flush.
 pub(crate) fn in_memory(servers: usize) -> EnsembleBuilder {
     Ensemble::builder().servers(servers).data(DataStore::Memory)
-}
-
-/// Waits until `condition` holds; panics with `what` if it does not within 20 s.
-#[track_caller]
-pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(
-            Instant::now() < deadline,
-            "waited 20 s in vain until {what}"
-        );
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the pause between two looks at the condition"
-        )]
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// How many processes carry the directory of an ensemble on their command line.
