@@ -16,7 +16,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * Measures Curator's InterProcessMutex and prints one line of JSON per workload.
  *
  * <pre>
- * Bench CONNECT PATH WARM_UP_MS MEASURE_MS SESSIONS THREADS
+ * Bench CONNECT PATH WARM_UP_MS MEASURE_MS SESSIONS THREADS [WORKLOAD]
  * </pre>
  *
  * "uncontended": one thread acquires and releases; a latency is that of both together.
@@ -25,7 +25,8 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * "threads": the same with THREADS threads on one client and one mutex.
  *
  * A workload that has come to fewer than LEAST operations by then goes on until it has, as on a machine that is busy
- * with something else; "seconds" says how long it was.
+ * with something else; "seconds" says how long it was. "grants" counts all, those of the warm-up, too.
+ * Without WORKLOAD all three are run.
  */
 public final class Bench {
     private static final int LEAST = 50;
@@ -44,6 +45,9 @@ public final class Bench {
     private volatile int measured;
     private volatile long lastEnded;
 
+    /** How often the lock was acquired in all; written under the lock. */
+    private volatile long grants;
+
     private Bench(String workload, int sessions, int threads, String[] args) {
         this.workload = workload;
         this.sessions = sessions;
@@ -56,9 +60,16 @@ public final class Bench {
     public static void main(String[] args) throws Exception {
         int sessions = Integer.parseInt(args[4]);
         int threads = Integer.parseInt(args[5]);
-        new Bench("uncontended", 1, 1, args).run(args[0]);
-        new Bench("sessions", sessions, 1, args).run(args[0]);
-        new Bench("threads", 1, threads, args).run(args[0]);
+        Bench[] all = {
+            new Bench("uncontended", 1, 1, args),
+            new Bench("sessions", sessions, 1, args),
+            new Bench("threads", 1, threads, args),
+        };
+        for (Bench bench : all) {
+            if (args.length < 7 || args[6].equals(bench.workload)) {
+                bench.run(args[0]);
+            }
+        }
         System.exit(0);
     }
 
@@ -106,6 +117,7 @@ public final class Bench {
             }
             long acquired = System.nanoTime();
             long handedOver = releasedAt;
+            grants++;
             boolean over = acquired - until >= 0 && measured >= LEAST;
             if (!over && !alone && handedOver != 0 && acquired - from >= 0) {
                 latencies.add(acquired - handedOver);
@@ -152,9 +164,9 @@ public final class Bench {
             double seconds = duration / 1e9;
             System.out.println(String.format(Locale.ROOT,
                 "{\"workload\":\"%s\",\"sessions\":%d,\"threads\":%d,\"seconds\":%.3f,\"operations\":%d,"
-                    + "\"per_second\":%.1f,\"p50_micros\":%.1f,\"p99_micros\":%.1f}",
+                    + "\"per_second\":%.1f,\"p50_micros\":%.1f,\"p99_micros\":%.1f,\"grants\":%d}",
                 bench.workload, bench.sessions, bench.threads, seconds, count,
-                count / seconds, percentile(50), percentile(99)));
+                count / seconds, percentile(50), percentile(99), bench.grants));
         }
 
         /** The smallest latency, in microseconds, that so many per cent of all do not exceed. */

@@ -1,11 +1,11 @@
 //! Processes that contend for our lock, what they tell, and how that is judged.
 //!
-//! The program `lock-worker` is the process, [`Worker`] drives it; it tells what it does as lines of JSON, one
-//! [`Record`] each, with moments of the clock that all processes of a host share.
+//! The program `lock-worker` is the process, [`Worker`] drives it; it answers with lines of JSON, one [`Record`] each,
+//! with moments of the clock that all processes of a host share.
+//! What it does to the lock it also records as a [history](zk_harness::history), which checkers judge.
 
 mod journal;
 mod register;
-mod sweep;
 mod worker;
 
 pub use self::journal::Event;
@@ -14,6 +14,4 @@ pub use self::journal::Turn;
 pub use self::journal::turns;
 pub use self::register::Refused;
 pub use self::register::Register;
-pub use self::sweep::Span;
-pub use self::sweep::overlaps;
 pub use self::worker::Worker;

@@ -1,4 +1,6 @@
 //! What tests across crates and benchmarks share; the tests are in `tests/it`.
 
 pub mod contention;
+pub mod melee;
+pub mod orphan;
 pub mod peers;

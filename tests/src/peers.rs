@@ -1,17 +1,27 @@
 //! Other clients of ZooKeeper, driven from Rust: to test that ours get along with them, and to measure ours against.
 //!
-//! The other client is Apache Curator. Its jars and a Java compiler come from the distribution's packages, installed
+//! The other clients are Apache Curator and kazoo. Curator's jars and a Java compiler come from the distribution's packages, installed
 //! or unpacked into the harness's cache ([`Curator::find`]); the Java programs in `tests/java` are compiled when they
 //! are first needed. A Java runtime is enough, because the compiler is Eclipse's, which is a Java program itself.
 //!
 //! | program | driven by | does |
 //! |---|---|---|
-//! | `Contender.java` | [`CuratorContender`] | acquires and releases an `InterProcessMutex` when told to |
+//! | `Contender.java` | [`PeerContender`] | acquires and releases an `InterProcessMutex` when told to |
+//! | `SemaphoreContender.java` | [`PeerSemaphore`] | acquires and releases leases of an `InterProcessSemaphoreV2` when told to |
+//! | `Revocable.java` | [`Revocable`] | holds an `InterProcessMutex` until it is revoked, and revokes others |
+//! | `contender.py` | [`PeerContender`] | the same with kazoo's `Lock` |
+//! | `RwContender.java` | [`PeerRwLock`] | acquires and releases an `InterProcessReadWriteLock` when told to |
+//! | `rw_contender.py` | [`PeerRwLock`] | the same with kazoo's `ReadLock` and `WriteLock` |
+//! | `RecipeContender.java` | [`PeerContender`] | the same as `Contender.java` with ZooKeeper's own `WriteLock` |
+//! | `Elector.java` | [`PeerContender`] | takes part in an election of `LeaderLatch` or `LeaderSelector` |
+//! | `Melee.java`, `melee.py` | [`Melee`](crate::melee::Melee) | take locks again and again, and are killed |
 //! | `Bench.java` | [`CuratorBench`] | measures `InterProcessMutex` |
+//! | `bench.py` | [`Kazoo::measure`] | measures kazoo's `Lock` |
 //! | `SeedCounter.java` | [`seed_counter`] | moves the counter of sequential nodes to its end, offline |
 //!
 //! Where the distribution has no such packages, `ZK_TESTS_CURATOR_HOME` names a directory with these jars:
-//! curator-client, curator-framework, curator-recipes, guava, failureaccess unless guava has it inside, and ecj.
+//! curator-client, curator-framework, curator-recipes, guava, failureaccess unless guava has it inside, ecj, and zookeeper-recipes-lock
+//! unless it is beside ZooKeeper's own jars.
 
 mod bench;
 mod clock;
@@ -20,14 +30,24 @@ mod contender;
 mod counter;
 mod curator;
 mod jars;
+mod kazoo;
+mod revocable;
 mod run;
+mod rw;
+mod semaphore;
 
 pub use self::bench::CuratorBench;
 pub use self::bench::Measured;
 pub use self::bench::Workload;
 pub use self::clock::monotonic;
 pub use self::compiler::Compiler;
-pub use self::contender::CuratorContender;
+pub use self::contender::CuratorElection;
 pub use self::contender::Held;
+pub use self::contender::PeerContender;
 pub use self::counter::seed_counter;
 pub use self::curator::Curator;
+pub use self::kazoo::Kazoo;
+pub use self::revocable::Revocable;
+pub use self::rw::PeerRwLock;
+pub use self::rw::Side;
+pub use self::semaphore::PeerSemaphore;

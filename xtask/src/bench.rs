@@ -21,6 +21,8 @@ pub(crate) struct Bench {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
     Lock,
+    /// One hand-over, step by step.
+    Trace,
 }
 
 impl Bench {
@@ -29,13 +31,18 @@ impl Bench {
         let mut args = args.into_iter();
         let which = match args.next() {
             Some(name) if name == "lock" => Which::Lock,
+            Some(name) if name == "trace" => Which::Trace,
             Some(name) => {
                 return Err(format!(
-                    "there is no benchmark {}; there is: lock",
+                    "there is no benchmark {}; there are: lock, trace",
                     name.display()
                 ));
             }
-            None => return Err("bench needs the name of a benchmark; there is: lock".to_owned()),
+            None => {
+                return Err(
+                    "bench needs the name of a benchmark; there are: lock, trace".to_owned(),
+                );
+            }
         };
         let mut bench = Self {
             which,
@@ -73,9 +80,10 @@ impl Bench {
     }
 
     /// The target's name in the crate of the benchmarks.
-    fn target(&self) -> &'static str {
+    fn target(&self) -> [&'static str; 2] {
         match self.which {
-            Which::Lock => "lock_throughput",
+            Which::Lock => ["--bench", "lock_throughput"],
+            Which::Trace => ["--bin", "handover-trace"],
         }
     }
 }
@@ -84,7 +92,13 @@ impl Bench {
 ///
 /// Cargo stays its parent: an interrupt reaches both.
 pub(crate) fn command(workspace: &Workspace, bench: &Bench) -> anyhow::Result<bool> {
-    let mut cargo = workspace.cargo(&["bench", "--package", "zk-bench", "--bench", bench.target()]);
+    let [kind, target] = bench.target();
+    let mut cargo = match bench.which {
+        Which::Lock => workspace.cargo(&["bench", "--package", "zk-bench", kind, target]),
+        Which::Trace => {
+            workspace.cargo(&["run", "--release", "--package", "zk-bench", kind, target])
+        }
+    };
     cargo.envs(bench.environment()).arg("--").args(&bench.rest);
     Ok(cargo.status().context("cannot run cargo")?.success())
 }
@@ -100,7 +114,8 @@ mod tests {
     #[test]
     fn options_become_the_environment_of_the_benchmark() {
         let plain = parse(&["lock"]).unwrap();
-        assert_eq!(plain.target(), "lock_throughput");
+        assert_eq!(plain.target(), ["--bench", "lock_throughput"]);
+        assert_eq!(parse(&["trace"]).unwrap().target()[1], "handover-trace");
         assert!(plain.environment().iter().all(|(_, value)| *value == "0"));
         let bench = parse(&["lock", "--memory", "--quick"]).unwrap();
         assert_eq!(
@@ -134,11 +149,11 @@ mod tests {
     fn what_there_is_not_is_said_with_what_there_is() {
         assert_eq!(
             parse(&[]),
-            Err("bench needs the name of a benchmark; there is: lock".to_owned())
+            Err("bench needs the name of a benchmark; there are: lock, trace".to_owned())
         );
         assert_eq!(
             parse(&["locks", "--quick"]),
-            Err("there is no benchmark locks; there is: lock".to_owned())
+            Err("there is no benchmark locks; there are: lock, trace".to_owned())
         );
         for wrong in ["--fast", "-q", "contention/20"] {
             let error = parse(&["lock", wrong]).unwrap_err();

@@ -10,6 +10,8 @@ pub(crate) enum Command {
     Ensemble(Vec<OsString>),
     Zk(Vec<OsString>),
     Test(Vec<OsString>),
+    Check(Vec<OsString>),
+    Orphan,
     Bench(Bench),
     Ci,
     Tidy,
@@ -36,6 +38,8 @@ impl Command {
             Some("ensemble") => Ok(Self::Ensemble(rest)),
             Some("zk") => Ok(Self::Zk(rest)),
             Some("test") => Ok(Self::Test(rest)),
+            Some("check") => Ok(Self::Check(rest)),
+            Some("orphan") => alone(Self::Orphan),
             Some("bench") => Bench::parse(rest).map(Self::Bench),
             Some("ci") => alone(Self::Ci),
             Some("tidy") => alone(Self::Tidy),
@@ -50,12 +54,17 @@ usage: cargo xtask COMMAND [ARGS]
 
   ensemble ARGS   run zk-ensemble: a real ensemble of servers on this machine
                   (up, down, list, status, kill, stop, start, restart, pause, resume, logs, env)
-  zk ARGS         run zk, the shell commands on nodes (ls, get, set, create, delete, stat);
+  zk ARGS         run zk, the shell commands on nodes (ls, get, set, create, delete, stat) and on locks (locks);
                   without --connect and ZK_CONNECT it talks to the running ensemble
   test [ARGS]     run all tests; ARGS go to the test runner, and leave the documentation's tests out
+  check [DIR]     judge a run again that a test kept because it failed, the newest without DIR; --help tells more
   bench lock [--quick] [--peers] [--memory] [-- ARGS]
-                  measure the lock next to the least that the same servers allow, and with --peers next to Curator;
+                  measure the lock next to the least that the same servers allow; with --peers next to Curator and others,
+                  on disk and in memory, and write BENCHMARKS.md;
                   --quick takes less than 50 s, --memory keeps the servers' data off the disk, ARGS go to criterion
+  bench trace [--memory]
+                  take a hand-over of the lock apart: how long the servers, the clients and the wire take
+  orphan          play the orphan contender with our lock, Curator's, kazoo's and the client crate's, and compare them
   tidy            check the rules of this workspace that no compiler checks
   ci              run what the continuous integration runs, in its order";
 
@@ -87,6 +96,10 @@ mod tests {
             Ok(Command::Test(args()))
         );
         assert_eq!(parse(&["test"]), Ok(Command::Test(vec![])));
+        assert_eq!(
+            parse(&["check", "up", "--servers", "5", "--help", "--"]),
+            Ok(Command::Check(args()))
+        );
     }
 
     #[test]
@@ -111,7 +124,7 @@ mod tests {
         ));
         assert_eq!(
             parse(&["bench", "queue"]),
-            Err("there is no benchmark queue; there is: lock".to_owned())
+            Err("there is no benchmark queue; there are: lock, trace".to_owned())
         );
     }
 
@@ -129,7 +142,9 @@ mod tests {
 
     #[test]
     fn usage_names_every_command() {
-        for name in ["ensemble", "zk", "test", "bench", "tidy", "ci"] {
+        for name in [
+            "ensemble", "zk", "test", "check", "bench", "orphan", "tidy", "ci",
+        ] {
             assert!(
                 USAGE
                     .lines()

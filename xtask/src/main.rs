@@ -1,4 +1,4 @@
-//! The workspace's own commands: `cargo xtask ensemble | zk | test | bench | ci | tidy`.
+//! The workspace's own commands: `cargo xtask ensemble | zk | test | check | bench | orphan | ci | tidy`.
 //!
 //! This program stays small, so that a first `cargo xtask` costs seconds: it depends on nothing that takes long to
 //! build, and hands over to the program that does the work.
@@ -52,8 +52,10 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Help => Ok(true),
         Command::Ensemble(args) => programs::ensemble(&workspace, &args),
         Command::Zk(args) => programs::zk(&workspace, &args),
+        Command::Check(args) => programs::check(&workspace, &args),
         Command::Test(args) => test::command(&workspace, &args),
         Command::Bench(bench) => bench::command(&workspace, &bench),
+        Command::Orphan => programs::orphan(&workspace),
         Command::Ci => ci::command(&workspace),
         Command::Tidy => tidy::command(&workspace),
     }

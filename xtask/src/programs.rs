@@ -1,4 +1,4 @@
-//! `ensemble` and `zk`: build a program of this workspace and become it.
+//! `ensemble`, `zk`, `check` and `orphan`: build a program of this workspace and become it.
 
 use std::env;
 use std::ffi::OsString;
@@ -19,7 +19,21 @@ pub(crate) fn ensemble(workspace: &Workspace, args: &[OsString]) -> anyhow::Resu
     )? {
         return Ok(false);
     }
-    become_program(command(workspace, "zk-ensemble").args(args))
+    let mut ensemble = command(workspace, "zk-ensemble");
+    // So that what it says about its own commands can be typed.
+    ensemble.env("ZK_ENSEMBLE_CALLED", "cargo xtask ensemble");
+    become_program(ensemble.args(args))
+}
+
+/// Becomes `orphan`; returns only if its build fails.
+pub(crate) fn orphan(workspace: &Workspace) -> anyhow::Result<bool> {
+    // One of the contenders is a program next to it.
+    for program in ["wire-contender", "orphan"] {
+        if !build(workspace, program, &["-p", "zk-bench"])? {
+            return Ok(false);
+        }
+    }
+    become_program(&mut command(workspace, "orphan"))
 }
 
 /// Becomes `zk`, connected to the running ensemble unless told otherwise; returns only if its build fails.
@@ -36,6 +50,18 @@ pub(crate) fn zk(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<boo
         }
     }
     become_program(&mut zk)
+}
+
+/// Becomes `zk-check`; returns only if its build fails.
+pub(crate) fn check(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
+    if !build(
+        workspace,
+        "zk-check",
+        &["-p", "zk-harness", "--features", "cli"],
+    )? {
+        return Ok(false);
+    }
+    become_program(command(workspace, "zk-check").args(args))
 }
 
 /// Returns whether the build went well; cargo has said why not.

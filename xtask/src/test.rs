@@ -77,6 +77,10 @@ pub(crate) fn run(
         tests
     };
     tests.args(args);
+    let not_run = workspace.target_dir().join("zk-harness-not-run");
+    // Of an earlier run.
+    drop(std::fs::remove_file(&not_run));
+    tests.env("ZK_HARNESS_NOT_RUN", &not_run);
     let (good, mut counts) = counted(
         &mut tests,
         env,
@@ -87,6 +91,12 @@ pub(crate) fn run(
         },
     )?;
     let tests_took = started.elapsed();
+    for line in std::fs::read_to_string(&not_run)
+        .unwrap_or_default()
+        .lines()
+    {
+        println!("not run: {line}");
+    }
 
     if !args.is_empty() {
         println!(

@@ -1,13 +1,13 @@
-//! How fast the lock is: alone, contended, in the hand-over itself, and next to Curator's.
+//! How fast the lock is: alone, contended, in the hand-over itself, and next to its peers.
 
 #![expect(
     clippy::print_stdout,
-    clippy::print_stderr,
     reason = "a program that talks to a person in a terminal"
 )]
 
 use std::io;
 use std::io::IsTerminal as _;
+use std::path::Path;
 
 use zk_bench::Contest;
 use zk_bench::Facts;
@@ -17,12 +17,17 @@ use zk_bench::Side;
 use zk_bench::Stage;
 use zk_bench::Standing;
 use zk_bench::lock;
-use zk_bench::peers;
+use zk_bench::race;
+use zk_bench::report;
 use zk_bench::table;
+use zk_bench::unfair;
 use zk_bench::wire;
 
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
+    if settings.peers && !settings.smoke {
+        return next_to_peers(settings);
+    }
     let load = Facts::load();
     let stage = Stage::new(settings)?;
     let mut contest = Contest::new(&stage, settings);
@@ -41,10 +46,15 @@ fn main() -> anyhow::Result<()> {
         );
     }
     contest.pair("handover", "hand-overs", ["lock", "notify"], handover);
-    let mut standings = contest.finish();
-    if settings.peers && !settings.smoke {
-        standings.extend(next_to_curator(&stage, settings)?);
+    for sessions in RACERS {
+        contest.pair(
+            &format!("race/{sessions}"),
+            "hand-overs",
+            ["race", "fair"],
+            |stage| without_a_queue(stage, sessions),
+        );
     }
+    let standings = contest.finish();
     if !standings.is_empty() {
         report(&stage, settings, load, standings)?;
     }
@@ -124,6 +134,24 @@ fn contention(stage: &Stage, sessions: usize) -> anyhow::Result<[Side<'_>; 2]> {
     ])
 }
 
+/// So many sessions, which contend for the lock without a queue, and then for the fair one.
+fn without_a_queue(stage: &Stage, sessions: usize) -> anyhow::Result<[Side<'_>; 2]> {
+    let servers = stage.servers(sessions)?;
+    let path = format!("/race-{sessions}");
+    let (races, locks) = stage.run("the preparation", async move {
+        let locks = lock::handles(servers, format!("{path}-fair")).await?;
+        Ok((unfair::handles(&locks, &path)?, locks))
+    })?;
+    Ok([
+        Box::new(move |hand_overs| {
+            stage.run("the race", unfair::contend(races.clone(), hand_overs))
+        }),
+        Box::new(move |hand_overs| {
+            stage.run("the contention", lock::contend(locks.clone(), hand_overs))
+        }),
+    ])
+}
+
 /// Two sessions with two followers, and two of the wire client with the same ones.
 fn handover(stage: &Stage) -> anyhow::Result<[Side<'_>; 2]> {
     const PARENT: &str = "/handover-raw";
@@ -149,20 +177,36 @@ fn handover(stage: &Stage) -> anyhow::Result<[Side<'_>; 2]> {
     ])
 }
 
-fn next_to_curator(stage: &Stage, settings: Settings) -> anyhow::Result<Vec<Standing>> {
-    match peers::curator(stage) {
-        Ok(curator) => {
-            println!("\nmeasuring next to Curator");
-            peers::compare(stage, settings, &curator, &[20])
-        }
-        Err(missing) => {
-            eprintln!("\nCurator is not measured: {missing:#}");
-            Ok(Vec::new())
-        }
+/// Everything next to the peers, with the data on disk and then in memory, and `BENCHMARKS.md` written anew.
+fn next_to_peers(settings: Settings) -> anyhow::Result<()> {
+    let places: &[bool] = if settings.memory {
+        &[true]
+    } else {
+        &[false, true]
+    };
+    let mut races = Vec::new();
+    let load = Facts::load();
+    for &memory in places {
+        let mut settings = settings;
+        settings.memory = memory;
+        println!("data {}", if memory { "in memory" } else { "on disk" });
+        let stage = Stage::new(settings)?;
+        races.push(race::race(&stage, settings, load.clone())?);
+        stage.down()?;
     }
+    let is_busy = races.first().is_some_and(|race| race.facts.is_busy());
+    let command = settings.command(NAME);
+    println!("\n{}", report::section(&command, is_busy, &races));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    report::write(&root, &command, is_busy, &races)?;
+    println!("written to BENCHMARKS.md and docs/bench/lock.svg");
+    Ok(())
 }
 
 const NAME: &str = "lock";
 
 /// How many sessions want the lock at once.
 const CONTENDERS: [usize; 3] = [1, 5, 20];
+
+/// How many sessions race at once.
+const RACERS: [usize; 3] = [2, 20, 100];

@@ -101,6 +101,11 @@ impl Baton {
         Ok(())
     }
 
+    /// How often it was taken in all.
+    pub fn takes(&self) -> u64 {
+        self.takes.load(Ordering::SeqCst)
+    }
+
     /// Whether there were enough hand-overs.
     pub fn is_done(&self) -> bool {
         self.takes.load(Ordering::SeqCst) > self.warm_up + self.counted

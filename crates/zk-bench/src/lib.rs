@@ -10,28 +10,34 @@
 //! | `uncontended` | one session acquires and releases | create and delete of an ephemeral sequential node |
 //! | `contention/<n>` | n sessions acquire and release, holding for no time | the bare chain of n sessions |
 //! | `handover` | one session releases, another one waits | one session deletes a node, another one watches it |
+//! | `race/<n>` | n sessions acquire and release the lock without a queue | the same with the fair lock |
 //!
 //! The *bare chain* is a queue of nodes made beforehand, with all watches set: each session deletes its next node as
 //! soon as it is told that the node before is gone. A lock has to enlist for each turn, so no lock reaches it.
 //!
 //! - [`wire`] has the references, [`lock`] the workloads of the lock, as functions that return a [`Round`].
-//! - [`peers`] sets the lock next to Curator's.
+//! - [`race`] sets the lock next to those of Curator, kazoo and the client crate, [`report`] writes that down.
 //! - [`Contest`] lets them alternate under criterion, on an ensemble that [`Stage`] starts.
 //! - [`Standing`] is what a contest came to, [`table()`] and [`Record`] show and keep it.
 //!
 //! `cargo xtask bench lock` runs it; `BENCHMARKS.md` has figures, with the machine they are from.
 
 mod baton;
+mod chart;
 mod contest;
 mod facts;
 pub mod lock;
-pub mod peers;
+pub mod race;
 mod record;
+pub mod report;
 mod round;
 mod settings;
 mod stage;
 mod standing;
 mod table;
+mod trace;
+mod traffic;
+pub mod unfair;
 pub mod wire;
 
 pub use self::baton::Baton;
@@ -47,3 +53,5 @@ pub use self::standing::Reference;
 pub use self::standing::Spread;
 pub use self::standing::Standing;
 pub use self::table::table;
+pub use self::trace::Trace;
+pub use self::traffic::Traffic;

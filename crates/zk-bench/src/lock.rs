@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use anyhow::ensure;
 use tokio::task::JoinSet;
 use zk_core::Session;
+use zk_lock::CohortLock;
 use zk_lock::FairLock;
 use zk_lock::Guard;
 
@@ -55,7 +56,7 @@ pub async fn acquire_release(lock: FairLock, operations: u64) -> anyhow::Result<
         lock.acquire().await?.release().await?;
         latencies.record(begun.elapsed());
     }
-    Ok(Round::new(started.elapsed(), latencies))
+    Ok(Round::new(started.elapsed(), latencies).of(operations))
 }
 
 /// Has all of them acquire and release, holding for no time, until there were so many hand-overs.
@@ -76,7 +77,7 @@ pub async fn contend(locks: Vec<FairLock>, hand_overs: u64) -> anyhow::Result<Ro
         tasks.spawn(compete(lock, holder, Arc::clone(&baton)));
     }
     let latencies = joined(tasks).await?;
-    Ok(Round::new(baton.elapsed(), latencies))
+    Ok(Round::new(baton.elapsed(), latencies).of(baton.takes()))
 }
 
 async fn compete(lock: FairLock, holder: usize, baton: Arc<Baton>) -> anyhow::Result<Latencies> {
@@ -90,6 +91,67 @@ async fn compete(lock: FairLock, holder: usize, baton: Arc<Baton>) -> anyhow::Re
         guard.release().await.context("cannot release")?;
     }
     Ok(latencies)
+}
+
+/// Has so many tasks of one process share a place in the queue, until there were so many hand-overs among them.
+///
+/// With a `stranger`, a session of its own acquires and releases all the time meanwhile; the second answer is how long
+/// its acquires took.
+///
+/// # Errors
+///
+/// Those of the lock; and that two held it at once, or a token did not grow.
+///
+/// # Cancel safety
+///
+/// The lock is released in the background.
+pub async fn crowd(
+    lock: CohortLock,
+    tasks: usize,
+    hand_overs: u64,
+    stranger: Option<FairLock>,
+) -> anyhow::Result<(Round, Latencies)> {
+    let baton = Arc::new(Baton::new(Baton::warm_up(tasks), hand_overs));
+    let mut crowd = JoinSet::new();
+    for holder in 0..tasks {
+        crowd.spawn(share(lock.clone(), holder, Arc::clone(&baton)));
+    }
+    let mut strangers = JoinSet::new();
+    if let Some(stranger) = stranger {
+        strangers.spawn(intrude(stranger, tasks, Arc::clone(&baton)));
+    }
+    let (latencies, waits) = (joined(crowd).await?, joined(strangers).await?);
+    let round = Round::new(baton.elapsed(), latencies).of(baton.takes());
+    Ok((round, waits))
+}
+
+async fn share(lock: CohortLock, holder: usize, baton: Arc<Baton>) -> anyhow::Result<Latencies> {
+    let mut latencies = Latencies::default();
+    while !baton.is_done() {
+        let guard = lock.acquire().await.context("cannot acquire")?;
+        let token = guard.token();
+        ensure!(token.turn() < 1 << TURN_BITS, "one place had {token} turns");
+        let number = (token.fencing_token().as_u64() << TURN_BITS) + token.turn();
+        if let Some(took) = baton.take(holder, number)? {
+            latencies.record(took);
+        }
+        baton.let_go(holder)?;
+        guard.release().await.context("cannot release")?;
+    }
+    Ok(latencies)
+}
+
+async fn intrude(lock: FairLock, holder: usize, baton: Arc<Baton>) -> anyhow::Result<Latencies> {
+    let mut waits = Latencies::default();
+    while !baton.is_done() {
+        let begun = Instant::now();
+        let guard = lock.acquire().await.context("cannot acquire")?;
+        waits.record(begun.elapsed());
+        baton.take(holder, guard.fencing_token().as_u64() << TURN_BITS)?;
+        baton.let_go(holder)?;
+        guard.release().await.context("cannot release")?;
+    }
+    Ok(waits)
 }
 
 /// Hands the lock to and fro between two sessions, of which the other one has settled in the queue before.
@@ -162,6 +224,9 @@ async fn settled(waiter: &FairLock) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// A cohort's token as one number has so many bits for the turn.
+const TURN_BITS: u32 = 24;
 
 /// How long queueing up may take.
 const QUEUEING: Duration = Duration::from_secs(10);

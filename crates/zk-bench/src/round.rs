@@ -11,6 +11,8 @@ use hdrhistogram::Histogram;
 pub struct Round {
     /// How often the thing was done whose rate is of interest: a pair of requests, a hand-over.
     pub operations: u64,
+    /// How often it was done in all, also while that was not measured; zero if that is not known.
+    pub done: u64,
     /// The time that took, without the preparations.
     pub elapsed: Duration,
     /// How long the single ones took.
@@ -22,9 +24,16 @@ impl Round {
     pub fn new(elapsed: Duration, latencies: Latencies) -> Self {
         Self {
             operations: latencies.len(),
+            done: 0,
             elapsed,
             latencies,
         }
+    }
+
+    /// The same round, of which so much was done in all.
+    #[must_use]
+    pub fn of(self, done: u64) -> Self {
+        Self { done, ..self }
     }
 
     /// Operations per second.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::Serialize;
-use zk_tests::peers::Measured;
 
 use crate::round::Latencies;
 use crate::round::Round;
@@ -104,50 +103,6 @@ pub(crate) fn standings(
         ratio: Spread::of(pairs.iter().map(|pair| pair[0].rate() / pair[1].rate())),
     });
     [ours, reference]
-}
-
-/// Sums up rounds of a workload and what a peer measured next to each of them.
-pub(crate) fn against_peer(
-    group: &str,
-    unit: &str,
-    names: [&str; 2],
-    pairs: &[(Round, Measured)],
-) -> [Standing; 2] {
-    let mut latencies = Latencies::default();
-    for (round, _) in pairs {
-        latencies.merge(&round.latencies);
-    }
-    let of_peer =
-        |number: fn(&Measured) -> f64| Spread::of(pairs.iter().map(|(_, peer)| number(peer)));
-    let workload = |side: usize| format!("{group}/{}", names[side]);
-    let ours = Standing {
-        workload: workload(0),
-        unit: unit.to_owned(),
-        rate: Spread::of(pairs.iter().map(|(round, _)| round.rate())),
-        rounds: pairs.len(),
-        operations: pairs.iter().map(|(round, _)| round.operations).sum(),
-        p50_micros: micros(latencies.percentile(50.0)),
-        p99_micros: micros(latencies.percentile(99.0)),
-        reference: Some(Reference {
-            workload: workload(1),
-            ratio: Spread::of(
-                pairs
-                    .iter()
-                    .map(|(round, peer)| round.rate() / peer.per_second),
-            ),
-        }),
-    };
-    let peer = Standing {
-        workload: workload(1),
-        rate: of_peer(|peer| peer.per_second),
-        operations: pairs.iter().map(|(_, peer)| peer.operations).sum(),
-        // It tells no histogram, so this is the middle one of those of its rounds.
-        p50_micros: of_peer(|peer| peer.p50_micros).median,
-        p99_micros: of_peer(|peer| peer.p99_micros).median,
-        reference: None,
-        ..ours.clone()
-    };
-    [ours, peer]
 }
 
 fn micros(time: Duration) -> f64 {

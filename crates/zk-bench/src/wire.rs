@@ -13,6 +13,9 @@ use zookeeper_client::Acls;
 use zookeeper_client::Client;
 use zookeeper_client::CreateMode;
 use zookeeper_client::EventType;
+use zookeeper_client::LockClient;
+use zookeeper_client::LockOptions;
+use zookeeper_client::LockPrefix;
 use zookeeper_client::OneshotWatcher;
 use zookeeper_client::WatchedEvent;
 
@@ -56,6 +59,23 @@ pub async fn make_parent(client: &Client, parent: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Makes a persistent node and those above it, where they are missing.
+///
+/// # Errors
+///
+/// Those of the client.
+///
+/// # Cancel safety
+///
+/// Some of the nodes may be made.
+pub async fn make_parents(client: &Client, path: &str) -> anyhow::Result<()> {
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client
+        .mkdir(path, &options)
+        .await
+        .with_context(|| format!("cannot create {path}"))
+}
+
 /// Creates and deletes an ephemeral sequential node below `parent`, so often, one after the other.
 ///
 /// # Errors
@@ -80,7 +100,74 @@ pub async fn create_delete(
         client.delete(&format!("{prefix}{sequence}"), None).await?;
         latencies.record(begun.elapsed());
     }
-    Ok(Round::new(started.elapsed(), latencies))
+    Ok(Round::new(started.elapsed(), latencies).of(operations))
+}
+
+/// Acquires and releases the lock that the client crate brings with it, so often, one after the other.
+///
+/// It releases in the background, so that a latency is that of the acquire, and of a release that is still on its way.
+///
+/// # Errors
+///
+/// Those of the client.
+///
+/// # Cancel safety
+///
+/// A node may be left until its session ends.
+pub async fn acquire_release(
+    client: Client,
+    path: String,
+    operations: u64,
+) -> anyhow::Result<Round> {
+    let mut latencies = Latencies::default();
+    let started = Instant::now();
+    for _ in 0..operations {
+        let begun = Instant::now();
+        drop(acquire(&client, &path).await?);
+        latencies.record(begun.elapsed());
+    }
+    Ok(Round::new(started.elapsed(), latencies).of(operations))
+}
+
+/// Has all of them acquire and release the lock that the client crate brings with it, as
+/// [`lock::contend`](crate::lock::contend) does with ours.
+///
+/// # Errors
+///
+/// Those of the client, and that two held it at once.
+///
+/// # Cancel safety
+///
+/// Nodes may be left until their sessions end.
+pub async fn contend(clients: Vec<Client>, path: String, hand_overs: u64) -> anyhow::Result<Round> {
+    let baton = Arc::new(Baton::new(Baton::warm_up(clients.len()), hand_overs));
+    let mut tasks = JoinSet::new();
+    for (holder, client) in clients.into_iter().enumerate() {
+        let (baton, path) = (Arc::clone(&baton), path.clone());
+        tasks.spawn(async move {
+            let mut latencies = Latencies::default();
+            while !baton.is_done() {
+                let held = acquire(&client, &path).await?;
+                // It has no token: the number of takes will do.
+                if let Some(took) = baton.take(holder, baton.takes() + 1)? {
+                    latencies.record(took);
+                }
+                baton.let_go(holder)?;
+                drop(held);
+            }
+            anyhow::Ok(latencies)
+        });
+    }
+    let latencies = joined(tasks).await?;
+    Ok(Round::new(baton.elapsed(), latencies).of(baton.takes()))
+}
+
+async fn acquire<'a>(client: &'a Client, path: &str) -> anyhow::Result<LockClient<'a>> {
+    let prefix = LockPrefix::new_curator(path, "lock-")?;
+    let parents = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    let options = LockOptions::new(Acls::anyone_all()).with_ancestor_options(parents)?;
+    let held = client.lock(prefix, b"", options).await;
+    held.context("cannot acquire the client's own lock")
 }
 
 /// Passes a baton along a queue of nodes that are made and watched beforehand.

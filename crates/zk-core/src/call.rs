@@ -131,7 +131,7 @@ impl Call {
             in_doubt |= repeat != Repeat::Read && may_be_applied(&fault);
             let policy = &self.session.view().retry;
             let pause = may_retry(repeat, &fault)
-                .then(|| policy.pause(attempts, self.started.elapsed(), fastrand::f64))
+                .then(|| policy.pause(attempts, self.started.elapsed(), || engine.chance()))
                 .flatten();
             let goes_on = match pause {
                 Some(pause) => self.deadline.pause(pause).await,
@@ -152,7 +152,7 @@ impl Call {
     /// Pauses before the next attempt at the whole, after `attempts` of them; false when there is to be none.
     pub(crate) async fn may_try_again(&self, attempts: u32) -> bool {
         let policy = &self.session.view().retry;
-        match policy.pause(attempts, self.started.elapsed(), fastrand::f64) {
+        match policy.pause(attempts, self.started.elapsed(), || self.engine().chance()) {
             Some(pause) => self.deadline.pause(pause).await,
             None => false,
         }

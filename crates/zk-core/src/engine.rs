@@ -21,6 +21,7 @@ use crate::path::NodePath;
 use crate::transport::Ending;
 use crate::transport::Fault;
 use crate::transport::Link;
+use crate::transport::LinkReceiver;
 use crate::transport::Phase;
 use crate::transport::Request;
 use crate::transport::Response;
@@ -71,7 +72,7 @@ impl Engine {
     ) -> Arc<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
         // A server that is cut off grants sessions that the quorum does not know.
-        let trust = match transport.link().borrow().phase {
+        let trust = match transport.link().now().phase {
             Phase::ReadOnly => Trust::of_nobody,
             _ => Trust::opened,
         };
@@ -98,17 +99,39 @@ impl Engine {
         &*self.transport
     }
 
-    pub(crate) fn link(&self) -> watch::Receiver<Link> {
+    pub(crate) fn link(&self) -> LinkReceiver {
         self.transport.link()
+    }
+
+    /// A number by chance.
+    pub(crate) fn draw(&self) -> u64 {
+        self.transport.draw().unwrap_or_else(|| fastrand::u64(..))
+    }
+
+    /// A fraction by chance, from 0 up to 1.
+    pub(crate) fn chance(&self) -> f64 {
+        let high = u32::try_from(self.draw() >> 32).expect("half of a number");
+        f64::from(high) / (f64::from(u32::MAX) + 1.0)
+    }
+
+    /// An id that nobody else has, for the name of a node.
+    pub(crate) fn new_id(&self) -> uuid::Uuid {
+        match (self.transport.draw(), self.transport.draw()) {
+            (Some(high), Some(low)) => {
+                let bits = u128::from(high) << 64 | u128::from(low);
+                uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
+            }
+            _ => uuid::Uuid::new_v4(),
+        }
     }
 
     pub(crate) fn link_now(&self) -> Link {
         let receiver = self.transport.link();
-        let link = *receiver.borrow();
+        let link = receiver.now();
         let over = match (link.phase, self.told.get()) {
             (Phase::Over(ending), _) | (_, Some(&ending)) => ending,
             // Whoever kept the link is gone, with the runtime of the session.
-            _ if receiver.has_changed().is_err() => Ending::Closed,
+            _ if receiver.is_gone() => Ending::Closed,
             _ => return link,
         };
         Link {
@@ -130,10 +153,7 @@ impl Engine {
             _ => {}
         }
         let mut link = self.link();
-        let link = link
-            .wait_for(|link| link.phase != Phase::Down)
-            .await
-            .map(|link| *link);
+        let link = link.wait_for(|link| link.phase != Phase::Down).await;
         match link.map(|link| link.phase) {
             Ok(Phase::Over(ending)) => Err(ending),
             // What comes after the closing is not sent, although the server has not acknowledged it yet.
@@ -254,7 +274,8 @@ impl Answerer {
             Request::Get { .. }
             | Request::Exists { .. }
             | Request::List { .. }
-            | Request::GetAcl { .. } => Self::Server,
+            | Request::GetAcl { .. }
+            | Request::AddWatch { .. } => Self::Server,
         }
     }
 }

@@ -65,7 +65,8 @@
 //!
 //! # What it does not do
 //!
-//! There are no persistent and recursive watches; the client crate beneath loses them when it reconnects.
+//! No operation sets persistent and recursive watches; below the operations, [`transport`] has them, up to the next
+//! break of the link.
 //! Everything needs a Tokio runtime with its time and I/O drivers enabled, and a session stays on the runtime that
 //! connected it; handles may be dropped anywhere.
 
@@ -102,6 +103,7 @@ pub use error::ErrorClass;
 pub use error::ErrorKind;
 pub use error::Operation;
 pub use operation::Create;
+pub use operation::CreateClaimed;
 pub use operation::CreateOwned;
 pub use operation::Delete;
 pub use operation::Exists;
@@ -110,6 +112,7 @@ pub use operation::Get;
 pub use operation::GetAcl;
 pub use operation::GetStat;
 pub use operation::GetWatched;
+pub use operation::IdPlace;
 pub use operation::List;
 pub use operation::ListWatched;
 pub use operation::OperationFuture;

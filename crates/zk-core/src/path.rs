@@ -99,10 +99,10 @@ impl NodePath {
         Self(Arc::from(format!("{base}/{name}")))
     }
 
-    /// Returns this path with `prefix` before its last component. The root has none.
-    pub(crate) fn with_name_prefix(&self, prefix: &str) -> Self {
+    /// Returns this path with `name` for its last component. The root has none.
+    pub(crate) fn with_name(&self, name: &str) -> Self {
         match self.split() {
-            Some((parent, name)) => Self(Arc::from(format!("{parent}/{prefix}{name}"))),
+            Some((parent, _)) => Self(Arc::from(format!("{parent}/{name}"))),
             None => self.clone(),
         }
     }

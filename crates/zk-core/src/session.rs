@@ -1,6 +1,7 @@
 //! One ZooKeeper session.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -233,6 +234,7 @@ impl Session {
             retries: engine.counters.retries.get(),
             connection_losses: engine.link_now().breaks,
             watches: engine.counters.watches.get(),
+            watched_bytes: engine.watched.load(Ordering::SeqCst),
             unsettled: engine.unsettled().count(),
         }
     }
@@ -373,6 +375,7 @@ impl Session {
     /// Safe, the removal goes on.
     pub async fn settled(&self) {
         tokio::select! {
+            biased;
             () = self.engine().unsettled().settled() => {}
             _ = self.engine().ended() => {}
         }

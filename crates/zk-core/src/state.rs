@@ -2,9 +2,9 @@
 
 use futures_util::Stream;
 use futures_util::stream;
-use tokio::sync::watch;
 
 use crate::transport::Link;
+use crate::transport::LinkReceiver;
 use crate::transport::Phase;
 
 /// What can be said of a session's connection.
@@ -43,7 +43,7 @@ impl ConnectionState {
 /// before anyone looked, and [`Lost`](ConnectionState::Lost) is always seen, once and last.
 #[derive(Debug, Clone)]
 pub struct StateChanges {
-    link: watch::Receiver<Link>,
+    link: LinkReceiver,
     seen: Seen,
 }
 
@@ -55,8 +55,8 @@ struct Seen {
 }
 
 impl StateChanges {
-    pub(crate) fn new(link: watch::Receiver<Link>) -> Self {
-        let breaks = link.borrow().breaks;
+    pub(crate) fn new(link: LinkReceiver) -> Self {
+        let breaks = link.now().breaks;
         Self {
             link,
             seen: Seen {
@@ -81,7 +81,7 @@ impl StateChanges {
             if self.seen.state == Some(ConnectionState::Lost) {
                 return None;
             }
-            let link = *self.link.borrow_and_update();
+            let link = self.link.seen();
             if let Some((state, seen)) = step(self.seen, link) {
                 self.seen = seen;
                 return Some(state);

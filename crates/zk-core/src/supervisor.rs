@@ -52,11 +52,14 @@ impl SessionBuilder {
     /// # Session loss
     ///
     /// That is what it is for.
-    pub async fn supervise<T, E>(
+    pub async fn supervise<T, E, F>(
         self,
         reopening: RetryPolicy,
-        mut body: impl AsyncFnMut(Session) -> Result<T, E>,
-    ) -> Result<T, SuperviseError<E>> {
+        mut body: impl FnMut(Session) -> F,
+    ) -> Result<T, SuperviseError<E>>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
         let mut failures = 0;
         let mut since = Instant::now();
         loop {

@@ -9,8 +9,6 @@ use std::pin::Pin;
 use std::time::Duration;
 use std::time::Instant;
 
-use tokio::sync::watch;
-
 use crate::acl::Acl;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
@@ -18,6 +16,14 @@ use crate::stat::SessionId;
 use crate::stat::Stat;
 
 pub(crate) mod client;
+mod link;
+mod watching;
+
+pub use link::LinkGone;
+pub use link::LinkReceiver;
+pub use link::LinkSender;
+pub use watching::Notice;
+pub use watching::Watching;
 
 /// An answer on its way.
 ///
@@ -41,13 +47,20 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     fn session_timeout(&self) -> Duration;
 
     /// The state of the link: the newest, and told of each change.
-    fn link(&self) -> watch::Receiver<Link>;
+    fn link(&self) -> LinkReceiver;
 
     /// The newest instant, on the monotonic clock, at which the link was certainly broken: answers that were there
     /// before it came over an earlier link than requests that are submitted after it.
     ///
     /// `None` when there was no such instant, or when it is not known.
     fn broken(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Draws a number for a unique name or for the length of a pause; `None` to have it from the operating system.
+    ///
+    /// A transport that answers this decides everything that happens by chance in a session over it.
+    fn draw(&self) -> Option<u64> {
         None
     }
 
@@ -169,6 +182,14 @@ pub enum Request {
     },
     /// All of these or none; answered by [`Response::Committed`].
     Transaction(Vec<Change>),
+    /// Answered by [`Response::Watching`]. Servers have it since 3.6, and ask for no permission.
+    AddWatch {
+        /// The node, which need not exist.
+        path: NodePath,
+        /// Whether to be told of the creation, deletion and new data of this node and all below it, instead of those of
+        /// this node and its children that come and go.
+        recursive: bool,
+    },
 }
 
 /// A node to be made.
@@ -286,6 +307,8 @@ pub enum Response {
     },
     /// The transaction was carried out.
     Committed(Vec<Changed>),
+    /// The persistent watch was set.
+    Watching(Watching),
 }
 
 impl fmt::Debug for Response {
@@ -300,6 +323,7 @@ impl fmt::Debug for Response {
             Self::Synced => "Synced",
             Self::Acl { .. } => "Acl",
             Self::Committed(_) => "Committed",
+            Self::Watching(_) => "Watching",
         })
     }
 }
@@ -350,7 +374,7 @@ pub enum Changed {
     Deleted,
 }
 
-/// What a one-shot watch told.
+/// What a watch told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WatchEvent {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::dist::{Distribution, Logging};
+use crate::fault::{CLOCK_FILE, ClockLibrary};
 use crate::spec::Spec;
 
 /// An ensemble with every choice made: what `ensemble.json` holds.
@@ -21,6 +22,12 @@ pub(crate) struct Plan {
     pub(crate) memory_directory: Option<PathBuf>,
     /// The file that reserves the ports.
     pub(crate) port_file: Option<PathBuf>,
+    /// What moves the servers' clocks, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) clock_library: Option<ClockLibrary>,
+    /// What the names of the containers begin with, where servers run in containers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) containers: Option<String>,
     pub(crate) members: Vec<Member>,
 }
 
@@ -31,30 +38,51 @@ pub(crate) struct Member {
     pub(crate) client_port: u16,
     pub(crate) quorum_port: u16,
     pub(crate) election_port: u16,
+    /// The port of the fault proxy in front of it, if there is to be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) proxy_port: Option<u16>,
+    /// The ports by which the others reach it, if the links between the servers are to be relayed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) relays: Vec<RelayPorts>,
+}
+
+/// The ports by which one server reaches another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RelayPorts {
+    /// The server that connects to them.
+    pub(crate) from: u32,
+    pub(crate) quorum_port: u16,
+    pub(crate) election_port: u16,
 }
 
 impl Member {
-    pub(crate) fn client_address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.client_port).into()
+    /// The ports by which server `from` reaches this one for the quorum and for elections.
+    fn peer_ports(&self, from: u32) -> (u16, u16) {
+        self.relays
+            .iter()
+            .find(|relay| relay.from == from)
+            .map_or((self.quorum_port, self.election_port), |relay| {
+                (relay.quorum_port, relay.election_port)
+            })
     }
 }
 
 impl Plan {
-    /// `host:port` of every server, separated by commas.
-    pub(crate) fn connect_string(&self) -> String {
-        let addresses: Vec<_> = self
-            .members
-            .iter()
-            .map(|member| member.client_address().to_string())
-            .collect();
-        addresses.join(",")
-    }
-
     /// Every port of every server.
     pub(crate) fn ports(&self) -> BTreeSet<u16> {
         self.members
             .iter()
-            .flat_map(|member| [member.client_port, member.quorum_port, member.election_port])
+            .flat_map(|member| {
+                [member.client_port, member.quorum_port, member.election_port]
+                    .into_iter()
+                    .chain(member.proxy_port)
+                    .chain(
+                        member
+                            .relays
+                            .iter()
+                            .flat_map(|relay| [relay.quorum_port, relay.election_port]),
+                    )
+            })
             .collect()
     }
 
@@ -86,6 +114,11 @@ impl Plan {
         self.server_directory(id).join("server.pid")
     }
 
+    /// Where it is said how far the server's clock is moved.
+    pub(crate) fn clock_file(&self, id: u32) -> PathBuf {
+        self.server_directory(id).join(CLOCK_FILE)
+    }
+
     /// The argument by which the processes of this ensemble are known, and no others.
     pub(crate) fn marker(&self) -> String {
         marker(&self.directory)
@@ -113,16 +146,21 @@ impl Plan {
         line("tickTime", &spec.tick_time.as_millis());
         line("initLimit", &spec.init_limit);
         line("syncLimit", &spec.sync_limit);
-        line(
-            "dataDir",
-            &property(&self.data_directory(member.id).to_string_lossy()),
-        );
-        line(
-            "dataLogDir",
-            &property(&self.log_directory(member.id).to_string_lossy()),
-        );
-        line("clientPort", &member.client_port);
-        line("clientPortAddress", &Ipv4Addr::LOCALHOST);
+        let (data, log) = match self.containers {
+            Some(_) => (CONTAINER_DATA.into(), CONTAINER_LOG.into()),
+            None => (
+                self.data_directory(member.id),
+                self.log_directory(member.id),
+            ),
+        };
+        line("dataDir", &property(&data.to_string_lossy()));
+        line("dataLogDir", &property(&log.to_string_lossy()));
+        if self.containers.is_some() {
+            line("clientPort", &CLIENT_PORT);
+        } else {
+            line("clientPort", &member.client_port);
+            line("clientPortAddress", &Ipv4Addr::LOCALHOST);
+        }
         line("maxClientCnxns", &spec.max_client_connections);
         line("minSessionTimeout", &spec.min_session_timeout().as_millis());
         line("maxSessionTimeout", &spec.max_session_timeout.as_millis());
@@ -135,15 +173,13 @@ impl Plan {
         // A single server stands alone: with a line for itself it would still do so, but log an error.
         if self.members.len() > 1 {
             for peer in &self.members {
-                line(
-                    &format!("server.{}", peer.id),
-                    &format!(
-                        "{}:{}:{}",
-                        Ipv4Addr::LOCALHOST,
-                        peer.quorum_port,
-                        peer.election_port
-                    ),
-                );
+                let address = if self.containers.is_some() {
+                    format!("{}:2888:3888", self.host(peer.id))
+                } else {
+                    let (quorum, election) = peer.peer_ports(member.id);
+                    format!("{}:{quorum}:{election}", Ipv4Addr::LOCALHOST)
+                };
+                line(&format!("server.{}", peer.id), &address);
             }
         }
         text
@@ -159,22 +195,8 @@ impl Plan {
             .iter()
             .map(|jar| jar.to_string_lossy())
             .collect();
-        let mut flags: Vec<String> = self.spec.jvm_flags.clone().unwrap_or_else(|| {
-            QUICK_JVM_FLAGS
-                .iter()
-                .map(|flag| (*flag).to_owned())
-                .collect()
-        });
+        let mut flags = self.jvm_flags();
         flags.push(self.server_marker(id));
-        // These two are system properties only; zoo.cfg does not reach them in every version.
-        flags.push(format!(
-            "-Dznode.container.checkIntervalMs={}",
-            self.spec.container_check_interval.as_millis()
-        ));
-        flags.push(format!(
-            "-Dzookeeper.extendedTypesEnabled={}",
-            self.spec.extended_types
-        ));
         match self.distribution.logging {
             Logging::SlfSimple => flags.extend(
                 [
@@ -210,15 +232,57 @@ impl Plan {
              echo $$ > server.pid\n\
              # In the C locale Java cannot open a file whose name is not ASCII.\n\
              export LC_ALL=C.UTF-8\n\
-             exec {java} \\\n    {flags} \\\n    -cp {classpath} \\\n    {main} {config} >> server.log 2>&1\n",
+             {clock}exec {java} \\\n    {flags} \\\n    -cp {classpath} \\\n    {main} {config} >> server.log 2>&1\n",
             directory = shell_quote(&directory.to_string_lossy()),
             marker = shell_quote(&self.server_marker(id)),
+            clock = self.clock_exports(id),
             java = shell_quote(&self.distribution.java.to_string_lossy()),
             flags = flags.join(" \\\n    "),
             classpath = shell_quote(&classpath.join(":")),
             main = MAIN_CLASS,
             config = shell_quote(&self.config_file(id).to_string_lossy()),
         )
+    }
+
+    /// The JVM's flags: those asked for, or those for a quick start, and what only they can set.
+    fn jvm_flags(&self) -> Vec<String> {
+        let quick = || QUICK_JVM_FLAGS.map(str::to_owned).to_vec();
+        let mut flags = self.spec.jvm_flags.clone().unwrap_or_else(quick);
+        // These two are system properties only; zoo.cfg does not reach them in every version.
+        flags.push(format!(
+            "-Dznode.container.checkIntervalMs={}",
+            self.spec.container_check_interval.as_millis()
+        ));
+        flags.push(format!(
+            "-Dzookeeper.extendedTypesEnabled={}",
+            self.spec.extended_types
+        ));
+        flags
+    }
+
+    /// The name of a server's container, by which the others find it.
+    pub(crate) fn host(&self, id: u32) -> String {
+        format!("{}-{id}", self.host_prefix())
+    }
+
+    /// The name of the containers' network.
+    pub(crate) fn host_prefix(&self) -> String {
+        self.containers.clone().unwrap_or_default()
+    }
+
+    /// The environment of a server's container; every image passes it on to Java.
+    #[cfg(feature = "containers")]
+    pub(crate) fn container_environment(&self) -> [(&'static str, String); 1] {
+        [("JAVA_TOOL_OPTIONS", self.jvm_flags().join(" "))]
+    }
+
+    /// The lines of the start script that make the clock of a server one that can be moved.
+    fn clock_exports(&self, id: u32) -> String {
+        self.clock_library
+            .as_ref()
+            .map_or_else(String::new, |library| {
+                library.exports(&self.clock_file(id).to_string_lossy(), shell_quote)
+            })
     }
 
     /// The logging configuration that this distribution needs, as a file name and its text.
@@ -274,6 +338,12 @@ const QUICK_JVM_FLAGS: [&str; 6] = [
     "-Xss512k",
     "-Xmx128m",
 ];
+
+/// The port for clients inside a container.
+pub(crate) const CLIENT_PORT: u16 = 2181;
+/// Where the official image keeps snapshots and the server's id.
+const CONTAINER_DATA: &str = "/data";
+const CONTAINER_LOG: &str = "/datalog";
 
 const LOGBACK_FILE: &str = "logback.xml";
 const LOGBACK: &str = r#"<configuration>

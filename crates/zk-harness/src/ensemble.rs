@@ -2,27 +2,29 @@
 
 mod builder;
 mod files;
+mod network;
+mod status;
+mod waiting;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
-
-use crate::admin::{self, AdminError};
 use crate::config::Plan;
+use crate::container::Fleet;
 use crate::error::Error;
-use crate::health::{Answer, Health, Role};
+use crate::fault::Unavailable;
 use crate::ports;
 use crate::process::ProcessState;
 use crate::reaper::{self, Reaper};
 use crate::server::Server;
 use crate::spec::Warning;
-use crate::wait::Looks;
-use crate::wire;
+
+use network::{Links, Proxy};
 
 pub use builder::EnsembleBuilder;
+pub use status::{ServerStatus, Status};
 
 /// A set of running ZooKeeper servers.
 ///
@@ -38,10 +40,14 @@ pub struct Ensemble {
     plan: Arc<Plan>,
     servers: Vec<Server>,
     guard: Option<Reaper>,
+    /// After the servers, whose containers it removes.
+    fleet: Option<Fleet>,
     keep: Keep,
     report: StartReport,
     warnings: Vec<Warning>,
     hold: Option<File>,
+    proxy: Option<Proxy>,
+    links: Option<Links>,
 }
 
 /// When the files of an ensemble outlive its servers.
@@ -73,38 +79,6 @@ pub struct StartReport {
     pub canary: Duration,
     /// All of it.
     pub total: Duration,
-}
-
-/// What an ensemble looks like at one moment.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Status {
-    /// Whether clients are served.
-    pub health: Health,
-    /// Each server, in the order of the ensemble.
-    pub servers: Vec<ServerStatus>,
-}
-
-/// What one server looks like at one moment.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ServerStatus {
-    /// The `myid`.
-    pub id: u32,
-    /// What the server says it is; nothing if it does not serve.
-    pub role: Option<Role>,
-    /// What its process is doing.
-    pub process: ProcessState,
-    /// The port for clients.
-    pub client_port: u16,
-    /// Its process id, if there is a process.
-    pub pid: Option<i32>,
-    /// Its directory.
-    pub directory: PathBuf,
-    /// Why there is no role.
-    pub problem: Option<String>,
-    epoch: u64,
-    answered: bool,
 }
 
 impl Ensemble {
@@ -148,11 +122,25 @@ impl Ensemble {
             plan,
             servers,
             guard,
+            fleet: None,
             keep,
             report,
             warnings,
             hold: None,
+            proxy: None,
+            links: None,
         }
+    }
+
+    /// Starts the servers in containers.
+    #[cfg(feature = "containers")]
+    async fn contain(&mut self, image: crate::container::ContainerImage) -> Result<(), Error> {
+        let fleet = Fleet::launch(Arc::clone(&self.plan), image).await?;
+        for (server, container) in self.servers.iter_mut().zip(fleet.members()) {
+            server.put_into(container.clone());
+        }
+        self.fleet = Some(fleet);
+        Ok(())
     }
 
     /// Has the guard process that [`down`](Self::down) runs keep `file` open until it is done, so that a lock on it is
@@ -168,10 +156,20 @@ impl Ensemble {
 
     /// Leaves the servers running for good and returns their directory, for [`attach`](Self::attach).
     ///
+    /// The fault proxies and the links between the servers live in this process and end; whoever attaches can have them
+    /// again with [`start_proxies`](Self::start_proxies). Without their links the servers do not reach each other.
+    ///
     /// # Errors
     ///
     /// [`Error::Io`] if the state cannot be written; the servers are then killed and the files removed.
     pub fn detach(mut self) -> Result<PathBuf, Error> {
+        if self.fleet.is_some() {
+            return Err(Unavailable {
+                fault: "a detached ensemble in containers",
+                reason: "its containers go with this process; use processes".into(),
+            }
+            .into());
+        }
         files::save(&self.plan)?;
         if let Some(guard) = self.guard.take() {
             guard.dismiss()?;
@@ -179,14 +177,21 @@ impl Ensemble {
         Ok(self.plan.directory.clone())
     }
 
-    /// The connection string for all servers: `host:port,host:port,…`.
-    pub fn connect_string(&self) -> String {
-        self.plan.connect_string()
+    /// A command-line argument by which a process belongs to this ensemble: [`down`](Self::down) and
+    /// [`kill_all`](Self::kill_all) kill every process that has it, as they kill servers.
+    pub fn marker(&self, role: &str) -> String {
+        format!("{}{role}/", self.plan.marker())
     }
 
     /// The directory with everything but, if in memory, the data.
     pub fn directory(&self) -> &Path {
         &self.plan.directory
+    }
+
+    /// The directory, and the one in the machine's memory if the data is there.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
+        let memory = self.plan.memory_directory.as_deref();
+        [self.directory()].into_iter().chain(memory)
     }
 
     /// The ZooKeeper version that runs.
@@ -234,132 +239,6 @@ impl Ensemble {
             })
     }
 
-    /// The server that leads, or the only one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoQuorum`] if none does at this moment.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
-    pub async fn leader(&self) -> Result<&Server, Error> {
-        let status = self.status().await;
-        match status.health.leader() {
-            Some(leader) => Ok(&self.servers[leader]),
-            None => Err(Error::NoQuorum {
-                seen: status.seen(),
-            }),
-        }
-    }
-
-    /// Waits for at most `within` until a server leads, as after the last leader was killed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoQuorum`] if none does by then.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
-    pub async fn wait_leader(&self, within: Duration) -> Result<&Server, Error> {
-        let mut looks = Looks::within(within, LOOK_EVERY);
-        loop {
-            let leader = self.leader().await;
-            if leader.is_ok() || !looks.again().await {
-                return leader;
-            }
-        }
-    }
-
-    /// Asks every server what it is. A server that does not answer within 1 s counts as not serving.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
-    pub async fn status(&self) -> Status {
-        let mut questions = JoinSet::new();
-        for (index, member) in self.plan.members.iter().enumerate() {
-            let address = member.client_address();
-            // A server without a process is not asked: its port may by now be somebody else's.
-            let process = self.servers[index].process_state();
-            questions.spawn(async move {
-                let answer = match process {
-                    ProcessState::Stopped => Err((false, "its process does not run".to_owned())),
-                    ProcessState::Paused => Err((false, "its process is paused".to_owned())),
-                    ProcessState::Running => {
-                        admin::srvr(address, STATUS_WITHIN).await.map_err(|error| {
-                            (matches!(error, AdminError::NotServing), error.to_string())
-                        })
-                    }
-                };
-                (index, answer)
-            });
-        }
-        let mut servers: Vec<_> = self.servers.iter().map(ServerStatus::unasked).collect();
-        for (index, answer) in questions.join_all().await {
-            match answer {
-                Ok(srvr) => {
-                    servers[index].role = Some(srvr.mode.into());
-                    servers[index].epoch = srvr.epoch();
-                    servers[index].answered = true;
-                }
-                Err((answered, problem)) => {
-                    servers[index].problem = Some(problem);
-                    servers[index].answered = answered;
-                }
-            }
-        }
-        let answers: Vec<Answer> = servers
-            .iter()
-            .map(|server| server.role.map(|role| (role, server.epoch)))
-            .collect();
-        Status {
-            health: Health::judge(&answers),
-            servers,
-        }
-    }
-
-    /// Waits until every server serves, one leads, and a node was written through each; for at most the spec's
-    /// `start_timeout`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::ServerExited`] as soon as a process is gone, [`Error::NotServing`] at the deadline.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: a canary node that was being written ends with its session.
-    pub async fn wait_serving(&self) -> Result<(), Error> {
-        self.wait_whole(Instant::now()).await.map(|_| ())
-    }
-
-    /// Waits until a quorum serves and a node was written through its leader; for at most the spec's `start_timeout`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotServing`] at the deadline.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: a canary node that was being written ends with its session.
-    pub async fn wait_quorum(&self) -> Result<(), Error> {
-        let within = self.plan.spec.start_timeout;
-        let mut looks = Looks::within(within, LOOK_EVERY);
-        loop {
-            let mut status = self.status().await;
-            if let Some(leader) = status.health.leader() {
-                match wire::canary(self.servers[leader].client_address(), CANARY_WITHIN).await {
-                    Ok(()) => return Ok(()),
-                    Err(error) => status.servers[leader].problem = Some(error.to_string()),
-                }
-            }
-            if !looks.again().await {
-                return Err(self.not_serving(within, &status));
-            }
-        }
-    }
-
     /// Kills the servers, removes the files, and waits until both are gone.
     ///
     /// # Errors
@@ -370,6 +249,7 @@ impl Ensemble {
     ///
     /// Not safe to rely on: a dropped future leaves the work to the guard process, and nobody hears of a failure.
     pub async fn down(mut self) -> Result<(), Error> {
+        self.remove_containers();
         let guard = self.guard.take();
         let hold = self.hold.take();
         let plan = Arc::clone(&self.plan);
@@ -399,6 +279,11 @@ impl Ensemble {
             .await;
         self.bury();
         halted
+    }
+
+    /// Removes the containers, if there are any, and blocks until that is done.
+    fn remove_containers(&mut self) {
+        self.fleet = None;
     }
 
     /// Leaves no zombie of a server that the guard process has killed.
@@ -459,7 +344,10 @@ impl Ensemble {
     async fn begin(&self) -> Result<[Instant; 4], Error> {
         let spawned = Instant::now();
         for server in &self.servers {
-            server.start()?;
+            // A container runs as soon as it is there.
+            if self.fleet.is_none() {
+                server.start()?;
+            }
         }
         let [answered, settled, done] = self.wait_whole(spawned).await?;
         Ok([spawned, answered, settled, done])
@@ -479,97 +367,6 @@ impl Ensemble {
         self.bury();
         cleaned
     }
-
-    /// Waits until all is well, and says when all servers answered, when one led, and when the canaries were through.
-    async fn wait_whole(&self, started: Instant) -> Result<[Instant; 3], Error> {
-        let within = self.plan.spec.start_timeout;
-        let mut answered = None;
-        let mut settled = None;
-        let mut looks = Looks::within(within.saturating_sub(started.elapsed()), LOOK_EVERY);
-        loop {
-            if let Some(dead) = self.servers.iter().find(|server| server.has_exited()) {
-                let (id, log, tail) = (dead.id(), dead.log_file(), dead.log_tail(TAIL_LINES));
-                return Err(Error::ServerExited { id, log, tail });
-            }
-            let mut status = self.status().await;
-            // An answer that says "not serving" is an answer: the process is up and looks for a leader.
-            if status.servers.iter().all(|server| server.answered) {
-                answered.get_or_insert_with(Instant::now);
-            }
-            if let Health::Whole { .. } = status.health {
-                let settled = *settled.get_or_insert_with(Instant::now);
-                match self.canaries().await {
-                    Ok(()) => return Ok([answered.unwrap_or(settled), settled, Instant::now()]),
-                    Err((index, problem)) => status.servers[index].problem = Some(problem),
-                }
-            }
-            if !looks.again().await {
-                return Err(self.not_serving(within, &status));
-            }
-        }
-    }
-
-    /// Writes, reads and removes a node through every server.
-    async fn canaries(&self) -> Result<(), (usize, String)> {
-        let mut canaries = JoinSet::new();
-        for (index, member) in self.plan.members.iter().enumerate() {
-            let address = member.client_address();
-            canaries.spawn(async move {
-                wire::canary(address, CANARY_WITHIN)
-                    .await
-                    .map_err(|error| (index, error.to_string()))
-            });
-        }
-        canaries.join_all().await.into_iter().collect()
-    }
-
-    fn not_serving(&self, within: Duration, status: &Status) -> Error {
-        let blamed = status
-            .servers
-            .iter()
-            .position(|server| server.problem.is_some())
-            .map_or(&self.servers[0], |index| &self.servers[index]);
-        Error::NotServing {
-            within,
-            seen: status.seen(),
-            id: blamed.id(),
-            log: blamed.log_file(),
-            tail: blamed.log_tail(TAIL_LINES),
-        }
-    }
-}
-
-impl Status {
-    /// What each server answered, on one line.
-    pub fn seen(&self) -> String {
-        let lines: Vec<_> = self
-            .servers
-            .iter()
-            .map(|server| match (&server.problem, server.role) {
-                (Some(problem), _) => format!("server {}: {problem}", server.id),
-                (None, Some(role)) => format!("server {}: {role}", server.id),
-                (None, None) => format!("server {}: no answer", server.id),
-            })
-            .collect();
-        lines.join("; ")
-    }
-}
-
-impl ServerStatus {
-    fn unasked(server: &Server) -> Self {
-        let found = server.find();
-        Self {
-            id: server.id(),
-            role: None,
-            process: found.map_or(ProcessState::Stopped, |(_, state)| state),
-            client_port: server.client_port(),
-            pid: found.map(|(pid, _)| pid.as_raw_pid()),
-            directory: server.directory(),
-            problem: None,
-            epoch: 0,
-            answered: false,
-        }
-    }
 }
 
 impl Drop for Ensemble {
@@ -582,6 +379,7 @@ impl Drop for Ensemble {
             Keep::OnPanic => std::thread::panicking(),
             Keep::Always => true,
         };
+        self.remove_containers();
         let kept = keep && guard.keep_files().is_ok();
         if kept {
             let directory = self.plan.directory.display();
@@ -609,6 +407,3 @@ impl Drop for Ensemble {
 }
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-const STATUS_WITHIN: Duration = Duration::from_secs(1);
-const CANARY_WITHIN: Duration = Duration::from_secs(5);
-const TAIL_LINES: usize = 15;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::admin::AdminError;
 use crate::dist::FindError;
+use crate::fault::Unavailable;
 use crate::spec::SpecError;
 
 /// What went wrong with an ensemble or one of its servers.
@@ -60,6 +61,45 @@ pub enum Error {
         /// What each server answered last.
         seen: String,
     },
+    /// No server follows.
+    #[error("no server follows: {seen}")]
+    NoFollower {
+        /// What each server answered last.
+        seen: String,
+    },
+    /// There is no session with this id.
+    #[error("there is no session {session:#x}; it has ended, or is one of another ensemble")]
+    NoSuchSession {
+        /// The id asked for.
+        session: i64,
+    },
+    /// Whether a session ended is not known.
+    #[error("the end of session {session:#x} got no answer")]
+    Expire {
+        /// The session.
+        session: i64,
+        /// What happened.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The container engine did not do what was asked.
+    #[error("cannot {action} the container of server {id}")]
+    Container {
+        /// What was asked.
+        action: &'static str,
+        /// The server.
+        id: u32,
+        /// What the engine said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// There is no image to run servers from.
+    #[error("there is no container image to run servers from")]
+    Image {
+        /// What the engine said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A fault cannot be made on this machine.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
     /// There is no server with this id.
     #[error("there is no server {id}; this ensemble has {}", list(.known))]
     NoSuchServer {
@@ -107,6 +147,24 @@ pub enum Error {
         id: u32,
         /// What happened.
         source: AdminError,
+    },
+    /// The ensemble was started without something that is asked for now.
+    #[error("the ensemble has no {what}: start it with `Ensemble::builder().{setting}(true)`")]
+    NotPresent {
+        /// What it has not.
+        what: &'static str,
+        /// The method of [`EnsembleBuilder`](crate::EnsembleBuilder) that provides it.
+        setting: &'static str,
+    },
+    /// Something that was waited for has not happened in time.
+    #[error("waited {within:?} in vain for {what}; the last events:\n  {seen}")]
+    NotSeen {
+        /// What was waited for.
+        what: String,
+        /// For how long.
+        within: Duration,
+        /// What the proxy has seen last.
+        seen: String,
     },
     /// The directory holds no ensemble, or one that this version cannot read.
     #[error("{path} is not the state of an ensemble: {reason}")]

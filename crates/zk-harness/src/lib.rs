@@ -1,4 +1,5 @@
-//! Real ZooKeeper ensembles for tests and development: configured, started, broken and cleaned up.
+//! Real ZooKeeper ensembles for tests and development: configured, started, broken and cleaned up; and histories of
+//! what was done to them, judged by checkers.
 //!
 //! A test that needs ZooKeeper says so in one line and gets real servers of its own, on ports of their own,
 //! ready to serve when the call returns:
@@ -22,6 +23,9 @@
 //! Use it for tests, benchmarks and development machines.
 //! It is not a way to run ZooKeeper in production: its settings favour a quick start and quick failover.
 //!
+//! What a network can do to a client is done by [fault proxies](proxy) in front of the servers, and what it can do to
+//! the servers among themselves by the [`links`] between them.
+//!
 //! # Guarantees
 //!
 //! 1. [`EnsembleBuilder::start`] returns only when every server answers, exactly one of them leads (a single server
@@ -44,6 +48,39 @@
 //! | a server exits while starting | [`Error::ServerExited`] with its exit status and the end of its log |
 //! | no quorum before the deadline | [`Error::NotServing`] with what each server answered last |
 //!
+//! # Histories and checkers
+//!
+//! What the processes of a test do is recorded as a [history] and judged by [checkers](check), instead of
+//! asserting what one hopes for: two holders of a lock, an item that was lost, an id that was made twice.
+//! A [`Run`] keeps both together, and keeps them when something is wrong:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use zk_harness::Run;
+//! use zk_harness::check::FencedMutex;
+//! use zk_harness::history::{Answer, Op};
+//!
+//! let run = Run::seeded("lock")?.judged_by(FencedMutex::default())?;
+//! let recorder = run.recorder("worker-1")?;
+//!
+//! let pending = recorder.invoke(Op::acquire("/locks/a"));
+//! // let guard = lock.acquire().await?;           an early return is recorded as unknown
+//! let held = pending.granted(Answer::token(7)); // guard.fencing_token()
+//! // … what the lock protects …
+//! let pending = held.release();
+//! // guard.release().await?;
+//! pending.ok(());
+//!
+//! run.finish()?; // or says who did what, where it is kept, and how to judge and to run it again
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The program `zk-check` (in this workspace `cargo xtask check`) judges a kept run again, and any other history.
+//! The format is [documented](history#format), so that programs in other languages can record, too.
+//!
+//! A checker says nothing of what was not recorded: that nodes are left behind, or that a server was never asked.
+//!
 //! # Files of an ensemble
 //!
 //! ```text
@@ -53,6 +90,7 @@
 //!   server-1/start.sh        starts this server by hand
 //!   server-1/server.log      what it printed
 //!   server-1/server.pid      its process id
+//!   server-1/clock           how far its clock is moved, if it can be
 //!   server-1/data/myid       its id, beside its snapshots
 //!   server-1/txlog/          its transaction log
 //! ```
@@ -62,14 +100,22 @@
 //! # Features
 //!
 //! - `provision` (default): download ZooKeeper, and Java if there is none, when the machine has none.
-//! - `cli`: what the `zk-ensemble` program needs.
+//! - `containers`: servers in [containers](container), through testcontainers.
+//! - `cli`: what the `zk-ensemble` and `zk-check` programs need.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
 
 pub mod admin;
+pub mod check;
+pub mod container;
 pub mod dist;
+pub mod fault;
+pub mod history;
+pub mod links;
+pub mod nemesis;
+pub mod proxy;
 
 mod config;
 mod ensemble;
@@ -77,7 +123,10 @@ mod error;
 mod health;
 mod ports;
 mod process;
+mod profile;
 mod reaper;
+mod run;
+mod select;
 mod server;
 mod spec;
 mod wait;
@@ -87,5 +136,8 @@ pub use ensemble::{Ensemble, EnsembleBuilder, Keep, ServerStatus, StartReport, S
 pub use error::Error;
 pub use health::{Health, Role};
 pub use process::ProcessState;
+pub use profile::{ParseProfileError, Profile};
+pub use run::{Description, DescriptionError, Run, RunError};
+pub use select::{ParseSelectorError, Selector};
 pub use server::Server;
 pub use spec::{DataStore, ServerSpec, Spec, SpecError, Warning};

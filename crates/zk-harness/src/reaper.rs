@@ -3,7 +3,7 @@
 //! It is a small shell script in a process group of its own. Its standard input is a pipe whose only writing end is
 //! held by the starting process and closed on `exec`, so the kernel reports its end when that process is gone: after
 //! a return, a panic, Ctrl-C, a kill of its process group, or `kill -9`.
-//! The script then kills every process that has the ensemble's marker as an argument, and empties the directories it
+//! The script then kills every process that has the ensemble's marker and a role as an argument, and empties the directories it
 //! was told of. It looks for processes again after that: one that was just being spawned is either visible by then or
 //! no longer finds its start script. The empty directories themselves go last.
 //!
@@ -243,20 +243,24 @@ while IFS= read -r line; do
     esac
 done
 # A whole argument: a shell, an editor or a search whose command line mentions the marker is none of ours.
-is_server() {
+is_ours() {
     tr '\0' '\n' <"/proc/$1/cmdline" 2>/dev/null | {
         while IFS= read -r argument; do
-            case $argument in "$ZK_GUARD_MARKER"server-*/) exit 0 ;; esac
+            case $argument in
+                # An ensemble in a directory below this one.
+                "$ZK_GUARD_MARKER"*/*/) ;;
+                "$ZK_GUARD_MARKER"?*/) exit 0 ;;
+            esac
         done
         exit 1
     }
 }
-servers() {
+ours() {
     if [ -d /proc/self ]; then
         for file in $(printf '%s\n' "$ZK_GUARD_MARKER" | grep -lsF -f - /proc/[0-9]*/cmdline); do
             pid=${file#/proc/}
             pid=${pid%/cmdline}
-            if is_server "$pid"; then echo "$pid"; fi
+            if is_ours "$pid"; then echo "$pid"; fi
         done
     else
         pgrep -f -- "$ZK_GUARD_MARKER"
@@ -264,7 +268,7 @@ servers() {
 }
 kill_all() {
     tries=0
-    while pids=$(servers); [ -n "$pids" ]; do
+    while pids=$(ours); [ -n "$pids" ]; do
         if [ $tries -ge 1000 ]; then exit 3; fi
         kill -9 $pids 2>/dev/null
         killed="$killed $pids"
@@ -286,6 +290,15 @@ has_threads() {
     done
     return 1
 }
+# What libfaketime leaves in shared memory when its process is killed.
+forget_clocks() {
+    for file in "${ZK_GUARD_MARKER#*=}"server-*/clock.pids; do
+        if [ ! -f "$file" ]; then continue; fi
+        while read -r pid; do
+            rm -f -- "/dev/shm/faketime_shm_$pid" "/dev/shm/sem.faketime_sem_$pid"
+        done <"$file"
+    done
+}
 clear_all() {
     for path in "$@"; do
         if [ -d "$path" ]; then
@@ -296,6 +309,7 @@ clear_all() {
     done
 }
 kill_all
+forget_clocks
 if [ -z "${keep-}" ]; then
     clear_all "$@"
     kill_all

@@ -1,7 +1,7 @@
 //! One server: its process, its files, its answers.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,9 @@ use rustix::process::{Pid, Signal};
 
 use crate::admin::{self, AdminError};
 use crate::config::{Member, Plan};
+use crate::container::{Act, Container};
 use crate::error::Error;
+use crate::fault::Unavailable;
 use crate::process::{self, ProcessState};
 use crate::wait::Looks;
 
@@ -23,6 +25,8 @@ pub struct Server {
     index: usize,
     /// The process, if this `Server` started it; to be waited for, or it stays as a zombie.
     child: Mutex<Option<Child>>,
+    /// The container it runs in, unless it is a process of this machine.
+    container: Option<Container>,
 }
 
 impl Server {
@@ -31,7 +35,14 @@ impl Server {
             plan,
             index,
             child: Mutex::new(None),
+            container: None,
         }
+    }
+
+    /// Makes it a server in a container.
+    #[cfg(feature = "containers")]
+    pub(crate) fn put_into(&mut self, container: Container) {
+        self.container = Some(container);
     }
 
     /// The `myid`.
@@ -40,13 +51,17 @@ impl Server {
     }
 
     /// The port for clients, on the loopback address.
+    ///
+    /// That of a container changes whenever it starts or comes back to its network; this is the newest.
     pub fn client_port(&self) -> u16 {
-        self.member().client_port
+        self.container
+            .as_ref()
+            .map_or_else(|| self.member().client_port, Container::port)
     }
 
-    /// The address for clients.
+    /// The address for clients, with the [port](Self::client_port) of the moment.
     pub fn client_address(&self) -> SocketAddr {
-        self.member().client_address()
+        (Ipv4Addr::LOCALHOST, self.client_port()).into()
     }
 
     /// The directory with the server's configuration, start script and log.
@@ -67,13 +82,16 @@ impl Server {
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// The process id, if the server runs or is paused.
+    /// The process id, if the server runs or is paused. Containers tell none.
     pub fn pid(&self) -> Option<i32> {
         self.find().map(|(pid, _)| pid.as_raw_pid())
     }
 
     /// What the server's process is doing.
     pub fn process_state(&self) -> ProcessState {
+        if let Some(container) = &self.container {
+            return container.state();
+        }
         self.find()
             .map_or(ProcessState::Stopped, |(_, state)| state)
     }
@@ -85,6 +103,10 @@ impl Server {
     ///
     /// [`Error::WrongState`] if it runs already, [`Error::Io`] if it cannot be started.
     pub fn start(&self) -> Result<(), Error> {
+        if let Some(container) = &self.container {
+            self.expect_state("start", ProcessState::Stopped)?;
+            return container.perform_blocking(Act::Start);
+        }
         if let Some((pid, state)) = self.find() {
             let hint = if state == ProcessState::Paused {
                 "it is paused; resume it"
@@ -132,6 +154,10 @@ impl Server {
                 "it is paused and cannot react; resume it first, or kill it".into(),
             ));
         }
+        if let Some(container) = &self.container {
+            self.expect_state("stop", ProcessState::Running)?;
+            return container.perform(Act::Stop).await;
+        }
         self.end("stop", Signal::TERM, "SIGTERM").await
     }
 
@@ -145,6 +171,14 @@ impl Server {
     ///
     /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn kill(&self) -> Result<(), Error> {
+        if let Some(container) = &self.container {
+            if container.state() == ProcessState::Paused {
+                // An engine of today refuses to end what it has frozen.
+                container.perform(Act::Resume).await?;
+            }
+            self.expect_state("kill", ProcessState::Running)?;
+            return container.perform(Act::Kill).await;
+        }
         self.end("kill", Signal::KILL, "SIGKILL").await
     }
 
@@ -174,6 +208,10 @@ impl Server {
     ///
     /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn pause(&self) -> Result<(), Error> {
+        if let Some(container) = &self.container {
+            self.expect_state("pause", ProcessState::Running)?;
+            return container.perform(Act::Pause).await;
+        }
         self.freeze(
             "pause",
             Signal::STOP,
@@ -193,6 +231,10 @@ impl Server {
     ///
     /// The signal is sent on the first poll; dropping the future only stops the waiting.
     pub async fn resume(&self) -> Result<(), Error> {
+        if let Some(container) = &self.container {
+            self.expect_state("resume", ProcessState::Paused)?;
+            return container.perform(Act::Resume).await;
+        }
         self.freeze(
             "resume",
             Signal::CONT,
@@ -200,6 +242,32 @@ impl Server {
             ProcessState::Running,
         )
         .await
+    }
+
+    /// Takes the server's container off its network: neither clients nor the other servers reach it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] unless the server runs in a container, [`Error::Container`] if the engine refuses.
+    ///
+    /// # Cancel safety
+    ///
+    /// The order is given on the first poll; dropping the future only stops the waiting.
+    pub async fn disconnect(&self) -> Result<(), Error> {
+        self.in_container()?.perform(Act::Disconnect).await
+    }
+
+    /// Puts the server's container back on its network; its [port](Self::client_port) is then another one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`disconnect`](Self::disconnect).
+    ///
+    /// # Cancel safety
+    ///
+    /// The order is given on the first poll; dropping the future only stops the waiting.
+    pub async fn reconnect(&self) -> Result<(), Error> {
+        self.in_container()?.perform(Act::Connect).await
     }
 
     /// Asks `srvr`: role, last transaction, connections.
@@ -309,6 +377,9 @@ impl Server {
 
     /// Whether the process that this value started last has ended by itself.
     pub fn has_exited(&self) -> bool {
+        if let Some(container) = &self.container {
+            return container.has_exited();
+        }
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         child
             .as_mut()
@@ -341,6 +412,33 @@ impl Server {
         {
             *child = None;
         }
+    }
+
+    /// Whether it is a process of this machine, or else why what was asked cannot be done.
+    pub(crate) fn expect_process(&self, fault: &'static str) -> Result<(), Unavailable> {
+        match self.container {
+            None => Ok(()),
+            Some(_) => Err(Unavailable {
+                fault,
+                reason: "the server runs in a container; it needs a process".into(),
+            }),
+        }
+    }
+
+    fn in_container(&self) -> Result<&Container, Unavailable> {
+        self.container.as_ref().ok_or_else(|| Unavailable {
+            fault: "a server off its network",
+            reason: "the server is a process of this machine; a partition of links does the same"
+                .into(),
+        })
+    }
+
+    fn expect_state(&self, action: &'static str, wanted: ProcessState) -> Result<(), Error> {
+        let state = self.process_state();
+        if state == wanted {
+            return Ok(());
+        }
+        Err(self.wrong_state(action, refused(state).into()))
     }
 
     fn member(&self) -> &Member {
@@ -381,11 +479,6 @@ impl Server {
         from: ProcessState,
         to: ProcessState,
     ) -> Result<(), Error> {
-        let refused = |state| match state {
-            ProcessState::Running => "it runs",
-            ProcessState::Paused => "it is paused already",
-            ProcessState::Stopped => "it does not run; start it first",
-        };
         let pid = match self.find() {
             Some((pid, state)) if state == from => pid,
             other => {
@@ -409,7 +502,7 @@ impl Server {
         }
     }
 
-    fn wrong_state(&self, action: &'static str, reason: String) -> Error {
+    pub(crate) fn wrong_state(&self, action: &'static str, reason: String) -> Error {
         Error::WrongState {
             action,
             id: self.id(),
@@ -422,6 +515,15 @@ impl Server {
             id: self.id(),
             source,
         }
+    }
+}
+
+/// Why a server in this state does not do for what was asked.
+const fn refused(state: ProcessState) -> &'static str {
+    match state {
+        ProcessState::Running => "it runs",
+        ProcessState::Paused => "it is paused already",
+        ProcessState::Stopped => "it does not run; start it first",
     }
 }
 

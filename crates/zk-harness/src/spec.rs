@@ -78,6 +78,9 @@ pub struct Spec {
     /// How long the start may take before it is given up, provisioning not counted. Default 60 s.
     #[serde(with = "humantime_serde")]
     pub start_timeout: Duration,
+    /// Whether [`Server::shift_clock`](crate::Server::shift_clock) can move the servers' clocks, for which libfaketime is
+    /// loaded into them. Default false: servers start more slowly with it.
+    pub movable_clock: bool,
     /// More lines for every `zoo-N.cfg`. A key that the harness writes itself is refused.
     pub properties: BTreeMap<String, String>,
 }
@@ -213,6 +216,7 @@ impl Default for Spec {
             java: None,
             jvm_flags: None,
             start_timeout: Duration::from_secs(60),
+            movable_clock: false,
             properties: BTreeMap::new(),
         }
     }

@@ -9,6 +9,7 @@ use zk_core::SessionId;
 use zk_core::Stat;
 
 use crate::guard::FencingToken;
+use crate::owner::OwnerInfo;
 
 /// One who holds a lock or waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +54,11 @@ impl Contender {
         String::from_utf8_lossy(&self.owner)
     }
 
+    /// Returns what the owner says of itself, if it is in the form of this crate; `None` for data of other programs.
+    pub fn owner_info(&self) -> Option<OwnerInfo> {
+        OwnerInfo::parse(&self.owner)
+    }
+
     /// Returns the fencing token that goes with the lock once this contender holds it: the node's `czxid`.
     pub fn token(&self) -> FencingToken {
         self.token
@@ -75,11 +81,18 @@ impl Contender {
 impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
-        let owner = self.owner_text();
+        let (owner, is_text) = match self.owner_info() {
+            Some(info) => (Cow::Owned(info.to_string()), true),
+            None => (self.owner_text(), false),
+        };
         if !owner.is_empty() {
             let shown: String = owner.chars().take(MOST_SHOWN).collect();
             let more = if shown.len() < owner.len() { "…" } else { "" };
-            write!(f, " of {shown:?}{more}")?;
+            if is_text {
+                write!(f, " of {shown}{more}")?;
+            } else {
+                write!(f, " of {shown:?}{more}")?;
+            }
         }
         match self.session {
             Some(session) => write!(f, " (session {session})"),

@@ -158,6 +158,8 @@ impl std::error::Error for TimedOut {}
 pub struct Ahead {
     count: usize,
     predecessor: Option<Box<Contender>>,
+    /// Whether the predecessor holds the lock, rather than waits for it.
+    holds: bool,
 }
 
 impl Ahead {
@@ -165,20 +167,26 @@ impl Ahead {
         Self {
             count,
             predecessor: None,
+            holds: false,
         }
     }
 
-    pub(crate) fn behind(mut self, predecessor: Option<Contender>) -> Self {
+    pub(crate) fn behind(mut self, predecessor: Option<Contender>, holds: bool) -> Self {
         self.predecessor = predecessor.map(Box::new);
+        self.holds = holds;
         self
     }
 
-    /// Returns how many contenders were ahead, the holder included; zero when our turn had come.
+    /// Returns how many contenders were ahead that we had to wait for, the holder included; zero when our turn had come.
+    ///
+    /// For a reader these are the writers alone.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Returns the contender right before us, the holder if only one was ahead.
+    /// Returns the last one of them: the holder, if only one was ahead of a lock that is not shared.
+    ///
+    /// Of a reader it is the writer right before it, which may hold the lock or wait for readers itself.
     ///
     /// `None` when our turn had come, when that one had just gone, and when this session may not read its node.
     pub fn predecessor(&self) -> Option<&Contender> {
@@ -194,7 +202,8 @@ impl fmt::Display for Ahead {
                 "nobody was ahead, but the session could not be proved alive"
             ),
             (count, None) => write!(f, "{count} ahead"),
-            (1, Some(holder)) => write!(f, "held by {holder}"),
+            (1, Some(holder)) if self.holds => write!(f, "held by {holder}"),
+            (1, Some(writer)) => write!(f, "behind {writer}, which waits for readers"),
             (count, Some(last)) => write!(f, "{count} ahead, the last of them {last}"),
         }
     }

@@ -1,5 +1,7 @@
 //! The lock that is granted in the order of arrival.
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::Error;
@@ -9,16 +11,20 @@ use zk_core::Session;
 
 use crate::contender::Contender;
 use crate::error::AcquireError;
+use crate::error::Ahead;
 use crate::error::Loss;
 use crate::error::ReleaseError;
 use crate::error::RunError;
-use crate::error::TimedOut;
+use crate::events::LockEvents;
+use crate::events::Notifier;
 use crate::guard::FencingToken;
 use crate::guard::Guard;
+use crate::inspect::Inspector;
 use crate::options::LockOptions;
 use crate::queue::Granted;
 use crate::queue::Progress;
 use crate::queue::Queue;
+use crate::waiter::Waiter;
 
 /// An exclusive lock over all processes that use the same path, granted in the order of arrival.
 ///
@@ -42,6 +48,7 @@ use crate::queue::Queue;
 #[derive(Debug, Clone)]
 pub struct FairLock {
     queue: Queue,
+    notifier: Notifier,
 }
 
 impl FairLock {
@@ -78,7 +85,8 @@ impl FairLock {
     {
         let path = path.try_into().map_err(Into::into)?;
         Ok(Self {
-            queue: Queue::new(session, path, options)?,
+            queue: Queue::new(session, path, options.layout().mutex(), Arc::new(options))?,
+            notifier: Notifier::default(),
         })
     }
 
@@ -100,7 +108,9 @@ impl FairLock {
     ///
     /// [`AcquireError::Failed`] when the queue could not be joined: no connection within the session's operation
     /// timeout, or no permission.
-    /// [`AcquireError::NodeLost`] when somebody deleted our node while it waited, which is noticed at the next wake-up.
+    /// [`AcquireError::NodeLost`] when somebody deleted our node while it waited: the next in line notices that about ten
+    /// milliseconds after it became the next, and from then on within about a round trip, the others at their next wake-up.
+    /// Should the lock be granted in these ten milliseconds, the guard tells it ([`Guard::lost`]).
     /// [`AcquireError::SequenceExhausted`] when the numbers of the contenders no longer tell an order.
     ///
     /// # Cancel safety
@@ -114,10 +124,36 @@ impl FairLock {
     /// # Cost
     ///
     /// One round trip for a lock that is free: a write and a read behind it.
-    /// A waiter leaves one watch, and each wake-up costs one round trip, and another one if the session was idle.
-    /// A release wakes one waiter.
+    /// A waiter leaves two watches, as long as the session has room for them, and the next in line one on its own node.
+    /// The next in line takes over without another request, unless the session was idle, or the one before may be a
+    /// writer of a read/write lock; each other wake-up costs one round trip.
+    /// A release wakes two waiters: the next in line, and the one behind it, which looks whether it is the next now.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
-        self.acquire_noting(&mut None).await
+        self.acquire_noting(&Progress::default()).await
+    }
+
+    /// Joins the queue, and answers the place in it, which is waited in by [`Waiter::granted`].
+    ///
+    /// [`acquire`](Self::acquire) does both; this is for who wants to know its place, or that it was lost.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError::Failed`] and [`AcquireError::NodeLost`], as of [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, the place in the queue is lost; the node is removed in the background.
+    ///
+    /// # Session loss
+    ///
+    /// [`AcquireError::SessionLost`].
+    ///
+    /// # Cost
+    ///
+    /// One round trip: a write and a read behind it.
+    pub async fn enlist(&self) -> Result<Waiter, AcquireError> {
+        let enlisted = self.queue.enlist().await?;
+        Ok(Waiter::new(self.queue.clone(), enlisted))
     }
 
     /// Takes the lock if nobody holds it or waits for it, and answers `None` otherwise.
@@ -165,15 +201,63 @@ impl FairLock {
     ///
     /// That of [`acquire`](Self::acquire), and one write when the time is up.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, AcquireError> {
-        let mut progress = None;
-        let acquired = tokio::time::timeout(limit, self.acquire_noting(&mut progress)).await;
-        acquired.unwrap_or_else(|_| {
-            Err(AcquireError::TimedOut(TimedOut {
-                path: self.queue.path.clone(),
-                limit,
-                ahead: progress,
-            }))
-        })
+        let progress = Progress::default();
+        let acquiring = self.acquire_noting(&progress);
+        self.queue.within(limit, acquiring, &progress).await
+    }
+
+    /// Waits for the lock, for as long as it takes, and tells who is ahead meanwhile.
+    ///
+    /// `tell` is called in the course of this future, by whoever polls it, and delays nothing but this acquire: when the
+    /// place in the queue is known, when the one before is, and after each wake-up.
+    /// Who waits is woken when the one before it goes, not when others do: the number that was told may be too high by
+    /// now, never too low.
+    /// To wait for some time at most, wrap it into a timeout.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, the place in the queue is lost; the node is removed in the background.
+    ///
+    /// # Session loss
+    ///
+    /// [`AcquireError::SessionLost`], also while waiting.
+    ///
+    /// # Cost
+    ///
+    /// That of [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn demo(lock: zk_lock::FairLock) -> Result<(), zk_lock::AcquireError> {
+    /// let guard = lock.acquire_telling(|ahead| println!("{}: {ahead}", lock.path())).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acquire_telling(
+        &self,
+        mut tell: impl FnMut(&Ahead) + Send,
+    ) -> Result<Guard, AcquireError> {
+        let progress = Progress::default();
+        let mut notes = progress.notes();
+        let mut acquiring = pin!(self.acquire_noting(&progress));
+        loop {
+            tokio::select! {
+                biased;
+                acquired = &mut acquiring => return acquired,
+                // What is noted while the other one is polled is told at once.
+                Ok(()) = notes.changed() => {
+                    let ahead = notes.borrow_and_update().clone();
+                    if let Some(ahead) = ahead.filter(|ahead| ahead.count() > 0) {
+                        tell(&ahead);
+                    }
+                }
+            }
+        }
     }
 
     /// Waits for the lock, runs `body` under it and releases it.
@@ -259,16 +343,32 @@ impl FairLock {
         self.queue.contenders().await
     }
 
-    async fn acquire_noting(&self, progress: &mut Progress) -> Result<Guard, AcquireError> {
+    /// Returns what happens to the guards that this handle and its clones acquire from now on.
+    ///
+    /// Of a guard that was waited for by [`enlist`](Self::enlist) nothing is told.
+    /// Without a subscription this costs nothing; with one, a task per guard.
+    pub fn events(&self) -> LockEvents {
+        self.notifier.subscribe()
+    }
+
+    /// Returns a handle to look at the lock from outside: who is there, to ask for it, to break it, to clean up.
+    pub fn inspector(&self) -> Inspector {
+        Inspector::of(&self.queue)
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    pub(crate) async fn acquire_noting(&self, progress: &Progress) -> Result<Guard, AcquireError> {
         let enlisted = self.queue.enlist().await?;
         let granted = self.queue.wait(enlisted, progress).await?;
         Ok(self.guard(granted))
     }
 
     fn guard(&self, granted: Granted) -> Guard {
-        let Granted { node, trusted } = granted;
-        let guard = Guard::new(self.queue.session.clone(), node, trusted);
-        tracing::debug!(path = %guard.path(), token = %guard.fencing_token(), "lock acquired");
+        let guard = Guard::granted(&self.queue.session, granted);
+        self.notifier.acquired(&guard);
         guard
     }
 }

@@ -17,10 +17,15 @@ use zk_core::Session;
 use zk_core::Stat;
 use zk_core::Transaction;
 use zk_core::Trusted;
+use zk_core::Watch;
 
+use crate::error::AcquireError;
 use crate::error::Loss;
 use crate::error::ReleaseError;
 use crate::keeper::Keeper;
+use crate::patience::proved;
+use crate::queue::Granted;
+use crate::revoke::Memory;
 
 /// A lock that is held.
 ///
@@ -54,27 +59,67 @@ pub struct Guard {
 pub(crate) struct Held {
     pub(crate) session: Session,
     pub(crate) path: NodePath,
-    token: FencingToken,
-    trusted: Trusted,
+    /// Which node it is that has this path.
+    pub(crate) czxid: i64,
+    pub(crate) token: FencingToken,
+    pub(crate) trusted: Trusted,
     /// Why it is over for good. The first reason stays.
     end: watch::Sender<Option<Loss>>,
     /// Whether the node was seen to be gone, for whatever reason.
     is_gone: AtomicBool,
+    pub(crate) revocations: Memory,
 }
 
 impl Guard {
-    /// Makes a guard of a node that is first in its queue, of a session known to be alive.
+    /// Makes a guard for one whose turn it is.
+    pub(crate) fn granted(session: &Session, granted: Granted) -> Self {
+        let Granted {
+            node,
+            trusted,
+            watch,
+        } = granted;
+        let token = FencingToken::of(node.stat());
+        let guard = Self::watched(session.clone(), node, trusted, token, watch);
+        tracing::debug!(path = %guard.path(), token = %guard.fencing_token(), "lock acquired");
+        guard
+    }
+
+    /// Makes a guard of a node that is what it takes to hold the lock.
     pub(crate) fn new(session: Session, node: OwnedNode, trusted: Trusted) -> Self {
+        let token = FencingToken::of(node.stat());
+        Self::watched(session, node, trusted, token, None)
+    }
+
+    /// Makes a guard of a node that goes on with the lock, and so with the token, of another one.
+    pub(crate) fn with_token(
+        session: Session,
+        node: OwnedNode,
+        trusted: Trusted,
+        token: FencingToken,
+    ) -> Self {
+        Self::watched(session, node, trusted, token, None)
+    }
+
+    /// Makes a guard of a node that is first in its queue, of a session known to be alive.
+    fn watched(
+        session: Session,
+        node: OwnedNode,
+        trusted: Trusted,
+        token: FencingToken,
+        watch: Option<Watch>,
+    ) -> Self {
         let held = Arc::new(Held {
             session,
             path: node.path().clone(),
-            token: FencingToken::of(node.stat()),
+            czxid: node.stat().czxid,
+            token,
             trusted,
             end: watch::Sender::new(None),
             is_gone: AtomicBool::new(false),
+            revocations: Memory::default(),
         });
         Self {
-            _keeper: Keeper::spawn(&held),
+            _keeper: Keeper::spawn(&held, watch),
             node: Some(node),
             held,
         }
@@ -143,8 +188,23 @@ impl Guard {
     /// A transaction of a lock that is lost changes nothing: it ends as
     /// [`NoNode`](zk_core::ErrorKind::NoNode) with [`failed_part`](zk_core::Error::failed_part) zero, or with a
     /// fatal error.
+    ///
+    /// That does not hold for a [`RaceLock`](crate::RaceLock): all its holders have a node of the same name, and
+    /// ZooKeeper cannot check which one is there.
+    /// So a transaction that is begun under the lock and carried out when another one has it goes through, if our
+    /// session still lives.
     pub fn txn(&self) -> Transaction {
         self.held.session.transaction().check(&self.held.path)
+    }
+
+    /// What is known of it, for those who hold several.
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+
+    /// Why it is not held any more, for good; `None` while it may be.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        self.held.loss()
     }
 
     /// Releases the lock and waits until the ensemble has carried that out.
@@ -167,7 +227,7 @@ impl Guard {
     ///
     /// # Cost
     ///
-    /// One round trip.
+    /// One round trip; two for a [`RaceLock`](crate::RaceLock).
     pub async fn release(mut self) -> Result<(), ReleaseError> {
         let path = self.held.path.clone();
         let Some(node) = self.node.take() else {
@@ -177,7 +237,11 @@ impl Guard {
             return Err(ReleaseError::Lost { path, loss });
         }
         // Not the node's own delete: it makes no difference who deleted it, and here that is the question.
-        let deleted = self.held.session.delete(&path).await;
+        let mut delete = self.held.session.delete(&path);
+        if !node.is_unique() {
+            delete = delete.created_by(node.stat().czxid);
+        }
+        let deleted = delete.await;
         // The keeper stays until here, so that its watch ends by itself instead of being taken back.
         match deleted {
             Ok(()) => {
@@ -233,14 +297,30 @@ impl Held {
         earlier
     }
 
-    /// Notes that the node is gone, before it is known why.
-    pub(crate) fn node_is_gone(&self) {
-        self.is_gone.store(true, Ordering::SeqCst);
+    /// Notes that the node is gone, before it is known why; false if it is over anyway, such as by our own release.
+    pub(crate) fn noticed_gone(&self) -> bool {
+        let is_news = !self.is_over();
+        if is_news {
+            self.is_gone.store(true, Ordering::SeqCst);
+        }
+        is_news
     }
 
     /// Tells whether it is over for good.
     pub(crate) fn is_over(&self) -> bool {
         self.is_gone.load(Ordering::SeqCst) || self.end.borrow().is_some()
+    }
+
+    /// Why it is over for good.
+    fn loss(&self) -> Option<Loss> {
+        let told = *self.end.borrow();
+        told.or_else(|| match self.trusted.until() {
+            None => Some(Loss::SessionLost),
+            Some(_) => self
+                .is_gone
+                .load(Ordering::SeqCst)
+                .then_some(Loss::NodeDeleted),
+        })
     }
 
     /// Waits until it is over for good, and the reason is known.
@@ -251,7 +331,21 @@ impl Held {
         ended.ok().and_then(|end| *end).unwrap_or(Loss::Released)
     }
 
-    async fn lost(&self) -> Loss {
+    /// Waits until it is over for good; a proof that has run out may be renewed.
+    pub(crate) async fn lost_for_good(&self) -> Loss {
+        tokio::select! {
+            biased;
+            loss = self.ended() => loss,
+            () = self.session.lost() => Loss::SessionLost,
+        }
+    }
+
+    /// Makes sure that the session is alive, however long it takes to know.
+    pub(crate) async fn proved(&self) -> Result<(), AcquireError> {
+        proved(&self.session, &self.trusted).await
+    }
+
+    pub(crate) async fn lost(&self) -> Loss {
         let mut told = pin!(async {
             tokio::select! {
                 biased;

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_core::Watch;
 use zk_core::WatchEvent;
 
 use crate::error::Loss;
@@ -14,9 +17,9 @@ use crate::guard::Held;
 pub(crate) struct Keeper(AbortHandle);
 
 impl Keeper {
-    /// Starts to look after a lock that was just granted.
-    pub(crate) fn spawn(held: &Arc<Held>) -> Self {
-        Self(tokio::spawn(keep(Arc::clone(held))).abort_handle())
+    /// Starts to look after a lock that was just granted, whose node may be under watch already.
+    pub(crate) fn spawn(held: &Arc<Held>, watch: Option<Watch>) -> Self {
+        Self(tokio::spawn(keep(Arc::clone(held), watch)).abort_handle())
     }
 }
 
@@ -26,48 +29,67 @@ impl Drop for Keeper {
     }
 }
 
-async fn keep(held: Arc<Held>) {
+async fn keep(held: Arc<Held>, watch: Option<Watch>) {
     // A lock that is released again at once, as most are, needs no watch: that saves two requests for each.
-    if tokio::time::timeout(REST, held.ended()).await.is_ok() {
+    if watch.is_none() && tokio::time::timeout(REST, held.ended()).await.is_ok() {
         return;
     }
-    let loss = loop {
-        // This looks first, so that what happened before it is not missed.
-        match held.session.exists(&held.path).watched().await {
-            Ok((None, _)) => break gone(&held).await,
-            Ok((Some(_), mut watch)) => match watch.changed().await {
-                WatchEvent::SessionLost => break Loss::SessionLost,
-                WatchEvent::Deleted => break gone(&held).await,
-                // Somebody wrote to it: watch it again.
-                _ => {}
-            },
-            Err(error) if error.is_fatal() => break Loss::SessionLost,
-            Err(error) => {
-                tracing::warn!(path = %held.path, %error, "a deletion of this lock's node would not be noticed now");
-                let pause = held.session.session_timeout() / 3;
-                if tokio::time::timeout(pause, held.ended()).await.is_ok() {
-                    return;
-                }
-            }
-        }
-    };
+    let noticed = || held.noticed_gone();
+    let loss = until_gone(&held.session, &held.path, held.czxid, watch, noticed).await;
     held.end(loss);
 }
 
-/// The node is gone: by somebody's deletion, by our own release, or because the session has expired, which a server
-/// tells after it has told of the node.
-async fn gone(held: &Held) -> Loss {
-    if held.is_over() {
-        // By us.
-        return Loss::Released;
+/// Waits until a node of this session is gone, and tells why: by somebody's deletion, by our own, which is
+/// [`Loss::Released`], or with the session.
+///
+/// `czxid` tells the node from another one that took its place, which the name alone does not, nor a watch: one that is
+/// set again on another server tells of a node that was replaced meanwhile that it changed.
+/// `watch` is one that is set already; `noticed` is called as soon as the node is gone, before it is known why, and tells
+/// whether that is news.
+pub(crate) async fn until_gone(
+    session: &Session,
+    path: &NodePath,
+    czxid: i64,
+    mut watch: Option<Watch>,
+    noticed: impl Fn() -> bool,
+) -> Loss {
+    loop {
+        if let Some(mut armed) = watch.take() {
+            match armed.changed().await {
+                WatchEvent::SessionLost => return Loss::SessionLost,
+                WatchEvent::Deleted => break,
+                // Somebody wrote to it: watch it again.
+                _ => {}
+            }
+        }
+        // This looks first, so that what happened before it is not missed.
+        match session.exists(path).watched().await {
+            Ok((Some(stat), armed)) if stat.czxid == czxid => watch = Some(armed),
+            Ok(_) => break,
+            Err(error) if error.is_fatal() => return Loss::SessionLost,
+            Err(error) => {
+                tracing::warn!(%path, %error, "a deletion of this node of ours would not be noticed now");
+                let pause = session.session_timeout() / 3;
+                drop(tokio::time::timeout(pause, session.lost()).await);
+            }
+        }
     }
-    held.node_is_gone();
-    let asked = held.session.exists(&held.path).into_future();
-    match tokio::time::timeout(held.session.session_timeout() / 10, asked).await {
+    if noticed() {
+        why_gone(session, path).await
+    } else {
+        Loss::Released
+    }
+}
+
+/// Why a node that this session did not delete is gone; a server tells that the session has expired after it has told of
+/// the node.
+pub(crate) async fn why_gone(session: &Session, path: &NodePath) -> Loss {
+    let asked = session.exists(path).into_future();
+    match tokio::time::timeout(session.session_timeout() / 10, asked).await {
         Ok(Err(error)) if error.is_fatal() => Loss::SessionLost,
         _ => Loss::NodeDeleted,
     }
 }
 
-/// How long a lock is held before its node is watched.
-const REST: Duration = Duration::from_millis(10);
+/// How long a lock is held, or waited for as the next one, before its node is watched.
+pub(crate) const REST: Duration = Duration::from_millis(10);

@@ -5,12 +5,13 @@ use std::sync::OnceLock;
 use zk_core::Acl;
 
 use crate::layout::Layout;
+use crate::owner::OwnerInfo;
 
 /// The settings of a lock.
 ///
 /// # Defaults
 ///
-/// - [`owner`](Self::with_owner): `<host name>/<process id>`
+/// - [`owner`](Self::with_owner): [`OwnerInfo::this_process`]
 /// - [`acl`](Self::with_acl): that of the session
 /// - [`layout`](Self::with_layout): [`Layout::curator`]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +24,9 @@ pub struct LockOptions {
 impl LockOptions {
     /// Sets the data of our nodes, which tells others who holds the lock or waits for it.
     ///
-    /// The default is `<host name>/<process id>`.
+    /// The default is [`OwnerInfo::this_process`]: the host and the process.
+    /// Any bytes will do, but then others can neither read it as an [`OwnerInfo`] nor add a request to give up the lock,
+    /// other than [as Curator does](crate::Revoke::as_curator).
     /// Everyone who may read the nodes sees it, and every waiter reads that of the one before it: keep it short, and
     /// free of secrets.
     /// Curator takes the data `__REVOKE__` for a request to give up the lock; any other is opaque to it.
@@ -40,6 +43,8 @@ impl LockOptions {
     /// it created until its session ends.
     /// READ on the nodes lets a waiter watch the one before it and tell who that is.
     /// Without it, it watches the path itself, and looks again whenever anyone comes or goes.
+    /// WRITE on the nodes lets others [ask](crate::Revoke) for the lock to be given up, and write over what the owner says
+    /// of itself; a holder needs it to answer.
     #[must_use]
     pub fn with_acl(mut self, acl: Acl) -> Self {
         self.acl = Some(acl);
@@ -56,10 +61,11 @@ impl LockOptions {
         self
     }
 
-    pub(crate) fn owner(&self) -> Vec<u8> {
+    /// Returns the data of our nodes, see [`with_owner`](Self::with_owner).
+    pub fn owner(&self) -> Vec<u8> {
         self.owner
             .clone()
-            .unwrap_or_else(|| this_process().as_bytes().to_vec())
+            .unwrap_or_else(|| OwnerInfo::this_process().to_bytes())
     }
 
     pub(crate) const fn acl(&self) -> Option<&Acl> {
@@ -71,11 +77,11 @@ impl LockOptions {
     }
 }
 
-/// What tells this process from others, for a person who looks for it.
-fn this_process() -> &'static str {
-    static THIS: OnceLock<String> = OnceLock::new();
-    THIS.get_or_init(|| {
-        let host = gethostname::gethostname();
-        format!("{}/{}", host.to_string_lossy(), std::process::id())
-    })
+impl OwnerInfo {
+    /// Names this process, by the name of the host and its id.
+    pub fn this_process() -> Self {
+        static HOST: OnceLock<String> = OnceLock::new();
+        let host = HOST.get_or_init(|| gethostname::gethostname().to_string_lossy().into_owned());
+        Self::new(host.as_str(), std::process::id())
+    }
 }

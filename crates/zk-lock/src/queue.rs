@@ -6,30 +6,44 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+use zk_core::Acl;
 use zk_core::Error;
-use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::OperationFuture;
 use zk_core::OwnedNode;
 use zk_core::ParsePathError;
 use zk_core::Session;
 use zk_core::Trusted;
+use zk_core::Watch;
 
 use crate::error::AcquireError;
 use crate::error::Ahead;
+use crate::error::TimedOut;
+use crate::layout::Layout;
+use crate::layout::Stem;
 use crate::options::LockOptions;
+use crate::patience::patiently;
 
 mod enlist;
 mod read;
+mod upgrade;
+mod vigil;
 mod wait;
+
+pub(crate) use upgrade::Upgraded;
 
 /// The queue below one path, and how to join it.
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
     pub(crate) session: Session,
     pub(crate) path: NodePath,
-    /// The path of our nodes, without what makes each of them unique.
-    stem: NodePath,
+    /// What our nodes are named.
+    stem: Stem,
+    /// Their path, without what makes each of them unique.
+    stem_path: NodePath,
+    /// The name of a contender that does not count: another node of our own.
+    except: Option<String>,
     options: Arc<LockOptions>,
 }
 
@@ -46,23 +60,71 @@ pub(crate) struct Enlisted {
 pub(crate) struct Granted {
     pub(crate) node: OwnedNode,
     pub(crate) trusted: Trusted,
+    /// The watch for its own node, if it was set while it waited.
+    pub(crate) watch: Option<Watch>,
 }
 
-/// What a contender knows of its place, for those who give up waiting.
-pub(crate) type Progress = Option<Ahead>;
+/// What a contender knows of its place, for those who give up waiting or want to know what for. Clones tell the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Progress(watch::Sender<Option<Ahead>>);
 
 impl Queue {
     pub(crate) fn new(
         session: &Session,
         path: NodePath,
-        options: LockOptions,
+        stem: Stem,
+        options: Arc<LockOptions>,
     ) -> Result<Self, ParsePathError> {
         Ok(Self {
             session: session.clone(),
-            stem: path.join(options.layout().stem())?,
+            stem,
+            stem_path: path.join(stem.name)?,
             path,
-            options: Arc::new(options),
+            except: None,
+            options,
         })
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        self.options.layout()
+    }
+
+    /// The same queue as seen by the owner of the contender `name`, which need not wait for it.
+    pub(crate) fn except(&self, name: &str) -> Self {
+        Self {
+            except: Some(name.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    /// The children that count.
+    fn counted(&self, mut children: Vec<String>) -> Vec<String> {
+        if let Some(except) = &self.except {
+            children.retain(|child| child != except);
+        }
+        children
+    }
+
+    /// Waits for an acquire for at most `limit`, and tells who was ahead if that was not enough.
+    pub(crate) async fn within<T>(
+        &self,
+        limit: Duration,
+        acquiring: impl Future<Output = Result<T, AcquireError>>,
+        progress: &Progress,
+    ) -> Result<T, AcquireError> {
+        let acquired = tokio::time::timeout(limit, acquiring).await;
+        acquired.unwrap_or_else(|_| {
+            Err(AcquireError::TimedOut(TimedOut {
+                path: self.path.clone(),
+                limit,
+                ahead: progress.ahead(),
+            }))
+        })
+    }
+
+    /// The access rules of our nodes, if they are not those of the session.
+    pub(crate) fn acl(&self) -> Option<&Acl> {
+        self.options.acl()
     }
 
     /// The path of a child, as a text: whether it can be a path is found out by whoever uses it.
@@ -76,7 +138,28 @@ impl Queue {
     }
 }
 
+impl Progress {
+    /// Notes who is ahead.
+    fn note(&self, ahead: Ahead) {
+        self.0.send_replace(Some(ahead));
+    }
+
+    /// What was noted last: who was ahead, if the ensemble has answered at all.
+    pub(crate) fn ahead(&self) -> Option<Ahead> {
+        self.0.borrow().clone()
+    }
+
+    /// What is noted from now on, the newest if several are.
+    pub(crate) fn notes(&self) -> watch::Receiver<Option<Ahead>> {
+        self.0.subscribe()
+    }
+}
+
 impl Enlisted {
+    pub(crate) const fn node(&self) -> &OwnedNode {
+        &self.node
+    }
+
     /// The name of its node.
     fn name(&self) -> &str {
         self.node.path().name().unwrap_or_default()
@@ -101,23 +184,10 @@ impl Enlisted {
 
 impl Queue {
     /// Repeats a read until there is an answer or the session is over.
-    ///
-    /// A waiter has its place in the queue as long as its session lives, so it does not give it up because the
-    /// ensemble is out of reach for a while.
-    /// Each attempt takes as long as the operation timeout and the retry policy of the session allow.
-    async fn patiently<T>(&self, read: impl Fn() -> OperationFuture<T>) -> Result<T, Error> {
-        loop {
-            match read().await {
-                Err(error) if error.class() == ErrorClass::Recoverable => {
-                    tracing::debug!(%error, "a waiter keeps its place and asks again");
-                    // A session that is over is for the next attempt to report.
-                    drop(tokio::time::timeout(PAUSE, self.session.lost()).await);
-                }
-                answer => return answer,
-            }
-        }
+    pub(crate) async fn patiently<T>(
+        &self,
+        read: impl Fn() -> OperationFuture<T>,
+    ) -> Result<T, Error> {
+        patiently(&self.session, read).await
     }
 }
-
-/// Between two attempts, whatever the session's own policy says: it may allow none, or end at once.
-const PAUSE: Duration = Duration::from_millis(50);

@@ -59,6 +59,8 @@ pub(crate) enum Command {
         /// The node
         path: String,
     },
+    /// Print who holds a lock and who waits for it
+    Locks(Locks),
 }
 
 #[derive(Debug, Args)]
@@ -138,6 +140,18 @@ pub(crate) struct Delete {
     #[arg(short, long)]
     pub(crate) recursive: bool,
     /// The node
+    pub(crate) path: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Locks {
+    /// Delete the node of the holder, or of the contender NAME, once it was confirmed
+    #[arg(long = "break", value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(crate) broken: Option<String>,
+    /// Do not ask before it is broken
+    #[arg(short, long, requires = "broken")]
+    pub(crate) yes: bool,
+    /// The path of the lock
     pub(crate) path: String,
 }
 

@@ -14,6 +14,7 @@ use crate::cli::Cli;
 use crate::cli::Command;
 use crate::failure::Failure;
 use crate::hold;
+use crate::locks;
 use crate::output;
 
 /// Runs one command in a session of its own.
@@ -79,6 +80,15 @@ impl Shell {
             Command::Stat { .. } => {
                 let stat = self.session.stat(path).timeout(self.remaining()).await?;
                 print(output::stat(&stat).as_bytes())
+            }
+            Command::Locks(command) => {
+                let working = locks::carry_out(&self.session, path, &command);
+                // A person who is asked is not hurried: each operation has its own limit then.
+                if command.broken.is_some() && !command.yes {
+                    return working.await;
+                }
+                let worked = tokio::time::timeout(self.remaining(), working).await;
+                worked.unwrap_or_else(|_| Err(Failure::too_slow()))
             }
         }
     }
@@ -193,6 +203,7 @@ fn path_of(command: &Command) -> &str {
         Command::Set(set) => &set.path,
         Command::Create(create) => &create.path,
         Command::Delete(delete) => &delete.path,
+        Command::Locks(locks) => &locks.path,
         Command::Deleteall { path } | Command::Stat { path } => path,
     }
 }
@@ -262,7 +273,7 @@ fn read_data(command: &Command) -> Result<Vec<u8>, Failure> {
     }
 }
 
-fn print(bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),

@@ -35,6 +35,14 @@ impl Failure {
         }
     }
 
+    /// The time for the whole command was up.
+    pub(crate) fn too_slow() -> Self {
+        Self::operation(
+            "the time for the command was up",
+            Some("try again, or give it longer with --timeout"),
+        )
+    }
+
     /// Whoever read the answer, as in `zk ls -R / | head`, has gone.
     pub(crate) fn reader_gone() -> Self {
         Self::operation("", None)

@@ -12,6 +12,7 @@ mod command;
 mod date;
 mod failure;
 mod hold;
+mod locks;
 mod output;
 mod span;
 

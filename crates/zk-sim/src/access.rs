@@ -70,6 +70,20 @@ pub(crate) fn resolved(acl: &Acl, identities: &[Identity]) -> Result<Acl, ErrorK
     Ok(Acl::new(entries))
 }
 
+/// The rules as they are told to who may not change them: without what is made of passwords.
+pub(crate) fn masked(acl: &Acl) -> Acl {
+    Acl::new(
+        acl.entries()
+            .iter()
+            .map(|entry| match (entry.scheme(), entry.id().split_once(':')) {
+                ("digest", Some((user, _))) => {
+                    AclEntry::new(entry.permissions(), "digest", format!("{user}:x"))
+                }
+                _ => entry.clone(),
+            }),
+    )
+}
+
 fn is_anyone(entry: &AclEntry) -> bool {
     entry.scheme() == "world" && entry.id() == "anyone"
 }

@@ -38,6 +38,7 @@ pub(crate) enum Answer {
         stat: Stat,
     },
     Committed(Vec<Changed>),
+    Watching(Option<WatchNumber>),
     /// The session is closed.
     Closed,
 }
@@ -46,9 +47,10 @@ impl Answer {
     /// Where the number of the watch belongs, in the answer to a read.
     pub(crate) fn watch_mut(&mut self) -> Option<&mut Option<WatchNumber>> {
         match self {
-            Self::Data { watch, .. } | Self::Stat { watch, .. } | Self::Children { watch, .. } => {
-                Some(watch)
-            }
+            Self::Data { watch, .. }
+            | Self::Stat { watch, .. }
+            | Self::Children { watch, .. }
+            | Self::Watching(watch) => Some(watch),
             Self::Created { .. }
             | Self::Deleted
             | Self::Set(_)

@@ -5,35 +5,43 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_core::ConnectString;
+use zk_core::NodePath;
 use zk_core::Session;
 
 use crate::access::Identity;
 use crate::shared::Shared;
 use crate::transport::SimTransport;
+use crate::world::Wish;
 
 /// A session about to be opened; `.await` gives the [`Session`].
 #[derive(Debug)]
 #[must_use = "nothing is opened before it is awaited"]
 pub struct Connect {
     shared: Arc<Shared>,
-    server: Option<usize>,
-    timeout: Duration,
-    identities: Vec<Identity>,
+    wish: Wish,
+    patience: Duration,
+    chroot: NodePath,
 }
 
 impl Connect {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            server: None,
-            timeout: DEFAULT_TIMEOUT,
-            identities: Vec::new(),
+            wish: Wish {
+                server: None,
+                timeout: DEFAULT_TIMEOUT,
+                identities: Vec::new(),
+                takes_read_only: false,
+            },
+            patience: DEFAULT_PATIENCE,
+            chroot: NodePath::root(),
         }
     }
 
     /// Sets the session timeout; default 10 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.wish.timeout = timeout;
         self
     }
 
@@ -43,13 +51,42 @@ impl Connect {
     ///
     /// When there is no such server.
     pub fn server(mut self, server: usize) -> Self {
-        self.server = Some(crate::control::index(&self.shared, server));
+        self.wish.server = Some(crate::control::index(&self.shared, server));
         self
     }
 
     /// Authenticates the session as a user of the `digest` scheme, besides those before.
     pub fn digest(mut self, user: &str, password: &str) -> Self {
-        self.identities.push(Identity::digest(user, password));
+        self.wish.identities.push(Identity::digest(user, password));
+        self
+    }
+
+    /// Gives the session a chroot, as a connect string does: every path of it is below this one.
+    ///
+    /// It is not looked whether the node exists.
+    ///
+    /// # Panics
+    ///
+    /// When it is not a path.
+    pub fn chroot(mut self, chroot: &str) -> Self {
+        self.chroot = match NodePath::parse(chroot) {
+            Ok(chroot) => chroot,
+            Err(error) => panic!("{chroot:?} is no chroot: {error}"),
+        };
+        self
+    }
+
+    /// Accepts a server without a quorum, if no other is found; see [`EnsembleBuilder::read_only`].
+    ///
+    /// [`EnsembleBuilder::read_only`]: crate::EnsembleBuilder::read_only
+    pub fn allow_read_only(mut self) -> Self {
+        self.wish.takes_read_only = true;
+        self
+    }
+
+    /// Sets how long a server that grants the session is waited for; default a minute.
+    pub fn within(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -57,8 +94,8 @@ impl Connect {
     ///
     /// # Panics
     ///
-    /// When the server has not applied the opening within the session timeout, because it lags; and outside of a Tokio
-    /// runtime.
+    /// When no server grants the session for so long as [`within`](Self::within) says: none serves, or the one at hand
+    /// lags. And outside of a Tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -66,18 +103,31 @@ impl Connect {
     pub async fn transport(self) -> SimTransport {
         let Self {
             shared,
-            server,
-            timeout,
-            identities,
+            wish,
+            patience,
+            chroot,
         } = self;
-        let (session, link, opened) = shared.open(|world| world.open(server, timeout, identities));
-        let transport = SimTransport::new(shared, session, timeout, link);
-        let opened = tokio::time::timeout(timeout, opened).await;
-        assert!(
-            opened.is_ok(),
-            "waited {timeout:?} for a server that lags to open the session; connect first, then let it lag"
-        );
-        transport
+        let opening = async {
+            let (session, link, opened) = loop {
+                if let Some(session) = shared.open(&wish) {
+                    break session;
+                }
+                // The pause of a client between two tries.
+                let pause = shared.with(|world| world.settings().reconnect);
+                drop(tokio::time::timeout(pause, std::future::pending::<()>()).await);
+            };
+            let transport =
+                SimTransport::new(Arc::clone(&shared), session, wish.timeout, link, chroot);
+            let _gone = opened.await;
+            transport
+        };
+        match tokio::time::timeout(patience, opening).await {
+            Ok(transport) => transport,
+            Err(late) => panic!(
+                "{late}: waited {patience:?} for a server to open a session: none serves, or it lags; connect first, \
+                 then disturb it"
+            ),
+        }
     }
 }
 
@@ -87,15 +137,19 @@ impl IntoFuture for Connect {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let transport = self.transport().await;
-            let servers = CONNECT_STRING
+            let chroot = match self.chroot.as_str() {
+                "/" => "",
+                chroot => chroot,
+            };
+            let servers: ConnectString = format!("{HOST}{chroot}")
                 .parse()
                 .expect("the connect string is one of ours");
-            Session::over(transport, servers)
+            Session::over(self.transport().await, servers)
         })
     }
 }
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 /// What errors name as the servers.
-const CONNECT_STRING: &str = "simulated:2181";
+const HOST: &str = "simulated:2181";

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::SessionId;
-use zk_core::transport::Phase;
 
 use crate::server::Lag;
 use crate::shared::Shared;
@@ -52,13 +51,55 @@ impl ServerHandle {
         self.set(Lag::None);
     }
 
+    /// Ends its process: its links break, and if it leads, or the others are too few without it, all do.
+    ///
+    /// The others elect a leader when there is none and more than half of all servers run.
+    /// What was acknowledged is kept.
+    pub fn stop(&self) {
+        self.shared.with(|world| world.stop(self.index));
+    }
+
+    /// Starts its process after [`stop`](Self::stop), with everything it had, or lets it go on after
+    /// [`pause`](Self::pause).
+    ///
+    /// It catches up with the leader before it serves; without a leader it takes part in an election.
+    pub fn start(&self) {
+        self.shared.with(|world| world.start(self.index));
+    }
+
+    /// Stops its process without ending it: it answers nothing, its links stay, and nobody is told.
+    ///
+    /// Clients find out as of a [silent link](SessionHandle::silence); the other servers do without it after a second,
+    /// or as [`EnsembleBuilder::patience`](crate::EnsembleBuilder::patience) says.
+    pub fn pause(&self) {
+        self.shared.with(|world| world.pause(self.index));
+    }
+
+    /// Lets it go on after [`pause`](Self::pause).
+    pub fn resume(&self) {
+        self.start();
+    }
+
+    /// Tells whether it answers its clients: it runs, and follows a leader or is it.
+    pub fn is_serving(&self) -> bool {
+        self.shared
+            .with(|world| world.leading().is_some() && world.servers()[self.index].is_serving())
+    }
+
+    /// Tells whether it leads.
+    pub fn is_leader(&self) -> bool {
+        self.shared
+            .with(|world| world.leading() == Some(self.index))
+    }
+
     /// Returns the nodes as this server has them.
     pub fn tree(&self) -> Tree {
         self.shared
             .with(|world| world.servers()[self.index].tree.clone())
     }
 
-    /// Returns how many watches it keeps: each session once for each node and kind.
+    /// Returns how many watches it keeps: each session once for each node and kind, and a persistent watch that is not
+    /// recursive twice, as servers count.
     pub fn watch_count(&self) -> usize {
         self.shared
             .with(|world| world.servers()[self.index].watches.count())
@@ -69,7 +110,7 @@ impl ServerHandle {
         self.shared.with(|world| {
             world
                 .clients()
-                .filter(|client| client.server == self.index && client.link.phase == Phase::Up)
+                .filter(|client| client.server == self.index && client.is_up())
                 .map(|client| client.id)
                 .collect()
         })
@@ -123,19 +164,29 @@ impl SessionHandle {
     ///
     /// The leader expires the session after its timeout; the client gives it up after 7/5 of that.
     pub fn partition(&self) {
-        self.shared
-            .with(|world| world.set_partitioned(self.session, true));
+        self.shared.with(|world| world.partition(self.session));
     }
 
-    /// Ends a partition. The link comes back at the next server, after the usual pause.
+    /// Lets nothing pass on the link from now on, without either side being told.
+    ///
+    /// The client finds out when it has heard nothing for 2/5 of the session timeout, with several servers for the
+    /// timeout divided by twice their number, and at least for a second where that is no more than 3/5 of the timeout:
+    /// as `zk-core` sets it. Then it goes on at the next server.
+    /// The leader's clock for the session runs from now on, until the client is back.
+    pub fn silence(&self) {
+        self.shared.with(|world| world.silence(self.session));
+    }
+
+    /// Ends a partition or a silence. After a partition the link comes back at the next server, after the usual pause;
+    /// after a silence that nobody has noticed, what was on its way arrives.
     pub fn heal(&self) {
-        self.shared
-            .with(|world| world.set_partitioned(self.session, false));
+        self.shared.with(|world| world.heal(self.session));
     }
 
     /// Has the leader expire the session now.
     ///
-    /// Its ephemeral nodes are gone at once. The client learns it when its server has applied that.
+    /// Its ephemeral nodes are gone at once, or as soon as there is a leader. The client learns it when its server has
+    /// applied that.
     pub fn expire(&self) {
         self.shared.with(|world| world.expire(self.session));
     }
@@ -145,7 +196,7 @@ impl SessionHandle {
         self.shared.with(|world| {
             world
                 .client(self.session)
-                .filter(|client| client.link.phase == Phase::Up)
+                .filter(|client| client.is_up())
                 .map(|client| client.server + 1)
         })
     }

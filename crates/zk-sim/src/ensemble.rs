@@ -12,6 +12,8 @@ use crate::control::ServerHandle;
 use crate::control::SessionHandle;
 use crate::faults::Script;
 use crate::record::Seen;
+use crate::release::Release;
+use crate::script::Proposal;
 use crate::shared::Shared;
 use crate::tree::Counters;
 use crate::tree::Tree;
@@ -41,6 +43,10 @@ impl Ensemble {
     /// Starts to describe an ensemble.
     pub fn builder() -> EnsembleBuilder {
         EnsembleBuilder::default()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// Opens a session.
@@ -82,7 +88,54 @@ impl Ensemble {
         Script::new(&self.shared, matcher)
     }
 
-    /// Returns every request so far, in the order of sending, with what became of it.
+    /// Returns how many servers there are.
+    pub fn servers(&self) -> usize {
+        self.shared.with(|world| world.servers().len())
+    }
+
+    /// Returns the last requests, as [`requests`](Self::requests) does.
+    pub fn last_requests(&self, count: usize) -> Vec<Seen> {
+        self.shared.with(|world| world.last_seen(count))
+    }
+
+    /// Returns the server that leads, from 1, if there is one.
+    pub fn leader(&self) -> Option<usize> {
+        self.shared
+            .with(|world| world.leading().map(|index| index + 1))
+    }
+
+    /// Starts every server that is stopped or paused, lets all of them catch up, and ends every partition and silence.
+    ///
+    /// What is scripted stays, and what is held or stalled is not released.
+    pub fn heal(&self) {
+        self.shared.with(World::heal_all);
+    }
+
+    /// Returns the sessions that the leader keeps, in the order in which they were opened.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        self.shared.with(|world| {
+            let alive = world.clients().filter(|client| client.is_alive);
+            alive.map(|client| client.id).collect()
+        })
+    }
+
+    /// Returns the latest transaction that was committed.
+    pub fn zxid(&self) -> i64 {
+        self.shared.with(|world| world.leader().zxid())
+    }
+
+    /// Returns how much time has passed since the first session was opened.
+    pub fn now(&self) -> Duration {
+        self.shared.with(|world| world.now())
+    }
+
+    /// Returns how many requests there have been, those that are no longer on record included.
+    pub fn request_count(&self) -> usize {
+        self.shared.with(|world| world.count_jobs())
+    }
+
+    /// Returns every request so far, in the order of sending, with what became of it; at most so many as are kept on
+    /// [record](EnsembleBuilder::record).
     pub fn requests(&self) -> Vec<Seen> {
         self.shared.with(|world| world.seen())
     }
@@ -100,7 +153,7 @@ impl Ensemble {
         self.shared.with(|world| world.leader().tree().clone())
     }
 
-    /// Returns how many watches the servers keep: each session once for each node and kind.
+    /// Returns how many watches the servers keep, see [`ServerHandle::watch_count`].
     pub fn watch_count(&self) -> usize {
         self.shared.with(|world| {
             world
@@ -130,24 +183,10 @@ impl Ensemble {
 }
 
 /// How an [`Ensemble`] is to be.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[must_use = "it is made by `build`"]
 pub struct EnsembleBuilder {
     settings: Settings,
-}
-
-impl Default for EnsembleBuilder {
-    fn default() -> Self {
-        Self {
-            settings: Settings {
-                servers: 3,
-                latency: Duration::from_millis(1),
-                reconnect: Duration::from_millis(10),
-                counters: Counters::default(),
-                reap_every: None,
-            },
-        }
-    }
 }
 
 impl EnsembleBuilder {
@@ -178,6 +217,73 @@ impl EnsembleBuilder {
     /// Lets the leader [`reap`](Ensemble::reap) each time so much time has passed; default never.
     pub fn reap_every(mut self, interval: Duration) -> Self {
         self.settings.reap_every = Some(interval);
+        self
+    }
+
+    /// Sets where everything that happens by chance comes from; default 0.
+    ///
+    /// The unique names and the pauses between the attempts of its sessions come from there, too.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = seed;
+        self
+    }
+
+    /// Sets whose ways the servers have, where releases differ; default the newest.
+    pub fn release(mut self, release: Release) -> Self {
+        self.settings.release = release;
+        self
+    }
+
+    /// Sets how long it takes the servers to find a leader when there is none; default 300 ms.
+    pub fn election(mut self, duration: Duration) -> Self {
+        self.settings.election = duration;
+        self
+    }
+
+    /// Sets how long it takes a server that is started to serve, when there is a leader; default 200 ms.
+    pub fn joining(mut self, duration: Duration) -> Self {
+        self.settings.joining = duration;
+        self
+    }
+
+    /// Sets how long a server that is paused is waited for by the others before they do without it; default 1 s.
+    ///
+    /// A real ensemble waits for `syncLimit` times `tickTime`.
+    pub fn patience(mut self, duration: Duration) -> Self {
+        self.settings.patience = duration;
+        self
+    }
+
+    /// Sets what becomes of writes that wait for a quorum when the leader is lost; default, they vanish.
+    pub fn proposals(mut self, proposals: Proposal) -> Self {
+        self.settings.proposals = proposals;
+        self
+    }
+
+    /// Lets servers that have no leader grant sessions that only read, to who
+    /// [allows it](crate::Connect::allow_read_only); default, they grant none.
+    ///
+    /// Such a session is of that server alone and ends with the link, as with `readonlymode.enabled` and
+    /// `localSessionsEnabled`.
+    pub fn read_only(mut self) -> Self {
+        self.settings.read_only = true;
+        self
+    }
+
+    /// Sets the longest request that servers read, in bytes; default 1048575, as `jute.maxbuffer`.
+    ///
+    /// Whoever sends a longer one loses the link. `zk-core` refuses what is longer than the default before it is sent.
+    /// Answers have no limit: the client crate reads them however long they are.
+    pub fn max_request(mut self, bytes: usize) -> Self {
+        self.settings.max_request = bytes;
+        self
+    }
+
+    /// Sets how many requests are kept on [record](Ensemble::requests); default 2^20.
+    ///
+    /// The oldest are forgotten, as soon as they are finished.
+    pub fn record(mut self, requests: usize) -> Self {
+        self.settings.record = requests;
         self
     }
 

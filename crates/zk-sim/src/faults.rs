@@ -10,6 +10,7 @@ use zk_core::transport::Request;
 
 use crate::control::index;
 use crate::script::Act;
+use crate::script::Proposal;
 use crate::script::Rule;
 use crate::script::Turn;
 use crate::shared::Shared;
@@ -105,6 +106,15 @@ impl Script {
         self.add(Act::StallThenMove { to })
     }
 
+    /// The leader stops after it has proposed the write and before it is committed; what becomes of the write is
+    /// `proposal`.
+    ///
+    /// All links break, and the other servers elect another leader if they are enough.
+    /// A read is just lost.
+    pub fn kill_leader(self, proposal: Proposal) -> Scripted {
+        self.add(Act::KillLeader(proposal))
+    }
+
     /// The request is carried out; the answer and everything after it stay on their way until
     /// [`Scripted::release`].
     pub fn hold(self) -> Scripted {
@@ -174,6 +184,11 @@ impl Scripted {
     /// Lets go what it holds or has stalled, now and from now on.
     pub fn release(&self) {
         self.shared.with(|world| world.release(self.rule));
+    }
+
+    /// Takes it out of the script, and lets go what it holds or has stalled.
+    pub fn withdraw(&self) {
+        self.shared.with(|world| world.withdraw(self.rule));
     }
 
     /// Waits until it has happened.

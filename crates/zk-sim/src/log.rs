@@ -22,6 +22,7 @@ use zk_core::transport::Request;
 use crate::access;
 use crate::access::Identity;
 use crate::answer::Answer;
+use crate::release::Release;
 use crate::tree::Counters;
 use crate::tree::Effect;
 use crate::tree::Kind;
@@ -36,6 +37,7 @@ pub(crate) struct Leader {
     tree: Tree,
     log: Vec<Arc<Transaction>>,
     zxid: i64,
+    release: Release,
 }
 
 /// One entry of the log. One that changes nothing is there, too: a refused write takes a number.
@@ -64,11 +66,12 @@ pub(crate) struct Verdict {
 }
 
 impl Leader {
-    pub(crate) fn new(counters: Counters) -> Self {
+    pub(crate) fn new(counters: Counters, release: Release) -> Self {
         Self {
             tree: Tree::new(counters),
             log: Vec::new(),
             zxid: FIRST_EPOCH,
+            release,
         }
     }
 
@@ -84,6 +87,11 @@ impl Leader {
     /// The latest transaction.
     pub(crate) fn zxid(&self) -> i64 {
         self.zxid
+    }
+
+    /// Another leader takes over: its transactions have numbers above all before.
+    pub(crate) fn begin_epoch(&mut self) {
+        self.zxid = ((self.zxid >> 32) + 1) << 32;
     }
 
     /// Judges a write and, if it is possible, carries it out.
@@ -120,7 +128,8 @@ impl Leader {
             | Request::Exists { .. }
             | Request::List { .. }
             | Request::Sync { .. }
-            | Request::GetAcl { .. } => unreachable!("reads do not reach the leader"),
+            | Request::GetAcl { .. }
+            | Request::AddWatch { .. } => unreachable!("reads do not reach the leader"),
         }
         .map_err(|kind| Fault::Refused(kind, None));
         let effects = draft.effects;
@@ -132,6 +141,11 @@ impl Leader {
         let mut done = Vec::new();
         for (index, change) in changes.iter().enumerate() {
             match draft.change(&mut self.tree, change) {
+                Ok(Changed::Created { path, .. })
+                    if self.release == Release::V3_8 && is_plain(change) =>
+                {
+                    done.push(Changed::Created { path, stat: None });
+                }
                 Ok(changed) => done.push(changed),
                 Err(kind) => {
                     draft.undo(&mut self.tree);
@@ -404,6 +418,17 @@ fn stat(tree: &Tree, path: &NodePath) -> Stat {
     tree.at(path)
         .expect("this transaction has just written it")
         .stat()
+}
+
+/// Whether it is a create whose stat a server before 3.8.1 leaves out (ZOOKEEPER-4026).
+fn is_plain(change: &Change) -> bool {
+    let Change::Create(create) = change else {
+        return false;
+    };
+    matches!(
+        create.mode,
+        CreateMode::Persistent { ttl: None, .. } | CreateMode::Ephemeral { .. }
+    )
 }
 
 fn kind_of(mode: CreateMode, session: SessionId) -> Result<(Kind, bool), ErrorKind> {

@@ -54,6 +54,13 @@ pub fn transactions(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone +
     })
 }
 
+/// Matches persistent watches that are to be set on a path.
+pub fn watches(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+    by(pattern, |request| {
+        matches!(request, Request::AddWatch { .. })
+    })
+}
+
 /// Matches whatever changes nodes.
 pub fn writes() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
     is_write
@@ -82,7 +89,8 @@ pub fn paths(request: &Request) -> Vec<&NodePath> {
         | Request::List { path, .. }
         | Request::Sync { path }
         | Request::GetAcl { path }
-        | Request::SetAcl { path, .. } => vec![path],
+        | Request::SetAcl { path, .. }
+        | Request::AddWatch { path, .. } => vec![path],
         Request::Transaction(changes) => changes
             .iter()
             .map(|change| match change {

@@ -53,8 +53,12 @@ pub enum Fate {
     Arrived,
     /// It is stuck between its server and the leader.
     Stuck,
-    /// It never lands: it was stuck until the session had moved to another server.
+    /// It never lands: it was stuck until the session had moved to another server, or the leader was gone.
     Fenced,
+    /// The leader has proposed it and died before it was committed; the next leader has it or never will.
+    InDoubt,
+    /// The leader died before it was committed, and the next leader did not have it.
+    Vanished,
     /// It was carried out.
     #[non_exhaustive]
     CarriedOut {

@@ -17,12 +17,25 @@ pub(crate) enum Act {
     Stall,
     /// The link breaks, the request is committed, and the session goes on at a server that does not show it yet.
     StallThenMove { to: usize },
+    /// The leader proposes the request and dies.
+    KillLeader(Proposal),
     /// The answer, and all that comes after it, stays on its way until it is released.
     Hold,
     /// The request is answered so and not carried out.
     Refuse(Fault),
     /// The request is carried out and answered so.
     Misreport(Fault),
+}
+
+/// What becomes of a write whose leader died after it proposed it and before it was committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Proposal {
+    /// The next leader has not heard of it.
+    #[default]
+    Vanishes,
+    /// The next leader has it in its log, and commits it.
+    Survives,
 }
 
 /// Which requests are struck, and by what.
@@ -46,18 +59,24 @@ pub(crate) enum Turn {
     Nth(usize),
     /// All from the one with this number on.
     From(usize),
+    /// None: the rule is withdrawn.
+    Never,
 }
 
 impl Rule {
     /// Counts a request, and tells whether its turn has come.
     fn counts(&mut self, session: SessionId, request: &Request) -> bool {
-        if self.session.is_some_and(|wanted| wanted != session) || !(self.matcher)(request) {
+        if self.turn == Turn::Never
+            || self.session.is_some_and(|wanted| wanted != session)
+            || !(self.matcher)(request)
+        {
             return false;
         }
         self.matched += 1;
         match self.turn {
             Turn::Nth(nth) => self.matched == nth,
             Turn::From(first) => self.matched >= first,
+            Turn::Never => false,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_core::Acl;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Permissions;
@@ -15,11 +16,12 @@ use crate::access::Identity;
 use crate::answer::Answer;
 use crate::log::FIRST_EPOCH;
 use crate::log::Transaction;
+use crate::release::Release;
 use crate::tree::Counters;
 use crate::tree::Node;
 use crate::tree::Tree;
+use crate::tree::Trigger;
 use crate::watches::Awaited;
-use crate::watches::Notice;
 use crate::watches::WatchTable;
 
 /// A server of the ensemble.
@@ -28,8 +30,31 @@ pub(crate) struct Server {
     pub(crate) tree: Tree,
     pub(crate) watches: WatchTable,
     pub(crate) lag: Lag,
+    pub(crate) state: State,
+    /// Whether it follows the leader, or is it, as far as the others know: only then it serves.
+    pub(crate) is_member: bool,
+    /// Counts its stops and starts, pauses and resumptions.
+    pub(crate) incarnation: u64,
+    release: Release,
     applied: usize,
     zxid: i64,
+}
+
+/// What the process of a server does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Running,
+    /// It does nothing, and keeps its connections.
+    Paused,
+    Stopped,
+}
+
+/// Who is to be told of what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) session: SessionId,
+    pub(crate) trigger: Trigger,
+    pub(crate) zxid: Option<i64>,
 }
 
 /// When a server applies what the leader has committed.
@@ -68,11 +93,15 @@ impl Lag {
 }
 
 impl Server {
-    pub(crate) fn new(counters: Counters) -> Self {
+    pub(crate) fn new(counters: Counters, release: Release) -> Self {
         Self {
             tree: Tree::new(counters),
-            watches: WatchTable::default(),
+            watches: WatchTable::new(release),
             lag: Lag::None,
+            state: State::Running,
+            is_member: true,
+            incarnation: 0,
+            release,
             applied: 0,
             zxid: FIRST_EPOCH,
         }
@@ -89,17 +118,52 @@ impl Server {
         self.lag.due(next.committed)
     }
 
+    /// Tells whether it does something.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state == State::Running
+    }
+
+    /// Tells whether it applies what the leader commits, and answers with it.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.is_running() && self.is_member
+    }
+
     /// Applies the next transaction, and returns who is to be told of what.
-    pub(crate) fn apply(&mut self, transaction: &Transaction) -> Vec<Notice> {
+    pub(crate) fn apply(
+        &mut self,
+        transaction: &Transaction,
+        may_read: impl Fn(SessionId, &Acl) -> bool,
+    ) -> Vec<Told> {
         self.applied += 1;
         self.zxid = transaction.at.zxid;
-        let mut notices = Vec::new();
+        let zxid = (self.release != Release::V3_8).then_some(transaction.at.zxid);
+        let mut told = Vec::new();
         for effect in &transaction.effects {
             for trigger in self.tree.apply(transaction.at, effect) {
-                notices.extend(self.watches.trigger(&trigger));
+                let sessions = self.watches.trigger(&trigger);
+                if sessions.is_empty() {
+                    continue;
+                }
+                let node = || self.tree.at(&trigger.path).map(|node| &node.acl);
+                let acl = trigger.last_acl.as_ref().or_else(node);
+                for session in sessions {
+                    if acl.is_none_or(|acl| may_read(session, acl)) {
+                        told.push(Told {
+                            session,
+                            trigger: trigger.clone(),
+                            zxid,
+                        });
+                    }
+                }
             }
         }
-        notices
+        told
+    }
+
+    /// Begins an epoch as a member: everything before has been applied.
+    pub(crate) fn begin_epoch(&mut self, zxid: i64) {
+        self.is_member = true;
+        self.zxid = zxid;
     }
 
     /// How many transactions it has applied.
@@ -148,6 +212,7 @@ impl Server {
                 // A node that is not there has no rules. Servers before 3.9.2 asked for none of the others either.
                 let node = match readable(path, &[Permissions::READ]) {
                     Ok(node) => Some(node),
+                    Err(ErrorKind::NoAuth) if self.release == Release::V3_8 => self.tree.at(path),
                     Err(ErrorKind::NoNode) => None,
                     Err(kind) => return Err(kind),
                 };
@@ -173,11 +238,24 @@ impl Server {
             }
             Request::GetAcl { path } => {
                 let node = readable(path, &[Permissions::READ, Permissions::ADMIN])?;
+                let acl = if access::is_granted(&node.acl, &[Permissions::ADMIN], identities) {
+                    node.acl.clone()
+                } else {
+                    access::masked(&node.acl)
+                };
                 let answer = Answer::Acl {
-                    acl: node.acl.clone(),
+                    acl,
                     stat: node.stat(),
                 };
                 (answer, None)
+            }
+            Request::AddWatch { path, recursive } => {
+                let awaited = if *recursive {
+                    Awaited::AllBelow
+                } else {
+                    Awaited::All
+                };
+                (Answer::Watching(None), Some((path.clone(), awaited)))
             }
             Request::Create(_)
             | Request::Delete { .. }

@@ -11,16 +11,19 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::sync::mpsc;
 use tokio::sync::oneshot;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use zk_core::SessionId;
 use zk_core::WatchEvent;
 use zk_core::transport::Fault;
-use zk_core::transport::Link;
+use zk_core::transport::LinkReceiver;
+use zk_core::transport::LinkSender;
+use zk_core::transport::Notice;
 use zk_core::transport::Response;
 use zk_core::transport::Watched;
+use zk_core::transport::Watching;
 
 use crate::answer::Answer;
 use crate::answer::WatchNumber;
@@ -28,6 +31,7 @@ use crate::world::Content;
 use crate::world::JobNumber;
 use crate::world::Output;
 use crate::world::Settings;
+use crate::world::Wish;
 use crate::world::World;
 
 /// What every handle of an ensemble holds.
@@ -42,9 +46,10 @@ pub(crate) struct Shared {
 
 struct State {
     world: World,
-    answers: HashMap<JobNumber, oneshot::Sender<Result<Response, Fault>>>,
+    answers: HashMap<JobNumber, (SessionId, oneshot::Sender<Result<Response, Fault>>)>,
     watches: HashMap<WatchNumber, oneshot::Sender<WatchEvent>>,
-    links: HashMap<SessionId, watch::Sender<Link>>,
+    persistent: HashMap<WatchNumber, mpsc::UnboundedSender<Notice>>,
+    links: HashMap<SessionId, LinkSender>,
     openings: HashMap<SessionId, oneshot::Sender<()>>,
     driver: Option<JoinHandle<()>>,
 }
@@ -59,6 +64,7 @@ impl Shared {
                 world: World::new(settings),
                 answers: HashMap::new(),
                 watches: HashMap::new(),
+                persistent: HashMap::new(),
                 links: HashMap::new(),
                 openings: HashMap::new(),
                 driver: None,
@@ -112,26 +118,26 @@ impl Shared {
         let (sender, receiver) = oneshot::channel();
         self.with_state(|state| {
             let job = state.world.submit(session, content);
-            state.answers.insert(job, sender);
+            state.answers.insert(job, (session, sender));
         });
         receiver
     }
 
-    /// Opens a session. Its server has it when the second receiver is told.
+    /// Opens a session, if a server grants one. Its server has it when the second receiver is told.
     pub(crate) fn open(
         self: &Arc<Self>,
-        open: impl FnOnce(&mut World) -> SessionId,
-    ) -> (SessionId, watch::Receiver<Link>, oneshot::Receiver<()>) {
+        wish: &Wish,
+    ) -> Option<(SessionId, LinkReceiver, oneshot::Receiver<()>)> {
         self.drive();
         let (opened, when_opened) = oneshot::channel();
         self.with_state(|state| {
-            let session = open(&mut state.world);
+            let session = state.world.open(wish)?;
             let link = state.world.client(session).map(|client| client.link);
-            let (sender, receiver) =
-                watch::channel(link.expect("the session has just been opened"));
+            let sender = LinkSender::new(link.expect("the session has just been opened"));
+            let receiver = sender.subscribe();
             state.links.insert(session, sender);
             state.openings.insert(session, opened);
-            (session, receiver, when_opened)
+            Some((session, receiver, when_opened))
         })
     }
 
@@ -148,17 +154,25 @@ impl Shared {
                 }
                 Output::Link(session, link) => {
                     if let Some(links) = state.links.get(&session) {
-                        links.send_replace(link);
+                        links.send(link);
                     }
                 }
                 Output::Answer(job, outcome) => {
-                    let Some(sender) = state.answers.remove(&job) else {
+                    let Some((session, sender)) = state.answers.remove(&job) else {
                         continue;
                     };
-                    let session = state.world.session_of(job);
                     let response = outcome.and_then(|answer| self.response(state, session, answer));
                     if let Err(unwanted) = sender.send(response) {
                         garbage.push(unwanted);
+                    }
+                }
+                Output::Tell(watch, notice) => {
+                    if let Some(sender) = state.persistent.get(&watch) {
+                        let is_last = notice == Notice::LinkLost;
+                        let _gone = sender.send(notice);
+                        if is_last {
+                            state.persistent.remove(&watch);
+                        }
                     }
                 }
                 Output::Fire(watch, event) => {
@@ -177,6 +191,14 @@ impl Shared {
         session: SessionId,
         answer: Answer,
     ) -> Result<Response, Fault> {
+        if let Answer::Watching(watch) = answer {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let guard = watch.map(|watch| {
+                state.persistent.insert(watch, sender);
+                self.take_back(session, watch)
+            });
+            return Ok(Response::Watching(watching(receiver, guard)));
+        }
         let mut watched = |watch: Option<WatchNumber>| {
             watch.map(|watch| {
                 let (sender, receiver) = oneshot::channel();
@@ -205,6 +227,7 @@ impl Shared {
             Answer::Synced => Response::Synced,
             Answer::Acl { acl, stat } => Response::Acl { acl, stat },
             Answer::Committed(changed) => Response::Committed(changed),
+            Answer::Watching(_) => unreachable!("answered above"),
             Answer::Closed => return Err(Fault::Ended(zk_core::transport::Ending::Closed)),
         })
     }
@@ -215,16 +238,20 @@ impl Shared {
         watch: WatchNumber,
         event: oneshot::Receiver<WatchEvent>,
     ) -> Watched {
-        let guard = TakeBack {
-            shared: Arc::clone(self),
-            session,
-            watch,
-        };
+        let guard = self.take_back(session, watch);
         Box::pin(async move {
             let event = event.await.unwrap_or(WatchEvent::SessionLost);
             drop(guard);
             event
         })
+    }
+
+    fn take_back(self: &Arc<Self>, session: SessionId, watch: WatchNumber) -> TakeBack {
+        TakeBack {
+            shared: Arc::clone(self),
+            session,
+            watch,
+        }
     }
 
     /// Starts the task that lets time pass, unless it runs.
@@ -275,6 +302,18 @@ async fn drive(shared: Weak<Shared>, wake: Arc<Notify>) {
     }
 }
 
+/// A persistent watch: what it is told, up to the end of the link.
+fn watching(notices: mpsc::UnboundedReceiver<Notice>, guard: Option<TakeBack>) -> Watching {
+    let begin = guard.map(|guard| (notices, guard));
+    Watching::new(futures_util::stream::unfold(begin, |state| async move {
+        let (mut notices, guard) = state?;
+        match notices.recv().await {
+            None | Some(Notice::LinkLost) => Some((Notice::LinkLost, None)),
+            Some(notice) => Some((notice, Some((notices, guard)))),
+        }
+    }))
+}
+
 /// Takes a watch back when nobody waits for it any more.
 struct TakeBack {
     shared: Arc<Shared>,
@@ -291,6 +330,7 @@ impl Drop for TakeBack {
         } = self;
         shared.with_state(|state| {
             state.watches.remove(watch);
+            state.persistent.remove(watch);
             state.world.drop_watch(*session, *watch);
         });
     }

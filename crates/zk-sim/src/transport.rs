@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use zk_core::NodePath;
 use zk_core::SessionId;
 use zk_core::transport::Ending;
 use zk_core::transport::Fault;
-use zk_core::transport::Link;
+use zk_core::transport::LinkReceiver;
 use zk_core::transport::Reply;
 use zk_core::transport::Request;
 use zk_core::transport::Transport;
 
+use crate::chroot;
 use crate::shared::Shared;
 use crate::world::Content;
 
@@ -27,7 +28,8 @@ pub struct SimTransport {
     shared: Arc<Shared>,
     session: SessionId,
     timeout: Duration,
-    link: watch::Receiver<Link>,
+    link: LinkReceiver,
+    chroot: NodePath,
 }
 
 impl SimTransport {
@@ -35,13 +37,15 @@ impl SimTransport {
         shared: Arc<Shared>,
         session: SessionId,
         timeout: Duration,
-        link: watch::Receiver<Link>,
+        link: LinkReceiver,
+        chroot: NodePath,
     ) -> Self {
         Self {
             shared,
             session,
             timeout,
             link,
+            chroot,
         }
     }
 }
@@ -55,18 +59,25 @@ impl Transport for SimTransport {
         self.timeout
     }
 
-    fn link(&self) -> watch::Receiver<Link> {
+    fn link(&self) -> LinkReceiver {
         self.link.clone()
+    }
+
+    fn draw(&self) -> Option<u64> {
+        Some(self.shared.with(|world| world.random().u64(..)))
     }
 
     fn submit(&self, request: Request) -> Reply {
         let shared = Arc::clone(&self.shared);
         let session = self.session;
+        let root = self.chroot.clone();
         Box::pin(async move {
+            let request = chroot::inward(&root, request);
             let answer = shared.submit(session, Content::Request(request));
             // The ensemble itself must not live on for a request that it does not answer.
             drop(shared);
-            answer.await.unwrap_or(Err(Fault::Ended(Ending::Closed)))
+            let answer = answer.await.unwrap_or(Err(Fault::Ended(Ending::Closed)));
+            answer.map(|response| chroot::outward(&root, response))
         })
     }
 

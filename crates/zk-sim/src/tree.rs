@@ -145,12 +145,15 @@ impl Tree {
 
     fn delete(&mut self, at: Moment, path: &NodePath) -> Vec<Trigger> {
         let (parent, name) = split(path);
-        self.nodes.remove(path);
+        let last_acl = self.nodes.remove(path).map(|node| node.acl);
         let above = self.node_mut(&parent);
         above.children.remove(&name);
         above.pzxid = at.zxid;
         vec![
-            Trigger::new(path, WatchEvent::Deleted),
+            Trigger {
+                last_acl,
+                ..Trigger::new(path, WatchEvent::Deleted)
+            },
             Trigger::new(&parent, WatchEvent::ChildrenChanged),
         ]
     }
@@ -351,13 +354,16 @@ impl Effect {
 pub(crate) struct Trigger {
     pub(crate) path: NodePath,
     pub(crate) event: WatchEvent,
+    /// The access rules of a node that is gone; those of others are in the tree.
+    pub(crate) last_acl: Option<Acl>,
 }
 
 impl Trigger {
-    fn new(path: &NodePath, event: WatchEvent) -> Self {
+    pub(crate) fn new(path: &NodePath, event: WatchEvent) -> Self {
         Self {
             path: path.clone(),
             event,
+            last_acl: None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The one-shot watches a server keeps, and what becomes of them when a session comes over from another server.
+//! The watches a server keeps, and what becomes of them when a session comes over from another server.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -7,6 +7,7 @@ use zk_core::NodePath;
 use zk_core::SessionId;
 use zk_core::WatchEvent;
 
+use crate::release::Release;
 use crate::tree::Tree;
 use crate::tree::Trigger;
 
@@ -19,95 +20,259 @@ pub(crate) enum Awaited {
     Birth,
     /// That a child of the node comes or goes, or itself goes.
     Children,
+    /// Each change of the node and each child that comes or goes, as long as the link lasts.
+    All,
+    /// Each change of the node or of one below it, as long as the link lasts.
+    AllBelow,
 }
 
 impl Awaited {
-    /// Tells whether a client's watch is over once the client is told of `event`.
-    pub(crate) fn is_met_by(self, event: WatchEvent) -> bool {
-        match event {
-            WatchEvent::Created | WatchEvent::DataChanged => self != Self::Children,
-            WatchEvent::ChildrenChanged => self == Self::Children,
+    /// Tells whether it goes on after it has told something.
+    pub(crate) fn is_persistent(self) -> bool {
+        matches!(self, Self::All | Self::AllBelow)
+    }
+
+    /// Tells whether a client that waits at `path` takes a notice of `event` at `changed` for its own.
+    ///
+    /// A one-shot watch is over then.
+    pub(crate) fn is_met_by(self, path: &NodePath, changed: &NodePath, event: WatchEvent) -> bool {
+        if path != changed {
+            return self == Self::AllBelow
+                && event != WatchEvent::ChildrenChanged
+                && is_below(changed, path);
+        }
+        match (self, event) {
+            (Self::All, _) => true,
+            (Self::Children, WatchEvent::Created | WatchEvent::DataChanged) => false,
+            (waiter, WatchEvent::ChildrenChanged) => waiter == Self::Children,
             _ => true,
         }
     }
 }
 
-/// What a session is told.
-pub(crate) type Notice = (SessionId, Trigger);
+/// Which of the watches of a session on a node a server is to forget, in the words of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Data,
+    Children,
+    Any,
+}
+
+impl Removal {
+    /// What the client crate asks for when a watch is dropped and `others` is what else it has on that node; nothing if
+    /// it leaves the watch with the server.
+    pub(crate) fn of(dropped: Awaited, others: &[Awaited]) -> Option<Self> {
+        let own = |awaited| match awaited {
+            Awaited::Data | Awaited::Birth => Self::Data,
+            Awaited::Children => Self::Children,
+            Awaited::All | Awaited::AllBelow => Self::Any,
+        };
+        match own(dropped) {
+            _ if others.is_empty() => Some(Self::Any),
+            Self::Any => None,
+            kind => (!others.iter().any(|other| own(*other) == kind)).then_some(kind),
+        }
+    }
+}
 
 /// The watches of one server: which session waits at which node. Asking twice is asking once.
-#[derive(Debug, Clone, Default)]
+///
+/// A server has one table for what concerns a node itself and one for what concerns its children, and tells a session
+/// of a change once, for whatever reasons it is to be told.
+#[derive(Debug, Clone)]
 pub(crate) struct WatchTable {
+    release: Release,
     data: Waiters,
     children: Waiters,
 }
 
-type Waiters = BTreeMap<NodePath, BTreeSet<SessionId>>;
+/// One of the two tables.
+#[derive(Debug, Clone, Default)]
+struct Waiters {
+    by_path: BTreeMap<NodePath, BTreeMap<SessionId, Modes>>,
+    /// How many of them wait for what is below, too.
+    recursive: usize,
+}
 
-impl WatchTable {
-    pub(crate) fn add(&mut self, session: SessionId, path: &NodePath, awaited: Awaited) {
-        self.waiters(awaited)
-            .entry(path.clone())
-            .or_default()
-            .insert(session);
+/// How a session waits at a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Modes {
+    once: bool,
+    persistent: bool,
+    recursive: bool,
+}
+
+impl Modes {
+    fn of(awaited: Awaited) -> Self {
+        Self {
+            once: !awaited.is_persistent(),
+            persistent: awaited == Awaited::All,
+            recursive: awaited == Awaited::AllBelow,
+        }
     }
 
-    pub(crate) fn remove(&mut self, session: SessionId, path: &NodePath, awaited: Awaited) {
-        let waiters = self.waiters(awaited);
-        if let Some(sessions) = waiters.get_mut(path) {
+    fn count(self) -> usize {
+        usize::from(self.once) + usize::from(self.persistent) + usize::from(self.recursive)
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self {
+            once: self.once || other.once,
+            persistent: self.persistent || other.persistent,
+            recursive: self.recursive || other.recursive,
+        }
+    }
+}
+
+impl Waiters {
+    /// Changes how a session waits at a node.
+    fn change(&mut self, session: SessionId, path: &NodePath, change: impl FnOnce(Modes) -> Modes) {
+        let sessions = self.by_path.entry(path.clone()).or_default();
+        let before = sessions.get(&session).copied().unwrap_or_default();
+        let after = change(before);
+        if after == Modes::default() {
             sessions.remove(&session);
             if sessions.is_empty() {
-                waiters.remove(path);
+                self.by_path.remove(path);
             }
+        } else {
+            sessions.insert(session, after);
+        }
+        self.recursive =
+            self.recursive + usize::from(after.recursive) - usize::from(before.recursive);
+    }
+
+    fn forget(&mut self, session: SessionId) {
+        let recursive = &mut self.recursive;
+        self.by_path.retain(|_, sessions| {
+            if sessions
+                .remove(&session)
+                .is_some_and(|modes| modes.recursive)
+            {
+                *recursive -= 1;
+            }
+            !sessions.is_empty()
+        });
+    }
+
+    /// Adds to `told` who is to be told, and takes out what waited for one change only.
+    fn take(&mut self, trigger: &Trigger, told: &mut BTreeSet<SessionId>) {
+        let is_of_children = trigger.event == WatchEvent::ChildrenChanged;
+        if let Some(sessions) = self.by_path.get_mut(&trigger.path) {
+            let recursive = &mut self.recursive;
+            sessions.retain(|session, modes| {
+                if !is_of_children || modes.once || modes.persistent {
+                    told.insert(*session);
+                }
+                modes.once = false;
+                let stays = *modes != Modes::default();
+                *recursive -= usize::from(!stays && modes.recursive);
+                stays
+            });
+            if sessions.is_empty() {
+                self.by_path.remove(&trigger.path);
+            }
+        }
+        if self.recursive == 0 || is_of_children {
+            return;
+        }
+        let mut above = trigger.path.parent();
+        while let Some(path) = above {
+            if let Some(sessions) = self.by_path.get(&path) {
+                let below = sessions.iter().filter(|(_, modes)| modes.recursive);
+                told.extend(below.map(|(session, _)| *session));
+            }
+            above = path.parent();
+        }
+    }
+
+    fn count(&self) -> usize {
+        let sessions = self.by_path.values().flat_map(BTreeMap::values);
+        sessions.map(|modes| modes.count()).sum()
+    }
+}
+
+impl WatchTable {
+    pub(crate) fn new(release: Release) -> Self {
+        Self {
+            release,
+            data: Waiters::default(),
+            children: Waiters::default(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, session: SessionId, path: &NodePath, awaited: Awaited) {
+        let release = self.release;
+        let wanted = Modes::of(awaited);
+        for waiters in self.tables(awaited) {
+            waiters.change(session, path, |modes| match release {
+                // The kind that was asked for last is the only one (ZOOKEEPER-4466).
+                Release::V3_8 => wanted,
+                Release::V3_9 => modes.with(wanted),
+            });
+        }
+    }
+
+    pub(crate) fn remove(&mut self, session: SessionId, path: &NodePath, removal: Removal) {
+        let tables = [
+            (removal != Removal::Children).then_some(&mut self.data),
+            (removal != Removal::Data).then_some(&mut self.children),
+        ];
+        let keeps_persistent = removal != Removal::Any && self.release != Release::V3_8;
+        for waiters in tables.into_iter().flatten() {
+            waiters.change(session, path, |modes| Modes {
+                once: false,
+                persistent: modes.persistent && keeps_persistent,
+                recursive: modes.recursive && keeps_persistent,
+            });
         }
     }
 
     /// Forgets a connection and everything it waited for.
     pub(crate) fn forget(&mut self, session: SessionId) {
-        for waiters in [&mut self.data, &mut self.children] {
-            waiters.retain(|_, sessions| {
-                sessions.remove(&session);
-                !sessions.is_empty()
-            });
-        }
+        self.data.forget(session);
+        self.children.forget(session);
     }
 
-    /// How many watches there are.
+    /// How many watches there are: of a session, once for each node and way to wait, in each of the two tables.
     pub(crate) fn count(&self) -> usize {
-        [&self.data, &self.children]
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .map(BTreeSet::len)
-            .sum()
+        self.data.count() + self.children.count()
     }
 
-    /// Takes out every watch that waited for this, and returns who is to be told, each session once.
-    pub(crate) fn trigger(&mut self, trigger: &Trigger) -> Vec<Notice> {
+    /// Takes out every one-shot watch that waited for this, and returns who is to be told, each session once.
+    pub(crate) fn trigger(&mut self, trigger: &Trigger) -> Vec<SessionId> {
         let mut told = BTreeSet::new();
         if trigger.event != WatchEvent::ChildrenChanged {
-            told.append(&mut self.data.remove(&trigger.path).unwrap_or_default());
+            self.data.take(trigger, &mut told);
         }
         if matches!(
             trigger.event,
             WatchEvent::ChildrenChanged | WatchEvent::Deleted
         ) {
-            told.append(&mut self.children.remove(&trigger.path).unwrap_or_default());
+            self.children.take(trigger, &mut told);
         }
-        told.into_iter()
-            .map(|session| (session, trigger.clone()))
-            .collect()
+        told.into_iter().collect()
     }
 
-    fn waiters(&mut self, awaited: Awaited) -> &mut Waiters {
-        match awaited {
-            Awaited::Data | Awaited::Birth => &mut self.data,
-            Awaited::Children => &mut self.children,
-        }
+    /// The tables in which a server notes a watch.
+    fn tables(&mut self, awaited: Awaited) -> impl Iterator<Item = &mut Waiters> {
+        let in_data = awaited != Awaited::Children;
+        let in_children = match awaited {
+            Awaited::Data | Awaited::Birth => false,
+            Awaited::Children | Awaited::All => true,
+            Awaited::AllBelow => self.release == Release::V3_8,
+        };
+        [
+            in_data.then_some(&mut self.data),
+            in_children.then_some(&mut self.children),
+        ]
+        .into_iter()
+        .flatten()
     }
 }
 
-/// What a server that has `tree` tells at once of a watch that is set again by a session that has seen everything up
-/// to `seen`; nothing if the watch goes on.
+/// What a server that has `tree` tells at once of a one-shot watch that is set again by a session that has seen
+/// everything up to `seen`; nothing if the watch goes on.
 pub(crate) fn missed(
     tree: &Tree,
     path: &NodePath,
@@ -117,11 +282,19 @@ pub(crate) fn missed(
     match (awaited, tree.at(path)) {
         (Awaited::Birth, node) => node.map(|_| WatchEvent::Created),
         (_, None) => Some(WatchEvent::Deleted),
-        (Awaited::Data, Some(node)) => (node.mzxid > seen).then_some(WatchEvent::DataChanged),
         (Awaited::Children, Some(node)) => {
             (node.pzxid > seen).then_some(WatchEvent::ChildrenChanged)
         }
+        (_, Some(node)) => (node.mzxid > seen).then_some(WatchEvent::DataChanged),
     }
+}
+
+fn is_below(path: &NodePath, base: &NodePath) -> bool {
+    base.is_root()
+        || path
+            .as_str()
+            .strip_prefix(base.as_str())
+            .is_some_and(|rest| rest.starts_with('/'))
 }
 
 #[cfg(test)]

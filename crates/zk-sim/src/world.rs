@@ -12,24 +12,32 @@ use zk_core::WatchEvent;
 use zk_core::transport::Ending;
 use zk_core::transport::Fault;
 use zk_core::transport::Link;
+use zk_core::transport::Notice;
+use zk_core::transport::Phase;
 use zk_core::transport::Request;
 
 use crate::access::Identity;
 use crate::answer::Answer;
 use crate::answer::WatchNumber;
+use crate::jobs::Jobs;
 use crate::log::Leader;
 use crate::record::Fate;
 use crate::record::Seen;
+use crate::release::Release;
+use crate::script::Proposal;
 use crate::script::Rule;
+use crate::script::Turn;
 use crate::server::Lag;
 use crate::server::Server;
 use crate::tree::Counters;
-use crate::watches::Awaited;
+use crate::watches::Removal;
 pub(crate) use client::Break;
 use client::Client;
 
 mod client;
+mod delivery;
 mod links;
+mod quorum;
 mod service;
 
 /// How an ensemble is made.
@@ -41,7 +49,45 @@ pub(crate) struct Settings {
     /// From the break of a link to the next attempt.
     pub(crate) reconnect: Duration,
     pub(crate) counters: Counters,
+    pub(crate) release: Release,
     pub(crate) reap_every: Option<Duration>,
+    /// From the loss of a leader to the next one.
+    pub(crate) election: Duration,
+    /// From the start of a server until it serves, where there is a leader.
+    pub(crate) joining: Duration,
+    /// How long a server may be silent before the others do without it.
+    pub(crate) patience: Duration,
+    /// What becomes of a write that waits for the quorum when the leader is lost.
+    pub(crate) proposals: Proposal,
+    /// Whether servers without a quorum grant sessions that only read.
+    pub(crate) read_only: bool,
+    /// The longest request that servers read, in bytes.
+    pub(crate) max_request: usize,
+    /// How many requests are kept on record.
+    pub(crate) record: usize,
+    /// Where everything that happens by chance comes from.
+    pub(crate) seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            servers: 3,
+            latency: Duration::from_millis(1),
+            reconnect: Duration::from_millis(10),
+            counters: Counters::default(),
+            release: Release::default(),
+            reap_every: None,
+            election: Duration::from_millis(300),
+            joining: Duration::from_millis(200),
+            patience: Duration::from_secs(1),
+            proposals: Proposal::default(),
+            read_only: false,
+            max_request: 0xf_ffff,
+            record: 1 << 20,
+            seed: 0,
+        }
+    }
 }
 
 /// The ensemble, its clients, and what is on the way between them.
@@ -49,21 +95,41 @@ pub(crate) struct Settings {
 pub(crate) struct World {
     settings: Settings,
     now: Duration,
+    /// What all leaders, one after the other, have committed.
     leader: Leader,
+    /// The server that leads, from zero.
+    leading: Option<usize>,
     servers: Vec<Server>,
     clients: BTreeMap<SessionId, Client>,
-    jobs: Vec<Job>,
+    jobs: Jobs<Job>,
     rules: Vec<Rule>,
     stuck: Vec<Stuck>,
+    /// What waits for a leader and a quorum that answer, in its order.
+    waiting: Vec<JobNumber>,
+    /// What the next leader finds in its log.
+    proposed: Vec<JobNumber>,
+    /// Sessions that end as soon as a leader and a quorum answer.
+    doomed: Vec<SessionId>,
+    /// Counts the losses of leaders.
+    losses: u64,
     agenda: BTreeMap<(Duration, u64), Event>,
     outputs: Vec<Output>,
+    random: fastrand::Rng,
     /// Numbers of watches and of events.
     last_number: u64,
 }
 
-/// The number of a request, in the order of sending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct JobNumber(usize);
+pub(crate) use crate::jobs::JobNumber;
+
+/// What a client that opens a session wants.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    /// From zero; otherwise any.
+    pub(crate) server: Option<usize>,
+    pub(crate) timeout: Duration,
+    pub(crate) identities: Vec<Identity>,
+    pub(crate) takes_read_only: bool,
+}
 
 /// What a client wants done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +145,8 @@ pub(crate) enum Output {
     Link(SessionId, Link),
     Answer(JobNumber, Result<Answer, Fault>),
     Fire(WatchNumber, WatchEvent),
+    /// What a persistent watch tells.
+    Tell(WatchNumber, Notice),
     /// A rule has had its effect.
     Struck,
 }
@@ -93,6 +161,8 @@ struct Job {
     server: usize,
     fate: Fate,
     answered: bool,
+    /// Whether its client knows what became of it, or that it is lost.
+    told: bool,
     /// The rule that strikes it.
     rule: Option<usize>,
     ready: Ready,
@@ -103,6 +173,8 @@ struct Job {
 enum Ready {
     /// When its turn has come, by looking.
     Look,
+    /// Not before the leader has had it.
+    Never,
     /// When it has applied this transaction, with this outcome.
     After {
         zxid: i64,
@@ -123,6 +195,7 @@ struct Stuck {
 #[derive(Debug)]
 enum Event {
     Arrive {
+        session: SessionId,
         job: JobNumber,
         connection: u64,
     },
@@ -138,7 +211,26 @@ enum Event {
     /// The leader has not heard of the session for its timeout.
     Unheard {
         session: SessionId,
-        connection: u64,
+        clock: u64,
+    },
+    /// The client has heard nothing for as long as it waits for a silent server.
+    Unanswered {
+        session: SessionId,
+        silences: u64,
+    },
+    /// The other servers do without one that is silent.
+    Excluded {
+        server: usize,
+        incarnation: u64,
+    },
+    /// A server that runs finds the leader.
+    Join {
+        server: usize,
+        incarnation: u64,
+    },
+    /// The servers that run elect a leader, if none was lost since.
+    Elect {
+        losses: u64,
     },
     /// The client gives the session up.
     GiveUp {
@@ -149,7 +241,7 @@ enum Event {
         session: SessionId,
         connection: u64,
         path: NodePath,
-        awaited: Awaited,
+        removal: Removal,
     },
     CatchUp,
     Reap,
@@ -158,18 +250,24 @@ enum Event {
 impl World {
     pub(crate) fn new(settings: Settings) -> Self {
         let servers = (0..settings.servers)
-            .map(|_| Server::new(settings.counters))
+            .map(|_| Server::new(settings.counters, settings.release))
             .collect();
         let mut world = Self {
-            leader: Leader::new(settings.counters),
+            leader: Leader::new(settings.counters, settings.release),
+            leading: settings.servers.checked_sub(1),
             servers,
             now: Duration::ZERO,
             clients: BTreeMap::new(),
-            jobs: Vec::new(),
+            jobs: Jobs::new(settings.record),
             rules: Vec::new(),
             stuck: Vec::new(),
+            waiting: Vec::new(),
+            proposed: Vec::new(),
+            doomed: Vec::new(),
+            losses: 0,
             agenda: BTreeMap::new(),
             outputs: Vec::new(),
+            random: fastrand::Rng::with_seed(settings.seed),
             last_number: 0,
             settings,
         };
@@ -203,7 +301,11 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Arrive { job, connection } => self.arrive(job, connection),
+            Event::Arrive {
+                session,
+                job,
+                connection,
+            } => self.arrive(session, job, connection),
             Event::Deliver {
                 session,
                 connection,
@@ -213,14 +315,17 @@ impl World {
                 connection,
                 to,
             } => self.reattach(session, connection, to),
-            Event::Unheard {
-                session,
-                connection,
-            } => {
-                if self.is_down_since(session, connection) {
-                    self.expire(session);
-                }
-            }
+            Event::Unheard { session, clock } => self.miss(session, clock),
+            Event::Unanswered { session, silences } => self.notice_silence(session, silences),
+            Event::Excluded {
+                server,
+                incarnation,
+            } => self.exclude(server, incarnation),
+            Event::Join {
+                server,
+                incarnation,
+            } => self.join(server, incarnation),
+            Event::Elect { losses } => self.elect(losses),
             Event::GiveUp {
                 session,
                 connection,
@@ -233,8 +338,8 @@ impl World {
                 session,
                 connection,
                 path,
-                awaited,
-            } => self.take_watch_back(session, connection, &path, awaited),
+                removal,
+            } => self.take_watch_back(session, connection, &path, removal),
             Event::CatchUp => self.settle(),
             Event::Reap => {
                 self.reap();
@@ -259,34 +364,55 @@ impl World {
         self.last_number
     }
 
-    /// Opens a session at a server, counted from zero, or at the next that does not lag.
-    pub(crate) fn open(
-        &mut self,
-        server: Option<usize>,
-        timeout: Duration,
-        identities: Vec<Identity>,
-    ) -> SessionId {
+    /// Opens a session at a server, counted from zero, or at the next that does not lag; nothing if none grants one.
+    pub(crate) fn open(&mut self, wish: &Wish) -> Option<SessionId> {
         let count = self.clients.len();
         let servers = self.servers.len();
-        let server = server.unwrap_or_else(|| {
-            (0..servers)
-                .map(|at| (count + at) % servers)
-                .find(|at| !self.servers[*at].lag.lasts(self.now))
-                .unwrap_or(count % servers)
-        });
-        let id = i64::try_from(count + 1).unwrap_or(i64::MAX) | FIRST_SESSION;
-        let session = SessionId::from_i64(id);
-        let zxid = self.leader.open(self.now);
-        self.clients.insert(
-            session,
-            Client::new(session, server, timeout, identities, zxid),
-        );
-        self.settle();
-        session
+        let in_turn = (0..servers).map(|at| (count + at) % servers);
+        let candidates: Vec<usize> = match wish.server {
+            Some(server) => vec![server],
+            None => in_turn.collect(),
+        };
+        let serving = |server: &&usize| self.servers[**server].is_serving() && self.can_commit();
+        let server = candidates
+            .iter()
+            .filter(serving)
+            .find(|at| !self.servers[**at].lag.lasts(self.now))
+            .or_else(|| candidates.iter().find(serving));
+        let session = SessionId::from_i64(i64::try_from(count + 1).ok()? | FIRST_SESSION);
+        let identities = wish.identities.clone();
+        let client =
+            |server, opening| Client::new(session, server, wish.timeout, identities, opening);
+        if let Some(server) = server.copied() {
+            let zxid = self.leader.open(self.now);
+            self.clients.insert(session, client(server, zxid));
+            self.settle();
+            return Some(session);
+        }
+        let cut_off = |server: &&usize| {
+            let server = &self.servers[**server];
+            server.is_running() && !server.is_member
+        };
+        let server = candidates
+            .iter()
+            .find(cut_off)
+            .filter(|_| self.settings.read_only && wish.takes_read_only)
+            .copied()?;
+        // A session of this server alone, of which no leader knows.
+        let mut client = client(server, self.servers[server].zxid());
+        client.link.phase = Phase::ReadOnly;
+        client.opening = None;
+        self.clients.insert(session, client);
+        self.outputs.push(Output::Opened(session));
+        Some(session)
     }
 
-    /// Has the leader end a session.
+    /// Has the leader end a session, as soon as there is one.
     pub(crate) fn expire(&mut self, session: SessionId) {
+        if !self.can_commit() {
+            self.doomed.push(session);
+            return;
+        }
         if let Some(client) = self.clients.get_mut(&session)
             && client.is_alive
         {
@@ -298,6 +424,9 @@ impl World {
 
     /// Deletes empty containers and outlived nodes, and tells how many.
     pub(crate) fn reap(&mut self) -> usize {
+        if !self.can_commit() {
+            return 0;
+        }
         let gone = self.leader.reap(self.now).len();
         self.settle();
         gone
@@ -321,38 +450,74 @@ impl World {
         self.rules.len() - 1
     }
 
+    /// Lets a rule strike nothing more.
+    pub(crate) fn withdraw(&mut self, rule: usize) {
+        self.rules[rule].turn = Turn::Never;
+        self.release(rule);
+    }
+
     pub(crate) fn rule(&self, at: usize) -> &Rule {
         &self.rules[at]
     }
 
-    /// Every request so far, in the order of sending.
+    /// Every request on record, in the order of sending.
     pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.jobs
+        self.last_seen(usize::MAX)
+    }
+
+    /// The last requests, at most `count`.
+    pub(crate) fn last_seen(&self, count: usize) -> Vec<Seen> {
+        let shown = |job: &Job| match &job.content {
+            Content::Close => None,
+            Content::Request(request) => Some(Seen {
+                at: job.at,
+                session: job.session,
+                server: job.server + 1,
+                request: request.clone(),
+                fate: job.fate.clone(),
+                answered: job.answered,
+            }),
+        };
+        let mut last: Vec<_> = self
+            .jobs
             .iter()
-            .filter_map(|job| match &job.content {
-                Content::Close => None,
-                Content::Request(request) => Some(Seen {
-                    at: job.at,
-                    session: job.session,
-                    server: job.server + 1,
-                    request: request.clone(),
-                    fate: job.fate.clone(),
-                    answered: job.answered,
-                }),
-            })
-            .collect()
+            .rev()
+            .filter_map(shown)
+            .take(count)
+            .collect();
+        last.reverse();
+        last
     }
 
     pub(crate) fn now(&self) -> Duration {
         self.now
     }
 
-    pub(crate) fn session_of(&self, job: JobNumber) -> SessionId {
-        self.jobs[job.0].session
-    }
-
     pub(crate) fn clients(&self) -> impl Iterator<Item = &Client> {
         self.clients.values()
+    }
+
+    /// How many requests there have been.
+    pub(crate) fn count_jobs(&self) -> usize {
+        self.jobs.count()
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn set_proposals(&mut self, proposals: Proposal) {
+        self.settings.proposals = proposals;
+    }
+
+    /// What everything that happens by chance is drawn from.
+    pub(crate) fn random(&mut self) -> &mut fastrand::Rng {
+        &mut self.random
+    }
+
+    /// The server that leads, from zero.
+    pub(crate) fn leading(&self) -> Option<usize> {
+        self.leading
     }
 
     pub(crate) fn leader(&self) -> &Leader {

@@ -1,7 +1,7 @@
 //! Contends for a lock when told to, and tells about it.
 //!
 //! ```text
-//! lock-worker NAME CONNECT PATH SESSION_TIMEOUT_MS
+//! lock-worker NAME CONNECT PATH SESSION_TIMEOUT_MS HISTORY
 //!
 //! command                   answers, as lines of JSON with the name and the moment
 //!                           ready, once connected
@@ -21,6 +21,9 @@
 //! While it has a guard, a thread looks every half a millisecond whether the guard is trusted. That it is lost is told
 //! as `lost`, once, and that the process had stood still, with the first look after that, as `resumed`.
 //!
+//! All that it does to the lock and to registers is recorded in the file HISTORY; the path there is the one without a
+//! chroot. A holder relies on its guard until a look last saw it trusted.
+//!
 //! When the standard input ends, so does the process, at once and without closing the session.
 
 use std::io::Write as _;
@@ -36,6 +39,13 @@ use tokio::task::AbortHandle;
 use zk_core::ErrorClass;
 use zk_core::Sequence;
 use zk_core::Session;
+use zk_harness::check::Span;
+use zk_harness::history::Answer;
+use zk_harness::history::Held;
+use zk_harness::history::Op;
+use zk_harness::history::Pending;
+use zk_harness::history::Recorder;
+use zk_harness::history::now;
 use zk_lock::AcquireError;
 use zk_lock::FairLock;
 use zk_lock::Guard;
@@ -44,9 +54,7 @@ use zk_lock::ReleaseError;
 use zk_tests::contention::Event;
 use zk_tests::contention::Record;
 use zk_tests::contention::Register;
-use zk_tests::contention::Span;
 use zk_tests::contention::Turn;
-use zk_tests::peers::monotonic;
 
 /// The process.
 struct Worker {
@@ -56,6 +64,9 @@ struct Worker {
     session_timeout: Duration,
     session: Session,
     holding: Option<Holding>,
+    recorder: Recorder,
+    /// The lock's path without a chroot.
+    lock: String,
 }
 
 /// A guard, and who looks at it.
@@ -64,6 +75,7 @@ struct Holding {
     from: u64,
     looks: Looks,
     lost: AbortHandle,
+    held: Held,
 }
 
 /// A thread that looks whether a guard is trusted.
@@ -75,8 +87,8 @@ struct Looks {
 #[tokio::main(worker_threads = 2)]
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [name, connect, path, timeout] = arguments.as_slice() else {
-        bail!("it is lock-worker NAME CONNECT PATH SESSION_TIMEOUT_MS");
+    let [name, connect, path, timeout, history] = arguments.as_slice() else {
+        bail!("it is lock-worker NAME CONNECT PATH SESSION_TIMEOUT_MS HISTORY");
     };
     let mut commands = commands();
     let session_timeout = millis(timeout)?;
@@ -87,6 +99,11 @@ async fn main() -> anyhow::Result<()> {
         session_timeout,
         session: open(connect, session_timeout).await?,
         holding: None,
+        recorder: Recorder::open(Path::new(history), name)?,
+        lock: connect
+            .find('/')
+            .map_or(String::new(), |chroot| connect[chroot..].to_owned())
+            + path,
     };
     let session = worker.session.id().as_i64();
     tell(name, Event::Ready { session });
@@ -100,9 +117,12 @@ async fn main() -> anyhow::Result<()> {
             tell(name, Event::Failed { message });
         }
     }
-    drop(worker.holding.take());
+    if let Some(holding) = worker.holding.take() {
+        holding.give_up()?;
+    }
     // A session that was lost cannot be closed, and need not be.
     drop(worker.session.close().await);
+    worker.recorder.check()?;
     tell(name, Event::Bye);
     Ok(())
 }
@@ -112,10 +132,13 @@ impl Worker {
         match words {
             ["acquire", wait] => {
                 anyhow::ensure!(self.holding.is_none(), "it has a guard already");
-                match self.lock()?.acquire_timeout(millis(wait)?).await {
-                    Ok(guard) => self.holding = Some(self.hold(guard)?),
+                let lock = self.lock()?;
+                let pending = self.recorder.invoke(Op::acquire(&self.lock));
+                match lock.acquire_timeout(millis(wait)?).await {
+                    Ok(guard) => self.holding = Some(self.hold(guard, pending)?),
                     Err(AcquireError::TimedOut(timed_out)) => {
                         let message = timed_out.to_string();
+                        pending.failed(message.as_str());
                         self.tell(Event::TimedOut { message });
                     }
                     Err(error) => return Err(error.into()),
@@ -138,13 +161,19 @@ impl Worker {
             }
             ["mark", file, text] => {
                 let token = self.guard()?.fencing_token().as_u64();
+                let pending = self.recorder.invoke(Op::write_fenced(*file, *text, token));
                 self.tell(match Register::new(*file).write(token, text)? {
-                    Ok(()) => Event::Wrote {
-                        message: format!("with token {token}"),
-                    },
-                    Err(refused) => Event::Refused {
-                        message: format!("token {token} is below {}", refused.highest),
-                    },
+                    Ok(()) => {
+                        pending.ok(());
+                        Event::Wrote {
+                            message: format!("with token {token}"),
+                        }
+                    }
+                    Err(refused) => {
+                        let message = format!("token {token} is below {}", refused.highest);
+                        pending.failed(message.as_str());
+                        Event::Refused { message }
+                    }
                 });
             }
             ["release"] => {
@@ -172,10 +201,12 @@ impl Worker {
     ) -> anyhow::Result<()> {
         let mut turns = 0;
         while turns < times {
-            match self.lock()?.acquire().await {
+            let lock = self.lock()?;
+            let pending = self.recorder.invoke(Op::acquire(&self.lock));
+            match lock.acquire().await {
                 Ok(guard) => {
                     let lost = guard.lost();
-                    let holding = self.hold(guard)?;
+                    let holding = self.hold(guard, pending)?;
                     if let Some(file) = file {
                         add_one(file).await?;
                     }
@@ -187,6 +218,7 @@ impl Worker {
                 }
                 Err(error) => {
                     let message = error.to_string();
+                    pending.unknown(message.as_str());
                     match error.class() {
                         ErrorClass::Fatal => {
                             self.tell(Event::Retried { message });
@@ -203,9 +235,12 @@ impl Worker {
     }
 
     /// Begins to look after a guard.
-    fn hold(&self, guard: Guard) -> anyhow::Result<Holding> {
+    fn hold(&self, guard: Guard, pending: Pending) -> anyhow::Result<Holding> {
         let from = now();
         let node = guard.path().name().context("a lock's node has a name")?;
+        let (_, sequence) = Sequence::split(node).context("a lock's node has a number")?;
+        let answer = Answer::token(guard.fencing_token().as_u64());
+        let held = pending.granted(answer.with_sequence(sequence.number()));
         self.tell(Event::Acquired {
             token: guard.fencing_token().as_u64(),
             node: node.to_owned(),
@@ -230,6 +265,7 @@ impl Worker {
             lost: lost.abort_handle(),
             guard,
             from,
+            held,
         })
     }
 
@@ -239,14 +275,27 @@ impl Worker {
             from,
             looks,
             lost,
+            held,
         } = holding;
         let trusted = looks.end()?;
+        let before = now();
+        held.believed_until(if guard.is_trusted() {
+            before
+        } else {
+            trusted.map_or(from, |trusted| trusted.to)
+        });
         let guard = Arc::into_inner(guard).context("nobody else has the guard")?;
         let node = guard.path().name().context("a lock's node has a name")?;
         let (_, sequence) = Sequence::split(node).context("a lock's node has a number")?;
         let token = guard.fencing_token().as_u64();
-        let held = Span::new(from, now());
+        let time = Span::new(from, now());
+        let pending = held.release();
         let released = guard.release().await;
+        match &released {
+            Ok(()) => pending.ok(()),
+            Err(error @ ReleaseError::Lost { .. }) => pending.failed(error.to_string()),
+            Err(error) => pending.unknown(error.to_string()),
+        }
         lost.abort();
         let kept = !matches!(released, Err(ReleaseError::Lost { .. }));
         let outcome = match released {
@@ -256,7 +305,7 @@ impl Worker {
         self.tell(Event::Released(Turn::new(
             &self.name,
             (token, sequence.number()),
-            (held, trusted),
+            (time, trusted),
             (kept, outcome),
         )));
         Ok(())
@@ -275,6 +324,17 @@ impl Worker {
 
     fn tell(&self, event: Event) {
         tell(&self.name, event);
+    }
+}
+
+impl Holding {
+    /// Records for how long it was relied on, and drops the guard.
+    fn give_up(self) -> anyhow::Result<()> {
+        let trusted = self.looks.end()?;
+        self.held
+            .believed_until(trusted.map_or(self.from, |trusted| trusted.to));
+        self.held.forget();
+        Ok(())
     }
 }
 
@@ -364,10 +424,6 @@ fn millis(word: &str) -> anyhow::Result<Duration> {
         .parse()
         .with_context(|| format!("{word} is no number of milliseconds"))?;
     Ok(Duration::from_millis(millis))
-}
-
-fn now() -> u64 {
-    u64::try_from(monotonic().as_nanos()).expect("the host is up for less than 500 years")
 }
 
 const LOOK_EVERY: Duration = Duration::from_micros(500);

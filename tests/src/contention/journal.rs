@@ -4,9 +4,8 @@ use std::borrow::Borrow;
 
 use serde::Deserialize;
 use serde::Serialize;
-
-use super::sweep::Span;
-use crate::peers::monotonic;
+use zk_harness::check::Span;
+use zk_harness::history::now;
 
 /// One line of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,11 +155,6 @@ pub fn turns<R: Borrow<Record>>(records: impl IntoIterator<Item = R>) -> Vec<Tur
         .collect();
     turns.sort_by_key(|turn| turn.held.from);
     turns
-}
-
-/// Now, in nanoseconds of the host's monotonic clock.
-fn now() -> u64 {
-    u64::try_from(monotonic().as_nanos()).expect("the host is up for less than 500 years")
 }
 
 #[cfg(test)]

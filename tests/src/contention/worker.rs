@@ -43,7 +43,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts a process that will contend on `path`, and waits until it has a session.
+    /// Starts a process that will contend on `path` and records to `history`, and waits until it has a session.
     ///
     /// # Errors
     ///
@@ -58,10 +58,12 @@ impl Worker {
         connect: &str,
         path: &str,
         session_timeout: Duration,
+        history: &Path,
     ) -> anyhow::Result<Self> {
         let mut child = Command::new(program)
             .args([name, connect, path])
             .arg(session_timeout.as_millis().to_string())
+            .arg(history)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

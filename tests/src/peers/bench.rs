@@ -21,6 +21,8 @@ pub struct CuratorBench {
     pub sessions: u32,
     /// Threads of the workload [`Workload::Threads`].
     pub threads: u32,
+    /// The only workload to be run, if not all.
+    pub only: Option<Workload>,
 }
 
 /// What was run.
@@ -35,6 +37,16 @@ pub enum Workload {
     Sessions,
     /// Several threads of one session do so.
     Threads,
+}
+
+impl Workload {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Uncontended => "uncontended",
+            Self::Sessions => "sessions",
+            Self::Threads => "threads",
+        }
+    }
 }
 
 /// What one workload came to.
@@ -57,6 +69,8 @@ pub struct Measured {
     pub p50_micros: f64,
     /// All but one in a hundred took no longer.
     pub p99_micros: f64,
+    /// How often the lock was acquired in all, also in the warm-up: what the servers had to do with.
+    pub grants: u64,
 }
 
 const WORKLOADS: u32 = 3;
@@ -72,6 +86,7 @@ impl CuratorBench {
             measure: Duration::from_secs(5),
             sessions: 8,
             threads: 8,
+            only: None,
         }
     }
 
@@ -101,6 +116,9 @@ impl CuratorBench {
         }
         for count in [self.sessions, self.threads] {
             command.arg(count.to_string());
+        }
+        if let Some(only) = self.only {
+            command.arg(only.name());
         }
         let within = WORKLOADS * (self.warm_up + self.measure) + PATIENCE;
         let printed = run::output(&mut command, "measuring Curator", within).await?;

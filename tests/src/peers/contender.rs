@@ -1,6 +1,7 @@
-//! A Curator lock in a process of its own, step by step.
+//! Another client's lock in a process of its own, step by step.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -12,12 +13,14 @@ use tokio::io::Lines;
 use tokio::process::Child;
 use tokio::process::ChildStdin;
 use tokio::process::ChildStdout;
+use tokio::process::Command;
 use tokio::time::Instant;
 
 use super::curator::Curator;
+use super::kazoo::Kazoo;
 use super::run::QUICK;
 
-/// A process that contends for a lock with Curator's `InterProcessMutex`.
+/// A process that contends for a lock with the recipe of another client.
 ///
 /// Moments are those of [`monotonic`](super::monotonic).
 /// Each method gives the process one command and waits for its answer. After an error, or when the future of a method
@@ -28,7 +31,7 @@ use super::run::QUICK;
 /// The process is killed. Its session ends after [`SESSION_TIMEOUT`](Self::SESSION_TIMEOUT), and only then its node
 /// vanishes; [`quit`](Self::quit) ends the session at once. Should this process be killed itself, the contender ends.
 #[derive(Debug)]
-pub struct CuratorContender {
+pub struct PeerContender {
     child: Child,
     commands: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
@@ -45,25 +48,36 @@ pub struct Held {
     pub released: Duration,
 }
 
+/// How Curator elects a leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "Curator has these two")]
+pub enum CuratorElection {
+    /// With its `LeaderLatch`.
+    Latch,
+    /// With its `LeaderSelector`.
+    Selector,
+}
+
 /// What the process says.
 #[derive(Debug, PartialEq, Eq)]
-enum Answer {
+pub(super) enum Answer {
     Ready(i64),
     Acquired(Duration),
     TimedOut,
     Released(Duration),
+    Participants(String),
     Bye,
     Failed(String),
 }
 
 /// For starting a Java, connecting, and whatever is not a wait for the lock.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-impl CuratorContender {
+impl PeerContender {
     /// The session timeout that the process asks for.
     pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// Starts a process that will contend on `path`, and waits until it has a session.
+    /// Starts a process that contends on `path` with Curator's `InterProcessMutex`, and waits until it has a session.
     ///
     /// # Errors
     ///
@@ -72,11 +86,86 @@ impl CuratorContender {
     /// # Cancel safety
     ///
     /// Safe: the process is killed.
-    pub async fn start(curator: &Curator, connect: &str, path: &str) -> anyhow::Result<Self> {
+    pub async fn curator(curator: &Curator, connect: &str, path: &str) -> anyhow::Result<Self> {
+        Self::start(&mut curator.program(&QUICK, "Contender")?, connect, path).await
+    }
+
+    /// Starts a process that takes part in an election on `path` with Curator, under the name `id`, and waits until it
+    /// has a session.
+    ///
+    /// It leads from [`acquire`](Self::acquire) to [`release`](Self::release); when the former gives up, it stays in line.
+    ///
+    /// # Errors
+    ///
+    /// Java cannot be started, or there is no session after 30 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the process is killed.
+    pub async fn elector(
+        curator: &Curator,
+        election: CuratorElection,
+        id: &str,
+        connect: &str,
+        path: &str,
+    ) -> anyhow::Result<Self> {
+        let mut program = curator.program(&QUICK, "Elector")?;
+        let kind = match election {
+            CuratorElection::Latch => "latch",
+            CuratorElection::Selector => "selector",
+        };
+        Self::start(program.args([kind, id]), connect, path).await
+    }
+
+    /// Starts a process that contends on `path` with kazoo's `Lock`, and waits until it has a session.
+    ///
+    /// # Errors
+    ///
+    /// Python cannot be started, or there is no session after 30 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the process is killed.
+    pub async fn kazoo(kazoo: &Kazoo, connect: &str, path: &str) -> anyhow::Result<Self> {
+        Self::start(&mut kazoo.program(), connect, path).await
+    }
+
+    /// Starts a program that understands the same commands, and waits until it has a session.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started, or has no session after 30 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the process is killed.
+    pub async fn program(program: &Path, connect: &str, path: &str) -> anyhow::Result<Self> {
+        Self::start(&mut Command::new(program), connect, path).await
+    }
+
+    /// Starts a process with ZooKeeper's own recipe, `WriteLock`, and waits until it has a session.
+    ///
+    /// # Errors
+    ///
+    /// Java cannot be started, or there is no session after 30 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the process is killed.
+    pub async fn recipe(curator: &Curator, connect: &str, path: &str) -> anyhow::Result<Self> {
+        let mut program = curator.program(&QUICK, "RecipeContender")?;
+        Self::start(&mut program, connect, path).await
+    }
+
+    pub(super) async fn start(
+        command: &mut Command,
+        connect: &str,
+        path: &str,
+    ) -> anyhow::Result<Self> {
         let timeout = Self::SESSION_TIMEOUT.as_millis().to_string();
-        let mut child = curator
-            .program(&QUICK, "Contender")?
+        let mut child = command
             .args([connect, path, &timeout])
+            .kill_on_drop(true)
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             // The libraries' complaints are of interest when a test fails, and shown then.
@@ -112,14 +201,23 @@ impl CuratorContender {
     ///
     /// # Errors
     ///
-    /// Curator failed, or does not answer.
+    /// The peer failed, or does not answer.
     ///
     /// # Cancel safety
     ///
     /// Not safe: the process goes on. Drop the contender.
     pub async fn acquire(&mut self, within: Duration) -> anyhow::Result<Option<Duration>> {
-        self.tell(&format!("acquire {}", within.as_millis()))
-            .await?;
+        self.acquire_by(&format!("acquire {}", within.as_millis()), within)
+            .await
+    }
+
+    /// Does the same by a command of the program.
+    pub(super) async fn acquire_by(
+        &mut self,
+        command: &str,
+        within: Duration,
+    ) -> anyhow::Result<Option<Duration>> {
+        self.tell(command).await?;
         match self.answer("the lock", within + PATIENCE).await? {
             Answer::Acquired(at) => Ok(Some(at)),
             Answer::TimedOut => Ok(None),
@@ -131,21 +229,44 @@ impl CuratorContender {
     ///
     /// # Errors
     ///
-    /// Curator failed, for instance because this contender does not hold the lock, or does not answer.
+    /// The peer failed, for instance because this contender does not hold the lock, or does not answer.
     ///
     /// # Cancel safety
     ///
     /// Not safe: the process goes on. Drop the contender.
     pub async fn release(&mut self) -> anyhow::Result<Duration> {
-        self.tell("release").await?;
+        self.release_by("release").await
+    }
+
+    /// Does the same by a command of the program.
+    pub(super) async fn release_by(&mut self, command: &str) -> anyhow::Result<Duration> {
+        self.tell(command).await?;
         self.released("the release", PATIENCE).await
     }
 
-    /// Acquires, holds and releases the lock so many times in a row, all of it `within` a time.
+    /// Who takes part in the election, as Curator sees it: ids in order, a star behind that of the leader. For an
+    /// [`elector`](Self::elector) that is in line.
     ///
     /// # Errors
     ///
-    /// Curator failed, or has not finished in time.
+    /// The peer failed, or does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: the process goes on. Drop the contender.
+    pub async fn participants(&mut self) -> anyhow::Result<Vec<String>> {
+        self.tell("participants").await?;
+        match self.answer("the participants", PATIENCE).await? {
+            Answer::Participants(all) => Ok(all.split(',').map(str::to_owned).collect()),
+            other => bail!("a contender that lists participants said {other}"),
+        }
+    }
+
+    /// Acquires, holds and releases the lock so many times in a row, all of it `within` a time. Curator only.
+    ///
+    /// # Errors
+    ///
+    /// The peer failed, or has not finished in time.
     ///
     /// # Cancel safety
     ///
@@ -202,7 +323,7 @@ impl CuratorContender {
         }
     }
 
-    async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
+    pub(super) async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
         let line = format!("{command}\n");
         let told = async {
             self.commands.write_all(line.as_bytes()).await?;
@@ -212,7 +333,7 @@ impl CuratorContender {
             .with_context(|| format!("a contender cannot be told to {command}"))
     }
 
-    async fn answer(&mut self, what: &str, within: Duration) -> anyhow::Result<Answer> {
+    pub(super) async fn answer(&mut self, what: &str, within: Duration) -> anyhow::Result<Answer> {
         let line = tokio::time::timeout(within, self.answers.next_line())
             .await
             .with_context(|| format!("a contender waited {within:?} for {what}"))?
@@ -235,6 +356,7 @@ impl Answer {
             "acquired" => Self::Acquired(moment()?),
             "timeout" => Self::TimedOut,
             "released" => Self::Released(moment()?),
+            "participants" => Self::Participants(rest.to_owned()),
             "bye" => Self::Bye,
             "failed" => Self::Failed(rest.to_owned()),
             _ => return None,
@@ -266,6 +388,10 @@ mod tests {
                 Some(Answer::Released(Duration::from_nanos(13))),
             ),
             ("timeout 14", Some(Answer::TimedOut)),
+            (
+                "participants a*,b",
+                Some(Answer::Participants("a*,b".into())),
+            ),
             ("bye", Some(Answer::Bye)),
             ("failed a b", Some(Answer::Failed("a b".into()))),
             ("acquired", None),

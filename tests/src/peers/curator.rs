@@ -11,6 +11,7 @@ use super::compiler::Compiler;
 use super::compiler::packaged;
 use super::jars;
 use super::run;
+use super::run::QUICK;
 
 /// Apache Curator, ready to run: a Java, a class path, and the compiled programs of `tests/java`.
 #[derive(Debug, Clone)]
@@ -36,9 +37,27 @@ const JARS: [&str; 4] = [
 /// Debian's guava has it inside, guava's own release has not.
 const OPTIONAL: &str = "failureaccess";
 
-const SOURCES: [(&str, &str); 2] = [
+/// ZooKeeper's own lock recipe, in the directory of ZooKeeper's jars.
+const RECIPE: &str = "zookeeper-recipes-lock";
+
+const SOURCES: [(&str, &str); 8] = [
     ("Contender.java", include_str!("../../java/Contender.java")),
+    (
+        "RecipeContender.java",
+        include_str!("../../java/RecipeContender.java"),
+    ),
+    (
+        "RwContender.java",
+        include_str!("../../java/RwContender.java"),
+    ),
+    ("Elector.java", include_str!("../../java/Elector.java")),
+    (
+        "SemaphoreContender.java",
+        include_str!("../../java/SemaphoreContender.java"),
+    ),
     ("Bench.java", include_str!("../../java/Bench.java")),
+    ("Melee.java", include_str!("../../java/Melee.java")),
+    ("Revocable.java", include_str!("../../java/Revocable.java")),
 ];
 
 impl Curator {
@@ -81,6 +100,24 @@ impl Curator {
         &self.classpath
     }
 
+    /// Curator's version, by the name of its jar; a question mark if that tells none.
+    pub fn version(&self) -> String {
+        let version = self.classpath.iter().find_map(|jar| {
+            // A distribution has both, one of them a link to the other.
+            if jar.file_stem()? != "curator-recipes" {
+                return versioned(jar);
+            }
+            let mut beside = std::fs::read_dir(jar.parent()?).ok()?;
+            beside.find_map(|entry| versioned(&entry.ok()?.path()))
+        });
+        version.unwrap_or_else(|| "?".to_owned())
+    }
+
+    /// The program that takes a lock again and again, to be given its arguments.
+    pub(crate) fn melee(&self) -> anyhow::Result<Command> {
+        self.program(&QUICK, "Melee")
+    }
+
     /// One of the programs, to be given its arguments.
     pub(super) fn program(&self, flags: &[&str], main: &str) -> anyhow::Result<Command> {
         let mut command = run::java(&self.java);
@@ -93,6 +130,12 @@ impl Curator {
     }
 }
 
+/// The version in the name of a jar of Curator's recipes.
+fn versioned(jar: &Path) -> Option<String> {
+    let name = jar.file_name()?.to_str()?.strip_suffix(".jar")?;
+    name.strip_prefix("curator-recipes-").map(str::to_owned)
+}
+
 fn look() -> anyhow::Result<Vec<PathBuf>> {
     let search = Search::from_env()?;
     let zookeeper = search.find()?;
@@ -101,6 +144,13 @@ fn look() -> anyhow::Result<Vec<PathBuf>> {
         None => packaged(&search, &PACKAGES)?,
     };
     let mut classpath = Vec::new();
+    let beside: Vec<PathBuf> = zookeeper
+        .classpath
+        .iter()
+        .filter_map(|jar| Some(jar.parent()?.to_owned()))
+        .chain(dirs.iter().cloned())
+        .collect();
+    classpath.push(jars::need(&beside, RECIPE)?);
     for artifact in JARS {
         classpath.push(jars::need(&dirs, artifact)?);
     }

@@ -7,23 +7,29 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_tests::contention::Turn;
+use zk_harness::Run;
+use zk_harness::check::FencedMutex;
+use zk_harness::check::Linearizable;
 use zk_tests::contention::Worker;
-use zk_tests::contention::overlaps;
 
 mod counter;
 mod crowd;
 mod curator;
 mod holders;
+mod melee;
 mod numbers;
+mod orphan;
+mod revoke;
+mod rw;
+mod semaphore;
 mod servers;
 
 /// For what takes moments on an idle machine.
-const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// For many turns in a row.
-const LONG: Duration = Duration::from_secs(120);
+pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-async fn three_servers() -> Ensemble {
+pub(crate) async fn three_servers() -> Ensemble {
     three_servers_with_ticks_of(Duration::from_millis(200)).await
 }
 
@@ -39,7 +45,7 @@ async fn three_servers_with_ticks_of(tick: Duration) -> Ensemble {
 }
 
 /// A session that outlives what the tests do to servers.
-async fn observer(ensemble: &Ensemble) -> Session {
+pub(crate) async fn observer(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
         .session_timeout(Duration::from_secs(30))
         .operation_timeout(SOON)
@@ -48,15 +54,42 @@ async fn observer(ensemble: &Ensemble) -> Session {
         .expect("the ensemble grants a session")
 }
 
-async fn worker(name: &str, connect: &str, path: &str, session_timeout: Duration) -> Worker {
+/// What the processes of a test do is judged at its end: nobody held a lock while another one relied on it, and whoever
+/// came later has the higher token.
+fn judged(name: &str) -> Run {
+    let run = Run::new(name, 0).expect("a directory can be made");
+    let run = run.judged_by(FencedMutex::default().with_order());
+    let run = run.and_then(|run| run.judged_by(Linearizable::mutex()));
+    run.expect("a file can be written")
+}
+
+async fn worker(
+    run: &Run,
+    name: &str,
+    connect: &str,
+    path: &str,
+    session_timeout: Duration,
+) -> Worker {
+    let history = run.history_file(name);
+    start(name, connect, path, session_timeout, &history).await
+}
+
+async fn start(
+    name: &str,
+    connect: &str,
+    path: &str,
+    session_timeout: Duration,
+    history: &Path,
+) -> Worker {
     let program = Path::new(env!("CARGO_BIN_EXE_lock-worker"));
-    Worker::start(program, name, connect, path, session_timeout)
+    Worker::start(program, name, connect, path, session_timeout, history)
         .await
         .expect("a worker starts")
 }
 
 /// Starts workers at the same time, named by numbers.
 async fn workers(
+    run: &Run,
     count: usize,
     connect: &str,
     path: &str,
@@ -64,10 +97,10 @@ async fn workers(
 ) -> Vec<Worker> {
     let mut starting = JoinSet::new();
     for at in 0..count {
-        let (connect, path) = (connect.to_owned(), path.to_owned());
-        starting.spawn(
-            async move { worker(&format!("w{at}"), &connect, &path, session_timeout).await },
-        );
+        let (connect, path, name) = (connect.to_owned(), path.to_owned(), format!("w{at}"));
+        let history = run.history_file(&name);
+        starting
+            .spawn(async move { start(&name, &connect, &path, session_timeout, &history).await });
     }
     let mut workers = starting.join_all().await;
     workers.sort_by_key(|worker| worker.name().to_owned());
@@ -89,7 +122,7 @@ async fn contend(workers: Vec<Worker>, command: String) -> Vec<Worker> {
 }
 
 /// The children of `path` after all that was done; none if it does not exist.
-async fn names(session: &Session, path: &str) -> BTreeSet<String> {
+pub(crate) async fn names(session: &Session, path: &str) -> BTreeSet<String> {
     session.sync(path).await.expect("the server catches up");
     match session.list(path).await {
         Ok((names, _)) => names.into_iter().collect(),
@@ -99,7 +132,7 @@ async fn names(session: &Session, path: &str) -> BTreeSet<String> {
 }
 
 /// Looks until `condition` holds, for at most `within`.
-async fn until(what: &str, within: Duration, condition: impl AsyncFn() -> bool) {
+pub(crate) async fn until(what: &str, within: Duration, condition: impl AsyncFn() -> bool) {
     let looking = async {
         let mut looks = tokio::time::interval(Duration::from_millis(20));
         while !condition().await {
@@ -111,7 +144,7 @@ async fn until(what: &str, within: Duration, condition: impl AsyncFn() -> bool) 
 }
 
 /// Waits until `count` contenders are there.
-async fn until_enlisted(session: &Session, path: &str, count: usize) {
+pub(crate) async fn until_enlisted(session: &Session, path: &str, count: usize) {
     let what = format!("{count} contenders below {path}");
     until(&what, SOON, async || {
         names(session, path).await.len() == count
@@ -120,26 +153,9 @@ async fn until_enlisted(session: &Session, path: &str, count: usize) {
 }
 
 /// Waits until no node is left of a lock that nobody uses any more.
-async fn until_empty(session: &Session, path: &str) {
+pub(crate) async fn until_empty(session: &Session, path: &str) {
     until(&format!("no node below {path}"), SOON, async || {
         names(session, path).await.is_empty()
     })
     .await;
-}
-
-/// Nobody held the lock while another one was trusted, and whoever came later has the higher token.
-fn judge(turns: &[Turn]) {
-    let trusted: Vec<&Turn> = turns.iter().filter(|turn| turn.trusted.is_some()).collect();
-    let both = overlaps(&trusted, |turn| turn.trusted.expect("these were trusted"));
-    assert!(both.is_empty(), "two trusted at once: {both:#?}");
-    for pair in turns.windows(2) {
-        assert!(
-            pair[0].token < pair[1].token,
-            "tokens do not rise: {pair:#?}"
-        );
-        assert!(
-            pair[0].sequence < pair[1].sequence,
-            "not in order of arrival: {pair:#?}"
-        );
-    }
 }

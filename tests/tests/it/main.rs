@@ -2,5 +2,9 @@
 
 #![cfg(test)]
 
+mod expire;
+mod leader;
 mod lock;
+mod nemesis;
 mod peers;
+mod sweep;

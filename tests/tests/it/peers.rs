@@ -10,7 +10,7 @@ use zk_core::SessionId;
 use zk_harness::Ensemble;
 use zk_tests::peers::Curator;
 use zk_tests::peers::CuratorBench;
-use zk_tests::peers::CuratorContender;
+use zk_tests::peers::PeerContender;
 use zk_tests::peers::Workload;
 use zk_tests::peers::monotonic;
 use zk_tests::peers::seed_counter;
@@ -29,8 +29,8 @@ async fn curator() -> Curator {
     Curator::find().await.expect("Curator is there")
 }
 
-async fn contender(curator: &Curator, ensemble: &Ensemble) -> CuratorContender {
-    CuratorContender::start(curator, &ensemble.connect_string(), "/lock")
+async fn contender(curator: &Curator, ensemble: &Ensemble) -> PeerContender {
+    PeerContender::curator(curator, &ensemble.connect_string(), "/lock")
         .await
         .expect("a contender starts")
 }

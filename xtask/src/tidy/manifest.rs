@@ -71,12 +71,41 @@ impl Manifest {
         {
             problems.push("zookeeper-client: only zk-core may depend on it".to_owned());
         }
+        if RECIPES.contains(&name) {
+            let sideways = self.dependencies.iter().filter(|other| {
+                let may = SIDEWAYS.contains(&(name, other.as_str()));
+                RECIPES.contains(&other.as_str()) && !may
+            });
+            for other in sideways {
+                problems.push(format!(
+                    "{other}: recipes stand on zk-core and not on each other; what two need goes there"
+                ));
+            }
+        }
         if !self.lints {
             problems.push("the section [lints] with workspace = true is needed".to_owned());
         }
         problems
     }
 }
+
+/// The crates that are usable alone on zk-core.
+const RECIPES: &[&str] = &[
+    "zk-cache",
+    "zk-config",
+    "zk-discovery",
+    "zk-id",
+    "zk-leader",
+    "zk-lock",
+    "zk-queue",
+];
+
+/// The recipes that are built on another one, and on which.
+const SIDEWAYS: &[(&str, &str)] = &[
+    ("zk-config", "zk-cache"),
+    ("zk-discovery", "zk-cache"),
+    ("zk-leader", "zk-lock"),
+];
 
 /// Never published: its references are made on the wire client, on servers of the harness.
 const BENCH: &str = "zk-bench";
@@ -118,6 +147,18 @@ mod tests {
             "[dev-dependencies]\nzk-harness.workspace = true{ends}"
         ));
         assert_eq!(tests.problems("zk-core"), [""; 0]);
+    }
+
+    #[test]
+    fn recipes_do_not_stand_on_each_other_but_for_some() {
+        let ends = "\n[lints]\nworkspace = true\n";
+        let on = |section: &str| {
+            Manifest::parse(&format!("[{section}]\nzk-lock.workspace = true{ends}"))
+        };
+        assert_eq!(on("dependencies").problems("zk-leader"), [""; 0]);
+        assert_eq!(on("dependencies").problems("zk-queue").len(), 1);
+        assert_eq!(on("dev-dependencies").problems("zk-queue"), [""; 0]);
+        assert_eq!(on("dependencies").problems("zk-bench"), [""; 0]);
     }
 
     #[test]

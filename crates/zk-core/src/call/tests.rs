@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::*;
@@ -19,6 +18,8 @@ use crate::transport::Changed;
 use crate::transport::CreateRequest;
 use crate::transport::Ending;
 use crate::transport::Link;
+use crate::transport::LinkReceiver;
+use crate::transport::LinkSender;
 use crate::transport::Phase;
 use crate::transport::Reply;
 use crate::transport::Transport;
@@ -45,7 +46,7 @@ struct State {
     log: Mutex<Vec<String>>,
     /// Which children a node is said to have.
     children: fn(&str) -> &'static [&'static str],
-    link: watch::Sender<Link>,
+    link: LinkSender,
 }
 
 impl Script {
@@ -61,7 +62,7 @@ impl Script {
             steps: Mutex::new(steps.into_iter().collect()),
             log: Mutex::default(),
             children,
-            link: watch::Sender::new(Link {
+            link: LinkSender::new(Link {
                 phase: Phase::Up,
                 breaks: 0,
             }),
@@ -81,7 +82,10 @@ impl Script {
     }
 
     fn set_phase(&self, phase: Phase) {
-        self.0.link.send_modify(|link| link.phase = phase);
+        self.0.link.send(Link {
+            phase,
+            ..self.0.link.now()
+        });
     }
 }
 
@@ -110,7 +114,7 @@ impl Transport for Script {
         Duration::from_secs(6)
     }
 
-    fn link(&self) -> watch::Receiver<Link> {
+    fn link(&self) -> LinkReceiver {
         self.0.link.subscribe()
     }
 
@@ -130,7 +134,9 @@ impl Transport for Script {
             match (step, answer) {
                 (Step::Answer, answer) => Ok(answer),
                 (Step::Break, answer) => {
-                    state.link.send_modify(|link| link.breaks += 1);
+                    let mut link = state.link.now();
+                    link.breaks += 1;
+                    state.link.send(link);
                     Ok(answer)
                 }
                 (Step::Fail(fault), _) => Err(fault),
@@ -201,6 +207,7 @@ fn answer(state: &State, request: Request) -> Option<(String, Response)> {
             format!("transaction of {}", parts.len()),
             Response::Committed(vec![Changed::Checked; parts.len()]),
         ),
+        Request::AddWatch { .. } => unreachable!("no operation asks for it"),
     })
 }
 

@@ -25,8 +25,9 @@ async fn reach(engine: Arc<Engine>) {
         let due = Instant::from_std(engine.trust().last_reach()) + interval;
         if due > Instant::now() {
             tokio::select! {
-                () = until(due) => continue,
+                biased;
                 _ = engine.ended() => return,
+                () = until(due) => continue,
             }
         }
         if engine.connected().await.is_err() {
@@ -35,8 +36,9 @@ async fn reach(engine: Arc<Engine>) {
         ask(&engine, touch()).await;
         // Whatever came of it, the next one is some time away.
         tokio::select! {
-            () = until(Instant::now() + interval / 4) => {}
+            biased;
             _ = engine.ended() => return,
+            () = until(Instant::now() + interval / 4) => {}
         }
     }
 }
@@ -53,8 +55,9 @@ async fn commit(engine: Arc<Engine>) {
     let interval = engine.trust().commit_interval();
     loop {
         tokio::select! {
-            held = holders.wait_for(|count| *count > 0) => if held.is_err() { return },
+            biased;
             _ = engine.ended() => return,
+            held = holders.wait_for(|count| *count > 0) => if held.is_err() { return },
         }
         let due = {
             let trust = engine.trust();
@@ -62,8 +65,9 @@ async fn commit(engine: Arc<Engine>) {
         };
         if due > Instant::now() {
             tokio::select! {
-                () = until(due) => continue,
+                biased;
                 _ = engine.ended() => return,
+                () = until(due) => continue,
             }
         }
         if engine.connected().await.is_err() {
@@ -71,8 +75,9 @@ async fn commit(engine: Arc<Engine>) {
         }
         probe(&engine).await;
         tokio::select! {
-            () = until(Instant::now() + interval / 4) => {}
+            biased;
             _ = engine.ended() => return,
+            () = until(Instant::now() + interval / 4) => {}
         }
     }
 }

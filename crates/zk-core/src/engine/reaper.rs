@@ -13,6 +13,8 @@ use crate::deadline::Deadline;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
+use crate::stat::Stat;
+use crate::transport::Bytes;
 use crate::transport::Fault;
 use crate::transport::Request;
 use crate::transport::Response;
@@ -27,6 +29,8 @@ pub(crate) enum Job {
         prefix: String,
         is_ephemeral: bool,
     },
+    /// A node under a name that others use, too, if one with this data was or will be made by this session.
+    Claimed { path: NodePath, data: Bytes },
     /// A node whose name nobody else will ever use.
     Unique { path: NodePath, is_ephemeral: bool },
     /// A node that another one may take the place of.
@@ -35,6 +39,7 @@ pub(crate) enum Job {
         czxid: i64,
         /// The version its data must have, if one was asked for.
         version: Option<i32>,
+        is_ephemeral: bool,
     },
 }
 
@@ -45,7 +50,8 @@ impl Job {
             Self::Abandoned { is_ephemeral, .. } | Self::Unique { is_ephemeral, .. } => {
                 !is_ephemeral
             }
-            Self::Exact { .. } => true,
+            Self::Claimed { .. } => false,
+            Self::Exact { is_ephemeral, .. } => !is_ephemeral,
         }
     }
 }
@@ -97,6 +103,7 @@ pub(super) fn spawn(engine: &Arc<Engine>, mut queue: mpsc::UnboundedReceiver<Job
         let mut running = JoinSet::new();
         loop {
             tokio::select! {
+                biased;
                 Some(job) = queue.recv() => {
                     let engine = Arc::clone(&engine);
                     running.spawn(async move {
@@ -154,7 +161,12 @@ async fn attempt(engine: &Engine, job: &Job) -> Result<(), Fault> {
             path,
             czxid,
             version,
+            ..
         } => delete_exactly(engine, path, *czxid, *version).await,
+        Job::Claimed { path, data } => match find_claimed(engine, path, data).await? {
+            Some(stat) => delete(engine, path, Some(stat.version)).await,
+            None => Ok(()),
+        },
         Job::Abandoned { parent, prefix, .. } => {
             for path in find(engine, parent, prefix).await? {
                 delete(engine, &path, None).await?;
@@ -187,6 +199,31 @@ pub(crate) async fn find(
             .collect()),
         Ok(other) => Err(unexpected(&other)),
         Err(Fault::Refused(ErrorKind::NoNode, _)) => Ok(Vec::new()),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// The node at `path`, if it belongs to this session and has this data, read from a server that has caught up.
+///
+/// As with [`find`], a node that is not found then will not appear later.
+pub(crate) async fn find_claimed(
+    engine: &Engine,
+    path: &NodePath,
+    data: &Bytes,
+) -> Result<Option<Stat>, Fault> {
+    let get = Request::Get {
+        path: path.clone(),
+        watch: false,
+    };
+    match ask_fresh(engine, path, get).await? {
+        Ok(Response::Data {
+            data: found, stat, ..
+        }) => {
+            let is_ours = stat.ephemeral_owner == Some(engine.transport().session_id());
+            Ok((is_ours && found == data.as_slice()).then_some(stat))
+        }
+        Ok(other) => Err(unexpected(&other)),
+        Err(Fault::Refused(ErrorKind::NoNode, _)) => Ok(None),
         Err(fault) => Err(fault),
     }
 }

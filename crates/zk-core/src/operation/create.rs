@@ -18,6 +18,7 @@ use crate::outcome::Verdict;
 use crate::outcome::Wanted;
 use crate::outcome::judge_create;
 use crate::path::NodePath;
+use crate::sequence::Sequence;
 use crate::stat::Stat;
 use crate::transport::Bytes;
 use crate::transport::CreateMode;
@@ -25,10 +26,12 @@ use crate::transport::CreateRequest;
 use crate::transport::Request;
 use crate::transport::Response;
 
+mod claimed;
 mod owned;
 mod parents;
 mod protected;
 
+pub use claimed::CreateClaimed;
 pub use owned::CreateOwned;
 pub use owned::OwnedNode;
 
@@ -45,6 +48,7 @@ pub use owned::OwnedNode;
 /// | kind of node | what tells | otherwise |
 /// |---|---|---|
 /// | [`protected`](Self::protected) | its unique name | |
+/// | [`claimed`](Self::claimed) | its owner is this session, and its data | |
 /// | ephemeral | its owner is this session | |
 /// | persistent | other data: it is not ours; the same data, with [`idempotent`](Self::idempotent): it is ours | [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
 /// | sequential, not protected | nothing: it is not repeated | [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
@@ -91,12 +95,27 @@ pub struct Create {
 struct Options {
     ephemeral: bool,
     sequential: bool,
+    number: Option<Sequence>,
     container: bool,
     ttl: Option<Duration>,
     parents: Option<CreateMode>,
     protected: bool,
+    id: IdPlace,
     idempotent: bool,
     or_set: bool,
+}
+
+/// Where the unique id of a [`protected`](Create::protected) node stands in its name.
+///
+/// Other clients that use the same parent may look at the beginning of names, or at their end before the number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IdPlace {
+    /// Before the name: `_c_<uuid>-<name>`, as Curator's protection has it.
+    #[default]
+    Before,
+    /// Behind the name, with this text after it: `<name><32 hexadecimal digits><text>`.
+    After(&'static str),
 }
 
 impl Create {
@@ -118,6 +137,14 @@ impl Create {
     /// Lets the server append a ten-digit number to the name that grows with each child of the parent.
     pub fn sequential(mut self) -> Self {
         self.options.sequential = true;
+        self
+    }
+
+    /// Appends this number to the name, as a server does to the name of a [`sequential`](Self::sequential) node.
+    ///
+    /// For a node that takes the place of another one among its siblings; the counter of the parent is not asked.
+    pub fn numbered(mut self, number: Sequence) -> Self {
+        self.options.number = Some(number);
         self
     }
 
@@ -165,6 +192,23 @@ impl Create {
     pub fn owned(mut self) -> CreateOwned {
         self.options.protected = true;
         CreateOwned::new(self)
+    }
+
+    /// Makes an ephemeral node under the name that was given, and answers a handle that removes it; `None` if another
+    /// node is there.
+    ///
+    /// The data has to tell this call from every other one of this session for the same path, since it is all that
+    /// tells whose node it is when an answer was lost.
+    pub fn claimed(mut self) -> CreateClaimed {
+        self.options.ephemeral = true;
+        CreateClaimed::new(self)
+    }
+
+    /// Sets where a [`protected`](Self::protected) or [`owned`](Self::owned) node has its id; the default is
+    /// [`IdPlace::Before`].
+    pub fn id_place(mut self, place: IdPlace) -> Self {
+        self.options.id = place;
+        self
     }
 
     /// Says that the data names its writer, so that a node with exactly this data that was never changed is taken for
@@ -223,6 +267,13 @@ async fn create(
     if path.is_root() {
         return invalid("the root always exists");
     }
+    let numbered = match (options.protected, options.number) {
+        (false, Some(number)) => {
+            Some(path.with_name(&format!("{}{number}", path.name().unwrap_or_default())))
+        }
+        _ => None,
+    };
+    let path = numbered.as_ref().unwrap_or(path);
     let mode = match mode_of(options) {
         Ok(mode) => mode,
         Err(rule) => return invalid(rule),
@@ -232,11 +283,15 @@ async fn create(
             .error(path, ErrorKind::InvalidAcl)
             .detail("it has no entry"));
     }
-    let prefix = options.protected.then(protected::new_prefix);
+    let name = match (options.protected, options.number) {
+        (true, None) => Some(unique_name(call, path, options.id)),
+        (true, Some(number)) => Some(format!("{}{number}", unique_name(call, path, options.id))),
+        (false, _) => None,
+    };
     let wire = call.wire(path);
-    let (wire, named) = match &prefix {
+    let (wire, named) = match &name {
         None => (wire, path.clone()),
-        Some(prefix) => (wire.with_name_prefix(prefix), path.with_name_prefix(prefix)),
+        Some(name) => (wire.with_name(name), path.with_name(name)),
     };
     check_size(call, &named, data.as_slice(), super::acl_bytes(&acl))?;
     let request = CreateRequest {
@@ -245,11 +300,21 @@ async fn create(
         mode,
         acl,
     };
-    let (made, stat) = match prefix {
-        Some(prefix) => protected::create(call, path, request, prefix, options.parents).await?,
+    let (made, stat) = match name {
+        Some(name) => protected::create(call, path, request, name, options.parents).await?,
         None => create_plain(call, path, &request, options).await?,
     };
     Ok((call.session().view().unwire(&made), stat))
+}
+
+/// Makes a name that nobody else has of the last component of `path`; the server may append a number.
+fn unique_name(call: &Call, path: &NodePath, place: IdPlace) -> String {
+    let id = call.engine().new_id();
+    let name = path.name().unwrap_or_default();
+    match place {
+        IdPlace::Before => format!("_c_{id}-{name}"),
+        IdPlace::After(end) => format!("{name}{}{end}", id.as_simple()),
+    }
 }
 
 /// Creates a node under the name that was given.
@@ -413,6 +478,9 @@ fn mode_of(options: Options) -> Result<CreateMode, &'static str> {
     } = options;
     if or_set && (ephemeral || sequential || options.protected) {
         return Err("only a persistent node under its own name is created or set");
+    }
+    if sequential && options.number.is_some() {
+        return Err("a node is numbered by its server or by its maker, not by both");
     }
     match (ephemeral, container, ttl) {
         (true, true, _) => Err("a node is ephemeral or a container, not both"),

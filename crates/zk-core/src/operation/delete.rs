@@ -16,6 +16,7 @@ use crate::error::ErrorClass;
 use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::path::NodePath;
+use crate::stat::Stat;
 use crate::transport::Request;
 use crate::transport::Response;
 
@@ -50,6 +51,7 @@ pub struct Delete {
     version: Option<i32>,
     recursive: bool,
     guaranteed: bool,
+    czxid: Option<i64>,
 }
 
 impl Delete {
@@ -59,12 +61,24 @@ impl Delete {
             version: None,
             recursive: false,
             guaranteed: false,
+            czxid: None,
         }
     }
 
     /// Deletes the node only if its data has this version; by default any.
     pub fn version(mut self, version: i32) -> Self {
         self.version = Some(version);
+        self
+    }
+
+    /// Deletes the node only if this transaction made it: the [`czxid`](crate::Stat::czxid) of its stat.
+    ///
+    /// A node that took its place is not touched, and the answer is [`NoNode`](ErrorKind::NoNode).
+    /// The node is looked at first, which takes another round trip, and deleted under the version that was seen.
+    /// Only a node that is replaced between that look and the deletion, and whose replacement was written as often, is
+    /// not told apart: ZooKeeper has no deletion by transaction.
+    pub fn created_by(mut self, czxid: i64) -> Self {
+        self.czxid = Some(czxid);
         self
     }
 
@@ -108,6 +122,7 @@ impl IntoFuture for Delete {
             version,
             recursive,
             guaranteed,
+            czxid,
         } = self;
         target.run(Operation::Delete, async move |call, path| {
             let invalid =
@@ -120,8 +135,16 @@ impl IntoFuture for Delete {
                 (true, None) if guaranteed => {
                     invalid("a recursive delete is not guaranteed; repeat it instead")
                 }
+                (true, None) if czxid.is_some() => {
+                    invalid("a recursive delete takes no transaction")
+                }
                 (true, None) => delete_tree(&call, &path).await,
-                (false, version) if guaranteed => delete_for_sure(&call, &path, version).await,
+                (false, version) if guaranteed => {
+                    delete_for_sure(&call, &path, version, czxid).await
+                }
+                (false, version) if let Some(czxid) = czxid => {
+                    delete_exactly(&call, &path, version, czxid).await
+                }
                 (false, version) => delete_one(&call, &path, version).await,
             }
         })
@@ -148,8 +171,86 @@ async fn delete_one(call: &Call, path: &NodePath, version: Option<i32>) -> Resul
     Ok(())
 }
 
+/// Deletes the node that a transaction has made.
+///
+/// After a lost answer it looks again before it deletes again: another node may have taken the place since, with the
+/// version of a fresh one, too.
+async fn delete_exactly(
+    call: &Call,
+    path: &NodePath,
+    version: Option<i32>,
+    czxid: i64,
+) -> Result<(), Error> {
+    let wire = call.wire(path);
+    let exists = Request::Exists {
+        path: wire.clone(),
+        watch: false,
+    };
+    let mut in_doubt = false;
+    let mut must_be_fresh = false;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let looked = async {
+            if in_doubt || must_be_fresh {
+                // A server that lags still shows a node that is gone, and does not yet show one that is there.
+                let sync = Request::Sync { path: wire.clone() };
+                let synced = |response| matches!(response, Response::Synced).then_some(());
+                call.read(path, &sync, synced).await?;
+            }
+            call.read(path, &exists, |response| match response {
+                Response::Stat { stat, .. } => Some(stat),
+                _ => None,
+            })
+            .await
+        };
+        let stat = match looked.await {
+            Ok(stat) => stat.filter(|stat| stat.czxid == czxid),
+            Err(error) if in_doubt => return Err(error.maybe_applied()),
+            Err(error) => return Err(error),
+        };
+        let Some(stat) = stat else {
+            if in_doubt {
+                return Ok(());
+            }
+            if must_be_fresh {
+                return Err(call.error(path, ErrorKind::NoNode).attempts_made(attempts));
+            }
+            must_be_fresh = true;
+            continue;
+        };
+        let request = Request::Delete {
+            path: wire.clone(),
+            version: Some(version.unwrap_or(stat.version)),
+        };
+        let answer = call
+            .request(path, Repeat::Never, &request, Response::deleted)
+            .await;
+        in_doubt |= answer.was_in_doubt;
+        match answer.result {
+            Ok(()) => return Ok(()),
+            Err(error) if in_doubt && error.is_no_node() => return Ok(()),
+            // Somebody wrote to it since.
+            Err(error) if error.kind() == ErrorKind::BadVersion && version.is_none() => {}
+            Err(error) if error.is_outcome_unknown() && !error.is_fatal() => {
+                in_doubt = true;
+                if !call.may_try_again(attempts).await {
+                    return Err(error);
+                }
+            }
+            Err(error) if in_doubt => return Err(error.maybe_applied()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// Deletes the node that is there now, in the background if it must be.
-async fn delete_for_sure(call: &Call, path: &NodePath, version: Option<i32>) -> Result<(), Error> {
+async fn delete_for_sure(
+    call: &Call,
+    path: &NodePath,
+    version: Option<i32>,
+    czxid: Option<i64>,
+) -> Result<(), Error> {
     let wire = call.wire(path);
     let look = async |is_fresh: bool| {
         if is_fresh {
@@ -172,7 +273,8 @@ async fn delete_for_sure(call: &Call, path: &NodePath, version: Option<i32>) -> 
         None => look(true).await?,
         stat => stat,
     };
-    let Some(stat) = stat else {
+    let is_meant = |stat: &Stat| czxid.is_none_or(|czxid| stat.czxid == czxid);
+    let Some(stat) = stat.filter(is_meant) else {
         return Err(call.error(path, ErrorKind::NoNode).attempts_made(1));
     };
     let mut cleanup = Guaranteed {
@@ -181,9 +283,13 @@ async fn delete_for_sure(call: &Call, path: &NodePath, version: Option<i32>) -> 
             path: wire.clone(),
             czxid: stat.czxid,
             version,
+            is_ephemeral: false,
         }),
     };
-    let result = delete_one(call, path, version).await;
+    let result = match czxid {
+        Some(czxid) => delete_exactly(call, path, version, czxid).await,
+        None => delete_one(call, path, version).await,
+    };
     if result
         .as_ref()
         .map_or_else(|error| error.class() == ErrorClass::Outcome, |()| true)

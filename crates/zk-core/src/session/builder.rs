@@ -22,6 +22,7 @@ use crate::session::Tls;
 use crate::session::View;
 use crate::transport::Ending;
 use crate::transport::Fault;
+use crate::transport::Transport;
 use crate::transport::client::ClientTransport;
 use crate::transport::client::Wish;
 
@@ -146,10 +147,37 @@ impl SessionBuilder {
     ///
     /// One connection and one round trip, and one more for a chroot.
     pub async fn connect(self) -> Result<Session, ConnectError> {
-        let servers: ConnectString = self.connect.parse().map_err(ConnectError::ConnectString)?;
-        self.check()?;
         let deadline = Deadline::after(self.connect_timeout);
         let asked = Instant::now();
+        let (transport, servers) = self.open(deadline).await?;
+        let session = Session::start(Box::new(transport), servers, self.view, asked);
+        tracing::debug!(session = %session.id(), timeout = ?session.session_timeout(), "connected");
+        check_chroot(&session, deadline).await?;
+        Ok(session)
+    }
+
+    /// Connects as [`connect`](Self::connect) does, and returns what is below a session: for tests of transports.
+    ///
+    /// It is not looked whether a chroot exists.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConnectError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of [`connect`](Self::connect).
+    pub async fn transport(self) -> Result<impl Transport, ConnectError> {
+        let deadline = Deadline::after(self.connect_timeout);
+        Ok(self.open(deadline).await?.0)
+    }
+
+    async fn open(
+        &self,
+        deadline: Deadline,
+    ) -> Result<(ClientTransport, ConnectString), ConnectError> {
+        let servers: ConnectString = self.connect.parse().map_err(ConnectError::ConnectString)?;
+        self.check()?;
         // The last part of the time is kept for finding out why nobody answered.
         let for_probe = (self.connect_timeout / 4).min(LONGEST_PROBE);
         let for_attempts = Deadline::after(self.connect_timeout.saturating_sub(for_probe));
@@ -158,12 +186,7 @@ impl SessionBuilder {
             .bound(Box::pin(self.attempt_until_connected(&servers)))
             .await
         {
-            Some(Ok(transport)) => {
-                let session = Session::start(Box::new(transport), servers, self.view, asked);
-                tracing::debug!(session = %session.id(), timeout = ?session.session_timeout(), "connected");
-                check_chroot(&session, deadline).await?;
-                Ok(session)
-            }
+            Some(Ok(transport)) => Ok((transport, servers)),
             Some(Err(refused)) => Err(refused),
             None => Err(ConnectError::Unanswered(
                 probe(&servers, self.connect_timeout, deadline.remaining()).await,

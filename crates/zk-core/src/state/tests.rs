@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::transport::Ending;
+use crate::transport::LinkSender;
 
 /// Every history of up to `length` changes that a link can have.
 fn histories(length: usize) -> Vec<Vec<Link>> {
@@ -95,11 +96,11 @@ fn order_is_right_whenever_the_consumer_looks() {
 // covers: C7
 #[tokio::test]
 async fn end_of_the_transport_is_told_as_loss() {
-    let (sender, link) = watch::channel(Link {
+    let sender = LinkSender::new(Link {
         phase: Phase::Up,
         breaks: 0,
     });
-    let mut changes = StateChanges::new(link);
+    let mut changes = StateChanges::new(sender.subscribe());
     assert_eq!(changes.next().await, Some(ConnectionState::Connected));
     drop(sender);
     assert_eq!(changes.next().await, Some(ConnectionState::Lost));

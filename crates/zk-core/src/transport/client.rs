@@ -7,7 +7,6 @@ use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
-use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use super::Change;
@@ -16,6 +15,9 @@ use super::CreateMode;
 use super::Ending;
 use super::Fault;
 use super::Link;
+use super::LinkReceiver;
+use super::LinkSender;
+use super::Notice;
 use super::Phase;
 use super::Reply;
 use super::Request;
@@ -23,6 +25,7 @@ use super::Response;
 use super::Transport;
 use super::WatchEvent;
 use super::Watched;
+use super::Watching;
 use crate::acl::Acl;
 use crate::acl::AclEntry;
 use crate::acl::Permissions;
@@ -40,7 +43,7 @@ use crate::stat::Stat;
 pub(crate) struct ClientTransport {
     /// Taken by [`close`](Transport::close): the session ends when the last clone is gone.
     client: Mutex<Option<zk::Client>>,
-    link: watch::Receiver<Link>,
+    link: LinkReceiver,
     broken: Arc<Mutex<Option<Instant>>>,
     session_id: SessionId,
     session_timeout: Duration,
@@ -109,30 +112,28 @@ fn tls_options(tls: &Tls) -> Result<zk::TlsOptions, Fault> {
 }
 
 /// Keeps a channel up to date with the client's state, until the session is over or nobody listens.
-fn follow(
-    mut states: zk::StateWatcher,
-    broken: Arc<Mutex<Option<Instant>>>,
-) -> watch::Receiver<Link> {
-    let (link, receiver) = watch::channel(Link {
+fn follow(mut states: zk::StateWatcher, broken: Arc<Mutex<Option<Instant>>>) -> LinkReceiver {
+    let link = LinkSender::new(Link {
         phase: phase(states.peek_state()),
         breaks: 0,
     });
+    let receiver = link.subscribe();
     tokio::spawn(async move {
         loop {
-            let before = *link.borrow();
+            let before = link.now();
             if let Phase::Over(_) = before.phase {
                 return;
             }
             let state = tokio::select! {
                 state = states.changed() => state,
-                () = link.closed() => return,
+                () = link.abandoned() => return,
             };
             // The state may be another one by now: only one that is seen after the clock tells something of its time.
             let now = tokio::time::Instant::now().into_std();
             if states.peek_state() == zk::SessionState::Disconnected {
                 *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
             }
-            link.send_replace(next_link(before, state));
+            link.send(next_link(before, state));
         }
     });
     receiver
@@ -163,7 +164,7 @@ impl Transport for ClientTransport {
         self.session_timeout
     }
 
-    fn link(&self) -> watch::Receiver<Link> {
+    fn link(&self) -> LinkReceiver {
         self.link.clone()
     }
 
@@ -295,6 +296,14 @@ async fn plain_answer(client: &zk::Client, request: Request) -> Result<Response,
                 .set_acl(path.as_str(), &to_acl(&acl), version)
                 .await?,
         )),
+        Request::AddWatch { path, recursive } => {
+            let mode = if recursive {
+                zk::AddWatchMode::PersistentRecursive
+            } else {
+                zk::AddWatchMode::Persistent
+            };
+            Response::Watching(watching(client.watch(path.as_str(), mode).await?))
+        }
         Request::Create(_) | Request::Transaction(_) => {
             unreachable!("answered by the caller")
         }
@@ -396,6 +405,41 @@ fn watched(watcher: zk::OneshotWatcher) -> Watched {
             zk::EventType::Session => WatchEvent::SessionLost,
         }
     })
+}
+
+/// The client's persistent watcher as ours, which ends with the link: the client does not set it again, but would go on
+/// to tell of whatever another one on the same node is told.
+fn watching(watcher: zk::PersistentWatcher) -> Watching {
+    Watching::new(futures_util::stream::unfold(
+        Some(watcher),
+        |watcher| async move {
+            let mut watcher = watcher?;
+            match notice(&watcher.changed().await) {
+                Notice::LinkLost => Some((Notice::LinkLost, None)),
+                notice @ Notice::Changed { .. } => Some((notice, Some(watcher))),
+            }
+        },
+    ))
+}
+
+fn notice(event: &zk::WatchedEvent) -> Notice {
+    let kind = match event.event_type {
+        zk::EventType::NodeCreated => WatchEvent::Created,
+        zk::EventType::NodeDeleted => WatchEvent::Deleted,
+        zk::EventType::NodeDataChanged => WatchEvent::DataChanged,
+        zk::EventType::NodeChildrenChanged => WatchEvent::ChildrenChanged,
+        // Whatever is told of the session, it is told at a break or after one.
+        zk::EventType::Session => return Notice::LinkLost,
+    };
+    match NodePath::parse(&event.path) {
+        Ok(path) => Notice::Changed {
+            path,
+            event: kind,
+            zxid: (event.zxid >= 0).then_some(event.zxid),
+        },
+        // A name that we take for none: something changed that cannot be told, which is what a lost link means, too.
+        Err(_) => Notice::LinkLost,
+    }
 }
 
 const SHORTEST_LINK_TIMEOUT: Duration = Duration::from_secs(1);

@@ -25,6 +25,7 @@ fn public_types_are_send_sync_and_clone() {
         Counts,
         Create,
         CreateMode,
+        CreateClaimed,
         CreateOwned,
         Delete,
         Error,
@@ -118,6 +119,15 @@ fn public_futures_are_send() {
         let (_, _, mut watch) = session.get("/").watched().await?;
         Ok::<_, Error>(watch.changed().await)
     });
+    // A body that lends what it has to functions, as most do.
+    is_send_future(|_| async move {
+        let name = String::from("/a");
+        let body = async |session: Session| lent(&session, &name).await;
+        Session::builder("h")
+            .supervise(RetryPolicy::never(), body)
+            .await
+            .is_ok()
+    });
     is_send_future(|_| {
         let supervised = Session::builder("h")
             .supervise(RetryPolicy::never(), async |session: Session| {
@@ -125,4 +135,8 @@ fn public_futures_are_send() {
             });
         async move { supervised.await.is_ok() }
     });
+}
+
+async fn lent(session: &Session, name: &str) -> Result<(), Error> {
+    session.get(name).await.map(drop)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use zk_core::ConnectionState;
 use zk_core::Session;
+use zk_core::SessionId;
 use zk_core::StateChanges;
 use zk_harness::Ensemble;
 use zk_harness::Server;
@@ -19,6 +20,7 @@ mod namespaces;
 mod observing;
 mod operations;
 mod owned;
+mod persistent;
 mod read_only;
 mod sessions;
 mod states;
@@ -71,7 +73,12 @@ async fn connect_for(ensemble: &Ensemble, timeout: Duration) -> Session {
 
 /// The server that a session is connected to.
 async fn server_of<'a>(ensemble: &'a Ensemble, session: &Session) -> &'a Server {
-    let id = u64::from_ne_bytes(session.id().as_i64().to_ne_bytes());
+    server_with(ensemble, session.id()).await
+}
+
+/// The server that has the connection of a session.
+async fn server_with(ensemble: &Ensemble, session: SessionId) -> &Server {
+    let id = u64::from_ne_bytes(session.as_i64().to_ne_bytes());
     for server in ensemble.servers() {
         let Ok(cons) = server.cons().await else {
             continue;
@@ -84,7 +91,7 @@ async fn server_of<'a>(ensemble: &'a Ensemble, session: &Session) -> &'a Server 
             return server;
         }
     }
-    panic!("no server knows the connection of session {}", session.id());
+    panic!("no server knows the connection of session {session}");
 }
 
 /// How many watches all servers have, on data and on children.

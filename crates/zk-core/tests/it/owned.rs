@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zk_core::ErrorKind;
+use zk_core::IdPlace;
 use zk_core::Sequence;
 use zk_core::Session;
 
@@ -40,6 +42,43 @@ async fn protected_node_has_a_unique_id_before_its_name() {
         let (plain, _) = session.create("/plain", "").protected().await.unwrap();
         assert!(plain.as_str().starts_with("/_c_") && plain.as_str().ends_with("-plain"));
         assert!(outer.exists(format!("/ns{plain}")).await.unwrap().is_some());
+    })
+    .await;
+}
+
+// covers: C4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_may_have_the_number_of_another_one() {
+    with_ensemble(async |ensemble| {
+        let session = connect(ensemble).await;
+        session.create("/numbered", "").await.unwrap();
+        let create = || session.create("/numbered/n-", "").ephemeral();
+        let (first, _) = create().sequential().await.unwrap();
+        assert_eq!(first.as_str(), "/numbered/n-0000000000");
+        let number = Sequence::new(7);
+        let (plain, _) = create().numbered(number).await.unwrap();
+        assert_eq!(plain.as_str(), "/numbered/n-0000000007");
+        let before = create().numbered(number).owned().await.unwrap();
+        let name = before.path().name().unwrap();
+        assert!(
+            name.starts_with("_c_") && name.ends_with("-n-0000000007"),
+            "{name}"
+        );
+        let create = create().numbered(number).id_place(IdPlace::After("_"));
+        let after = create.owned().await.unwrap();
+        let name = after.path().name().unwrap();
+        assert!(
+            name.starts_with("n-") && name.ends_with("_0000000007"),
+            "{name}"
+        );
+        assert_eq!(name.len(), "n-".len() + 32 + "_0000000007".len());
+        // The counter of the parent goes its own way.
+        let create = session.create("/numbered/n-", "").ephemeral();
+        let (fifth, _) = create.sequential().await.unwrap();
+        assert_eq!(fifth.as_str(), "/numbered/n-0000000004");
+        let both = session.create("/numbered/n-", "").sequential();
+        let error = both.numbered(number).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     })
     .await;
 }

@@ -110,7 +110,11 @@ impl Srvr {
                 "Received" => received = Some(number()?),
                 "Sent" => sent = Some(number()?),
                 "Connections" => connections = Some(number()?),
-                "Outstanding" => outstanding = Some(number()?),
+                "Outstanding" => {
+                    // The server adds and subtracts in no particular order, and may be below zero for a moment.
+                    let number = answer.value::<i64>(value, line, "a number after the colon")?;
+                    outstanding = Some(u64::try_from(number).unwrap_or_default());
+                }
                 "Zxid" => zxid = Some(answer.hex(value, line, "a hexadecimal zxid")?),
                 "Mode" => mode = Some(answer.value(value, line, MODES)?),
                 "Node count" => node_count = Some(number()?),

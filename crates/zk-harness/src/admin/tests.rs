@@ -91,6 +91,18 @@ mod srvr_text {
     }
 
     #[test]
+    fn a_count_of_requests_below_zero_counts_as_none() {
+        let (_, _, text, _) = SRVR[0];
+        let mut lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.starts_with("Outstanding"))
+            .collect();
+        lines.push("Outstanding: -1\n");
+        let srvr: Srvr = lines.join("\n").parse().unwrap();
+        assert_eq!(srvr.outstanding, 0);
+    }
+
+    #[test]
     fn unknown_lines_are_skipped() {
         let (_, _, text, _) = SRVR[0];
         let text = format!("{text}Colour: blue\n");

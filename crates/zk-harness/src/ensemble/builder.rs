@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Ensemble, Keep, StartReport, files};
-use crate::config::{Member, Plan};
+use crate::config::{Member, Plan, RelayPorts};
+use crate::container::ContainerImage;
 use crate::dist::{Distribution, Search, Wanted};
 use crate::error::Error;
+use crate::fault::ClockLibrary;
 use crate::ports;
 use crate::reaper::Reaper;
 use crate::spec::{DataStore, ServerSpec, Spec, SpecError, Warning};
@@ -40,6 +42,9 @@ pub struct EnsembleBuilder {
     search: Option<Search>,
     keep: Keep,
     hold: Option<File>,
+    containers: Option<ContainerImage>,
+    proxied: bool,
+    quorum_links: bool,
 }
 
 impl EnsembleBuilder {
@@ -151,6 +156,12 @@ impl EnsembleBuilder {
         self
     }
 
+    /// Sets [`Spec::movable_clock`].
+    pub fn movable_clock(mut self, movable: bool) -> Self {
+        self.spec.movable_clock = movable;
+        self
+    }
+
     /// Adds a line to every `zoo-N.cfg`: [`Spec::properties`].
     pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.spec.properties.insert(key.into(), value.into());
@@ -168,6 +179,31 @@ impl EnsembleBuilder {
     /// [`Spec::zookeeper`] and [`Spec::java`] still count.
     pub fn search(mut self, search: Search) -> Self {
         self.search = Some(search);
+        self
+    }
+
+    /// Runs the servers in containers instead of processes; see [`container`](crate::container).
+    #[cfg(feature = "containers")]
+    pub fn containers(mut self, image: ContainerImage) -> Self {
+        self.containers = Some(image);
+        self
+    }
+
+    /// Puts a [fault proxy](crate::proxy) in front of each server's client port. Default false.
+    ///
+    /// [`Ensemble::connect_string`] then leads to the proxies. They live in this process, so they are no part of a
+    /// [`Spec`].
+    pub fn proxied(mut self, proxied: bool) -> Self {
+        self.proxied = proxied;
+        self
+    }
+
+    /// Has the servers reach each other through [links](crate::links) that can be slowed, blocked and cut. Default false.
+    ///
+    /// The links live in this process, so they are no part of a [`Spec`]. At most 32 servers can have them, and
+    /// `reconfigEnabled` cannot be set.
+    pub fn quorum_links(mut self, quorum_links: bool) -> Self {
+        self.quorum_links = quorum_links;
         self
     }
 
@@ -194,24 +230,54 @@ impl EnsembleBuilder {
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
-        check_ports(&self.spec)?;
+        if self.in_containers() {
+            refuse_in_containers(&self.spec)?;
+            if self.proxied || self.quorum_links {
+                let rule = "fault proxies and links are for servers that are processes; leave them out with containers";
+                return Err(SpecError::new("proxied", true, rule).into());
+            }
+        } else {
+            check_ports(&self.spec)?;
+            if self.quorum_links {
+                check_links(&self.spec)?;
+            }
+        }
         let search = self.complete_search()?;
-        let distribution = tokio::task::spawn_blocking(move || search.find())
+        let movable_clock = self.spec.movable_clock;
+        let find = move || {
+            let distribution = search.find().map_err(Box::new)?;
+            let clock = movable_clock.then(|| ClockLibrary::find(&search));
+            Ok::<_, Error>((distribution, clock.transpose()?))
+        };
+        let (distribution, clock) = tokio::task::spawn_blocking(find)
             .await
-            .map_err(|error| Error::io("look for", Path::new("ZooKeeper"), error.into()))?
-            .map_err(Box::new)?;
+            .map_err(|error| Error::io("look for", Path::new("ZooKeeper"), error.into()))??;
         let find = started.elapsed();
-        let chosen_by_us = self
-            .spec
-            .server_specs()
-            .iter()
-            .any(|server| server.ports().iter().any(|(_, p)| p.is_none()));
+        let chosen_by_us = self.proxied
+            || self.quorum_links
+            || self
+                .spec
+                .server_specs()
+                .iter()
+                .any(|server| server.ports().iter().any(|(_, p)| p.is_none()));
         let mut attempts = if chosen_by_us { PORT_ATTEMPTS } else { 1 };
         loop {
             attempts -= 1;
             let preparing = Instant::now();
-            let mut ensemble = self.prepare(&distribution, &warnings)?;
+            let mut ensemble = self.prepare(&distribution, clock.as_ref(), &warnings)?;
+            if let Err(error) = ensemble.start_proxies() {
+                if attempts == 0 {
+                    return Err(error);
+                }
+                tracing::info!(%error, "a chosen port was taken meanwhile; trying others");
+                ensemble.make_room(self.spec.directory.is_some())?;
+                continue;
+            }
             let prepare = preparing.elapsed();
+            #[cfg(feature = "containers")]
+            if let Some(image) = &self.containers {
+                ensemble.contain(image.clone()).await?;
+            }
             match ensemble.begin().await {
                 Ok([spawned, answered, settled, done]) => {
                     ensemble.report = StartReport {
@@ -232,6 +298,10 @@ impl EnsembleBuilder {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    const fn in_containers(&self) -> bool {
+        self.containers.is_some()
     }
 
     fn complete_search(&mut self) -> Result<Search, Error> {
@@ -263,6 +333,7 @@ impl EnsembleBuilder {
     fn prepare(
         &self,
         distribution: &Distribution,
+        clock: Option<&ClockLibrary>,
         warnings: &[Warning],
     ) -> Result<Ensemble, Error> {
         let directory = self.fresh_directory()?;
@@ -275,14 +346,22 @@ impl EnsembleBuilder {
             DataStore::Memory => Some(memory_directory(&mut guard)?),
             DataStore::Disk => None,
         };
-        let (members, port_file) = members(&self.spec, &directory)?;
-        guard.remove_at_end(&port_file)?;
+        let (members, port_file) = if self.in_containers() {
+            (contained_members(&self.spec), None)
+        } else {
+            let (members, port_file) =
+                members(&self.spec, self.proxied, self.quorum_links, &directory)?;
+            guard.remove_at_end(&port_file)?;
+            (members, Some(port_file))
+        };
         let plan = Arc::new(Plan {
             spec: self.spec.clone(),
             distribution: distribution.clone(),
             directory,
             memory_directory,
-            port_file: Some(port_file),
+            port_file,
+            containers: self.in_containers().then(container_name),
+            clock_library: clock.cloned(),
             members,
         });
         // From here on the value's drop cleans up, also when this future is dropped.
@@ -328,6 +407,50 @@ impl EnsembleBuilder {
             _ => Ok(absolute),
         }
     }
+}
+
+/// The servers of an ensemble in containers: each has a network address of its own, so ports need no choosing.
+fn contained_members(spec: &Spec) -> Vec<Member> {
+    let member = |server: &ServerSpec| Member {
+        id: server.id,
+        client_port: 0,
+        quorum_port: 0,
+        election_port: 0,
+        proxy_port: None,
+        relays: Vec::new(),
+    };
+    spec.server_specs().iter().map(member).collect()
+}
+
+/// A fresh name for an ensemble's network and containers.
+fn container_name() -> String {
+    format!("zk-harness-{:016x}", fastrand::u64(..))
+}
+
+/// The settings that are for processes only.
+fn refuse_in_containers(spec: &Spec) -> Result<(), SpecError> {
+    let rule = |what: &str| {
+        format!("{what} is for servers that are processes; leave it out with containers")
+    };
+    if spec.data == DataStore::Memory {
+        return Err(SpecError::new("data", "memory", rule("data in memory")));
+    }
+    if spec.movable_clock {
+        return Err(SpecError::new(
+            "movable_clock",
+            true,
+            rule("a movable clock"),
+        ));
+    }
+    for (index, server) in spec.server_specs().iter().enumerate() {
+        for (name, port) in server.ports() {
+            if let Some(port) = port {
+                let field = format!("server[{index}].{name}");
+                return Err(SpecError::new(field, port, rule("a port of one's own")));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The rule that a directory's path breaks. Every file below it is named in scripts and configurations.
@@ -379,12 +502,24 @@ fn memory_directory(guard: &mut Reaper) -> Result<PathBuf, Error> {
 }
 
 /// The servers with all ports chosen, and the file that reserves the ports.
-fn members(spec: &Spec, directory: &Path) -> Result<(Vec<Member>, PathBuf), Error> {
+fn members(
+    spec: &Spec,
+    proxied: bool,
+    quorum_links: bool,
+    directory: &Path,
+) -> Result<(Vec<Member>, PathBuf), Error> {
     let servers = spec.server_specs();
     let ports = || servers.iter().flat_map(ServerSpec::ports);
     let asked: BTreeSet<u16> = ports().filter_map(|(_, port)| port).collect();
     let missing = ports().filter(|(_, port)| port.is_none()).count();
-    let count = u16::try_from(missing).expect("at most 255 servers with three ports each");
+    let proxies = if proxied { servers.len() } else { 0 };
+    let relays = if quorum_links {
+        2 * servers.len() * (servers.len() - 1)
+    } else {
+        0
+    };
+    let count = u16::try_from(missing + proxies + relays)
+        .expect("at most 255 servers with four ports each, or 32 with four and two for each other");
     let reservation =
         ports::reserve(directory, count, &asked).map_err(|refusal| match refusal {
             ports::Refusal::Failed(error) => error,
@@ -397,6 +532,18 @@ fn members(spec: &Spec, directory: &Path) -> Result<(Vec<Member>, PathBuf), Erro
             next - 1
         })
     };
+    let relays_of = |to: u32, choose: &mut dyn FnMut(Option<u16>) -> u16| {
+        let others = servers
+            .iter()
+            .filter(|other| quorum_links && other.id != to);
+        others
+            .map(|other| RelayPorts {
+                from: other.id,
+                quorum_port: choose(None),
+                election_port: choose(None),
+            })
+            .collect()
+    };
     let members = servers
         .iter()
         .map(|server| Member {
@@ -404,9 +551,29 @@ fn members(spec: &Spec, directory: &Path) -> Result<(Vec<Member>, PathBuf), Erro
             client_port: choose(server.client_port),
             quorum_port: choose(server.quorum_port),
             election_port: choose(server.election_port),
+            proxy_port: proxied.then(|| choose(None)),
+            relays: relays_of(server.id, &mut choose),
         })
         .collect();
     Ok((members, reservation.file))
+}
+
+/// Refuses settings under which links cannot be relayed.
+fn check_links(spec: &Spec) -> Result<(), SpecError> {
+    let servers = spec.server_specs().len();
+    if servers > MOST_LINKED {
+        let rule = "at most 32 servers have links, which take two ports for each pair";
+        return Err(SpecError::new("quorum_links", servers, rule));
+    }
+    if let Some(value) = spec.properties.get("reconfigEnabled") {
+        let rule = "it is not set together with quorum_links: servers would tell each other their own ports";
+        return Err(SpecError::new(
+            "properties.reconfigEnabled",
+            format!("{value:?}"),
+            rule,
+        ));
+    }
+    Ok(())
 }
 
 /// The error for a port that was asked for and is reserved.
@@ -453,6 +620,9 @@ fn check_ports(spec: &Spec) -> Result<(), SpecError> {
 fn is_port_clash(log: &str) -> bool {
     log.contains("Address already in use") || log.contains("BindException")
 }
+
+/// 32 servers have 1984 ports for their links.
+const MOST_LINKED: usize = 32;
 
 /// How often other ports are tried when chosen ones turn out to be taken.
 const PORT_ATTEMPTS: u32 = 3;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Plan;
 use crate::error::Error;
+use crate::fault;
 
 /// Where a detached ensemble keeps how it was started.
 pub(super) const STATE_FILE: &str = "ensemble.json";
@@ -27,6 +28,11 @@ pub(super) fn write(plan: &Plan) -> Result<(), Error> {
         write_file(&plan.config_file(id), &plan.render_config(member))?;
         if let Some((name, text)) = plan.render_logging() {
             write_file(&plan.server_directory(id).join(name), text)?;
+        }
+        let clock = plan.clock_file(id);
+        // A clock that was moved stays so when the server is started again.
+        if plan.clock_library.is_some() && !clock.exists() {
+            write_file(&clock, &fault::UNMOVED.text())?;
         }
         let script = plan.start_script(id);
         write_file(&script, &plan.render_start_script(member))?;

@@ -155,15 +155,17 @@ fn process_that_only_mentions_the_marker_is_left_alone() {
     let place = place();
     let marker = format!("{}server-1/", marker(&place.ensemble));
     let mut server = Decoy::of(&place.ensemble);
+    let mut proxies = Decoy::with_argument(&marker.replace("server-1", "proxies"));
     let mut strangers = [
         format!("grep -F -e {marker} /proc/*/cmdline"),
         format!("{marker}server.log"),
         marker.replace("server-1/", ""),
+        marker.replace("server-1/", "another/server-1/"),
     ]
     .map(|argument| Decoy::with_argument(&argument));
     let mut guard = Reaper::spawn(&place.ensemble, None).unwrap();
     guard.finish().unwrap();
-    assert!(!server.runs());
+    assert!(!server.runs() && !proxies.runs());
     for stranger in &mut strangers {
         assert!(stranger.runs(), "somebody else's process was killed");
     }

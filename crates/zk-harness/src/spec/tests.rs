@@ -160,6 +160,7 @@ fn every_field_can_be_set_from_the_file() {
         java = "/opt/java/bin/java"
         jvm_flags = ["-Xmx64m"]
         start_timeout = "20s"
+        movable_clock = true
 
         [[server]]
         id = 4
@@ -193,6 +194,7 @@ fn every_field_can_be_set_from_the_file() {
         java: Some("/opt/java/bin/java".into()),
         jvm_flags: Some(vec!["-Xmx64m".into()]),
         start_timeout: Duration::from_secs(20),
+        movable_clock: true,
         properties: [("snapCount".to_owned(), "1000".to_owned())].into(),
     };
     assert_eq!(Spec::from_toml(text), Ok(expected.clone()));

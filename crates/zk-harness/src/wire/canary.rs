@@ -37,20 +37,62 @@ pub(crate) async fn canary(addr: SocketAddr, within: Duration) -> Result<(), Wir
     outcome
         .unwrap_or(Err(Cause::TimedOut(within)))
         .map_err(|cause| WireError {
+            what: "the canary",
             addr,
             waiting_for,
             cause,
         })
 }
 
-/// Why a canary failed, and at which step.
+/// Ends the session with this id and password; answers whether there was one.
+///
+/// `Ok(true)` means that the end is committed: the server answers after it has removed the session's nodes.
+/// `Ok(false)` may also mean that somebody else has begun to end it.
+///
+/// # Errors
+///
+/// A [`WireError`] that says what was waited for. Whether the session ended is then not known: its client may have taken
+/// it back before the server had read the request that ends it, or before it had sent the answer.
+///
+/// # Cancel safety
+///
+/// As after an error.
+pub(crate) async fn end(
+    addr: SocketAddr,
+    session: i64,
+    password: &[u8; 16],
+    within: Duration,
+) -> Result<bool, WireError> {
+    let mut waiting_for = "a connection";
+    let outcome = timeout(within, close(addr, session, password, &mut waiting_for)).await;
+    match outcome.unwrap_or(Err(Cause::TimedOut(within))) {
+        Ok(()) => Ok(true),
+        Err(Cause::NoSession) => Ok(false),
+        Err(cause) => Err(WireError {
+            what: "the end of a session",
+            addr,
+            waiting_for,
+            cause,
+        }),
+    }
+}
+
+/// Why something said over the wire failed, and at which step.
 #[derive(Debug, thiserror::Error)]
-#[error("the canary through {addr} failed while waiting for {waiting_for}")]
+#[error("{what} through {addr} failed while waiting for {waiting_for}")]
 pub(crate) struct WireError {
+    what: &'static str,
     addr: SocketAddr,
     waiting_for: &'static str,
     #[source]
     cause: Cause,
+}
+
+impl WireError {
+    /// Whether the connection broke, where another one may do.
+    pub(crate) fn is_broken(&self) -> bool {
+        matches!(self.cause, Cause::Closed | Cause::Io(_))
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -79,19 +121,10 @@ enum Cause {
 
 /// The steps; `waiting_for` always names the current one.
 async fn sing(addr: SocketAddr, path: &str, waiting_for: &mut &'static str) -> Result<(), Cause> {
-    let stream = TcpStream::connect(addr).await?;
-    stream.set_nodelay(true)?;
-    let mut connection = Connection {
-        stream,
-        buffer: Vec::new(),
-    };
+    let mut connection = Connection::open(addr).await?;
 
     *waiting_for = "a session";
-    connection.send(&record::connect(SESSION_TIMEOUT)).await?;
-    let granted = record::Connected::decode(&connection.receive().await?)?;
-    if granted.session == 0 || granted.timeout <= 0 {
-        return Err(Cause::NoSession);
-    }
+    connection.greet(&record::connect(SESSION_TIMEOUT)).await?;
 
     *waiting_for = "the canary node to be written";
     connection
@@ -113,6 +146,28 @@ async fn sing(addr: SocketAddr, path: &str, waiting_for: &mut &'static str) -> R
     Ok(())
 }
 
+/// The steps of [`end`].
+async fn close(
+    addr: SocketAddr,
+    session: i64,
+    password: &[u8; 16],
+    waiting_for: &mut &'static str,
+) -> Result<(), Cause> {
+    let mut connection = Connection::open(addr).await?;
+
+    *waiting_for = "the session to be resumed";
+    // At once: the server cuts the client off when it reads the first frame, and cuts this connection off when the
+    // client is back, whatever is unread then. Waiting for the answer to the first would leave the client that time.
+    let hello = record::resume(SESSION_TIMEOUT, session, password);
+    let both = [hello, record::close_session(1)].map(|payload| frame::wrap(&payload));
+    connection.stream.write_all(&both.concat()).await?;
+    connection.granted().await?;
+
+    *waiting_for = "the session to be closed";
+    connection.reply(1).await?;
+    Ok(())
+}
+
 struct Connection {
     stream: TcpStream,
     /// What has been received beyond the last frame taken.
@@ -120,9 +175,38 @@ struct Connection {
 }
 
 impl Connection {
+    async fn open(addr: SocketAddr) -> Result<Self, Cause> {
+        let stream = TcpStream::connect(addr).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Asks for a session, and fails if none is granted.
+    async fn greet(&mut self, hello: &[u8]) -> Result<(), Cause> {
+        self.send(hello).await?;
+        self.granted().await
+    }
+
+    /// Waits for the answer to a handshake.
+    async fn granted(&mut self) -> Result<(), Cause> {
+        let granted = record::Connected::decode(&self.receive().await?)?;
+        if granted.session == 0 || granted.timeout <= 0 {
+            return Err(Cause::NoSession);
+        }
+        Ok(())
+    }
+
     /// Sends one request and returns the body of its reply.
     async fn request(&mut self, xid: i32, payload: &[u8]) -> Result<Vec<u8>, Cause> {
         self.send(payload).await?;
+        self.reply(xid).await
+    }
+
+    /// Waits for the reply to the request with this number, and returns its body.
+    async fn reply(&mut self, xid: i32) -> Result<Vec<u8>, Cause> {
         loop {
             let mut reply = self.receive().await?;
             let header = ReplyHeader::decode(&mut Decoder::new(&reply))?;

@@ -6,43 +6,50 @@ use super::jute::Encoder;
 
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct OpCode(pub(super) i32);
+pub(crate) struct OpCode(pub(crate) i32);
 
 impl OpCode {
-    pub(super) const CREATE: Self = Self(1);
-    pub(super) const GET_DATA: Self = Self(4);
-    pub(super) const CLOSE_SESSION: Self = Self(-11);
+    pub(crate) const CREATE: Self = Self(1);
+    pub(crate) const GET_DATA: Self = Self(4);
+    pub(crate) const CLOSE_SESSION: Self = Self(-11);
 }
 
 /// What precedes the body of every request but the one that opens a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RequestHeader {
+pub(crate) struct RequestHeader {
     /// The client's own number for the request, from 1; the reply repeats it.
-    pub(super) xid: i32,
-    pub(super) op: OpCode,
+    pub(crate) xid: i32,
+    pub(crate) op: OpCode,
 }
 
 impl RequestHeader {
-    pub(super) fn encode(self, to: &mut Encoder) {
+    pub(crate) fn encode(self, to: &mut Encoder) {
         to.int(self.xid).int(self.op.0);
+    }
+
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            xid: from.int("the xid of a request")?,
+            op: OpCode(from.int("the kind of a request")?),
+        })
     }
 }
 
 /// What precedes the body of every reply but the one that opens a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ReplyHeader {
+pub(crate) struct ReplyHeader {
     /// The request's number; negative for what nobody asked for (-1: a watch fired, -2: an answer to a ping).
-    pub(super) xid: i32,
+    pub(crate) xid: i32,
     /// The newest transaction the server has applied.
-    pub(super) zxid: i64,
-    pub(super) code: ErrorCode,
+    pub(crate) zxid: i64,
+    pub(crate) code: ErrorCode,
 }
 
 impl ReplyHeader {
     /// How many bytes a header takes.
-    pub(super) const LEN: usize = 16;
+    pub(crate) const LEN: usize = 16;
 
-    pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             xid: from.int("the xid of a reply")?,
             zxid: from.long("the zxid of a reply")?,
@@ -53,10 +60,10 @@ impl ReplyHeader {
 
 /// The outcome of a request: zero, or why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ErrorCode(pub(super) i32);
+pub(crate) struct ErrorCode(pub(crate) i32);
 
 impl ErrorCode {
-    pub(super) const OK: Self = Self(0);
+    pub(crate) const OK: Self = Self(0);
 }
 
 impl std::fmt::Display for ErrorCode {
@@ -88,15 +95,15 @@ impl std::fmt::Display for ErrorCode {
 #[error(
     "a frame of {0} bytes is announced, where 0 to {MAX_FRAME} are possible: the peer is no ZooKeeper server"
 )]
-pub(super) struct FrameError(i32);
+pub(crate) struct FrameError(i32);
 
 /// Puts a payload into a frame.
-pub(super) fn wrap(payload: &[u8]) -> Vec<u8> {
+pub(crate) fn wrap(payload: &[u8]) -> Vec<u8> {
     Encoder::default().buffer(payload).finish()
 }
 
 /// Takes the payload of the first frame off the front of `buffer`; `None` if it is not complete yet.
-pub(super) fn split(buffer: &mut Vec<u8>) -> Result<Option<Vec<u8>>, FrameError> {
+pub(crate) fn split(buffer: &mut Vec<u8>) -> Result<Option<Vec<u8>>, FrameError> {
     let Some((prefix, rest)) = buffer.split_first_chunk::<PREFIX>() else {
         return Ok(None);
     };

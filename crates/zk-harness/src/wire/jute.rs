@@ -2,68 +2,73 @@
 
 /// Appends values to a buffer.
 #[derive(Debug, Default)]
-pub(super) struct Encoder {
+pub(crate) struct Encoder {
     bytes: Vec<u8>,
 }
 
 impl Encoder {
-    pub(super) fn int(&mut self, value: i32) -> &mut Self {
+    pub(crate) fn int(&mut self, value: i32) -> &mut Self {
         self.bytes.extend(value.to_be_bytes());
         self
     }
 
-    pub(super) fn long(&mut self, value: i64) -> &mut Self {
+    pub(crate) fn long(&mut self, value: i64) -> &mut Self {
         self.bytes.extend(value.to_be_bytes());
         self
     }
 
-    pub(super) fn bool(&mut self, value: bool) -> &mut Self {
+    pub(crate) fn bool(&mut self, value: bool) -> &mut Self {
         self.bytes.push(u8::from(value));
         self
     }
 
     /// Appends a length-prefixed `buffer`; a string is encoded the same way.
-    pub(super) fn buffer(&mut self, value: &[u8]) -> &mut Self {
+    pub(crate) fn buffer(&mut self, value: &[u8]) -> &mut Self {
         let len = i32::try_from(value.len()).expect("no request of the harness comes near 2 GiB");
         self.int(len).bytes.extend(value);
         self
     }
 
-    pub(super) fn finish(&mut self) -> Vec<u8> {
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 }
 
 /// Takes values from the front of a buffer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Decoder<'a> {
+pub(crate) struct Decoder<'a> {
     rest: &'a [u8],
 }
 
 /// A value that is not in the bytes where it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} needs {needed} bytes where {left} are left")]
-pub(super) struct DecodeError {
+pub(crate) struct DecodeError {
     what: &'static str,
     needed: i64,
     left: usize,
 }
 
 impl<'a> Decoder<'a> {
-    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    pub(super) fn int(&mut self, what: &'static str) -> Result<i32, DecodeError> {
+    pub(crate) fn int(&mut self, what: &'static str) -> Result<i32, DecodeError> {
         Ok(i32::from_be_bytes(self.array(what)?))
     }
 
-    pub(super) fn long(&mut self, what: &'static str) -> Result<i64, DecodeError> {
+    pub(crate) fn long(&mut self, what: &'static str) -> Result<i64, DecodeError> {
         Ok(i64::from_be_bytes(self.array(what)?))
     }
 
+    pub(crate) fn bool(&mut self, what: &'static str) -> Result<bool, DecodeError> {
+        let [byte] = self.array(what)?;
+        Ok(byte != 0)
+    }
+
     /// Takes a length-prefixed buffer; -1 stands for null and is read as empty.
-    pub(super) fn buffer(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
+    pub(crate) fn buffer(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let len = self.int(what)?;
         if len == -1 {
             return Ok(&[]);

@@ -1,4 +1,4 @@
-//! The bodies of the requests the canary makes, and of their replies.
+//! The bodies of the requests the canary makes, of their replies, and of the handshake.
 
 use std::time::Duration;
 
@@ -9,39 +9,69 @@ use super::jute::Decoder;
 use super::jute::Encoder;
 
 /// Asks for a fresh session.
-pub(super) fn connect(timeout: Duration) -> Vec<u8> {
+pub(crate) fn connect(timeout: Duration) -> Vec<u8> {
+    resume(timeout, 0, &[0; 16])
+}
+
+/// Asks for a session that is there already.
+pub(crate) fn resume(timeout: Duration, session: i64, password: &[u8; 16]) -> Vec<u8> {
     let timeout = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
     Encoder::default()
         .int(PROTOCOL_VERSION)
         .long(0) // the newest zxid seen
         .int(timeout)
-        .long(0) // the session's id: a new one
-        .buffer(&[0; 16]) // its password
+        .long(session)
+        .buffer(password)
         .bool(false) // no read-only server will do
         .finish()
 }
 
-/// What the server granted; an id of 0 means that it refused.
+/// What a client asks for when it connects, as far as it is of interest here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Connected {
-    pub(super) timeout: i32,
-    pub(super) session: i64,
+pub(crate) struct Connect {
+    /// The session to be resumed; 0 for a new one.
+    pub(crate) session: i64,
+}
+
+impl Connect {
+    pub(crate) fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = Decoder::new(payload);
+        from.int("the protocol version")?;
+        from.long("the newest zxid seen")?;
+        from.int("the session timeout")?;
+        let session = from.long("the session id")?;
+        from.buffer("the session password")?;
+        // Clients since 3.4 add whether a read-only server will do.
+        Ok(Self { session })
+    }
+}
+
+/// What the server granted; an id of 0 means that it refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Connected {
+    pub(crate) timeout: i32,
+    pub(crate) session: i64,
+    pub(crate) password: Vec<u8>,
 }
 
 impl Connected {
-    pub(super) fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Decoder::new(payload);
         from.int("the protocol version")?;
         let timeout = from.int("the session timeout")?;
         let session = from.long("the session id")?;
-        from.buffer("the session password")?;
+        let password = from.buffer("the session password")?.to_vec();
         // Servers since 3.4 add whether they are read-only; one that is would have refused.
-        Ok(Self { timeout, session })
+        Ok(Self {
+            timeout,
+            session,
+            password,
+        })
     }
 }
 
 /// Creates an ephemeral node that anyone may do anything with.
-pub(super) fn create_ephemeral(xid: i32, path: &str, data: &[u8]) -> Vec<u8> {
+pub(crate) fn create_ephemeral(xid: i32, path: &str, data: &[u8]) -> Vec<u8> {
     let mut to = Encoder::default();
     RequestHeader {
         xid,
@@ -57,7 +87,7 @@ pub(super) fn create_ephemeral(xid: i32, path: &str, data: &[u8]) -> Vec<u8> {
 }
 
 /// Reads a node without leaving a watch.
-pub(super) fn get_data(xid: i32, path: &str) -> Vec<u8> {
+pub(crate) fn get_data(xid: i32, path: &str) -> Vec<u8> {
     let mut to = Encoder::default();
     RequestHeader {
         xid,
@@ -68,12 +98,12 @@ pub(super) fn get_data(xid: i32, path: &str) -> Vec<u8> {
 }
 
 /// Takes the data from the body of the reply; the stat behind it is of no interest here.
-pub(super) fn decode_data<'a>(from: &mut Decoder<'a>) -> Result<&'a [u8], DecodeError> {
+pub(crate) fn decode_data<'a>(from: &mut Decoder<'a>) -> Result<&'a [u8], DecodeError> {
     from.buffer("the node's data")
 }
 
 /// Ends the session; the server removes its ephemeral nodes before it replies.
-pub(super) fn close_session(xid: i32) -> Vec<u8> {
+pub(crate) fn close_session(xid: i32) -> Vec<u8> {
     let mut to = Encoder::default();
     RequestHeader {
         xid,
@@ -107,6 +137,21 @@ mod tests {
     }
 
     #[test]
+    fn the_session_asked_for_is_read_with_and_without_the_read_only_flag() {
+        let mut payload = connect(Duration::from_secs(4));
+        payload[16..24].copy_from_slice(&0x0300_05e3_2370_0000_i64.to_be_bytes());
+        let asked = Connect {
+            session: 0x0300_05e3_2370_0000,
+        };
+        assert_eq!(Connect::decode(&payload), Ok(asked));
+        payload.pop();
+        assert_eq!(Connect::decode(&payload), Ok(asked));
+        for len in 0..payload.len() {
+            assert!(Connect::decode(&payload[..len]).is_err(), "{len} bytes");
+        }
+    }
+
+    #[test]
     fn create_is_byte_for_byte_what_the_server_expects() {
         let expected = [
             [0, 0, 0, 1].as_slice(),
@@ -133,6 +178,7 @@ mod tests {
         let granted = Connected {
             timeout: 4000,
             session: 0x0300_05e3_2370_0000,
+            password: vec![7; 16],
         };
         let mut payload = [
             [0, 0, 0, 0].as_slice(),
@@ -142,7 +188,7 @@ mod tests {
             &[7; 16],
         ]
         .concat();
-        assert_eq!(Connected::decode(&payload), Ok(granted));
+        assert_eq!(Connected::decode(&payload), Ok(granted.clone()));
         payload.push(0);
         assert_eq!(Connected::decode(&payload), Ok(granted));
         for len in 0..36 {

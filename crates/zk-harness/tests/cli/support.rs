@@ -92,13 +92,21 @@ impl From<Output> for Printed {
 
 /// How many processes carry a directory below `root` on their command line.
 pub(crate) fn processes_below(root: &Path) -> usize {
+    pids_below(root).len()
+}
+
+/// The ids of the processes that belong to ensembles below a directory.
+pub(crate) fn pids_below(root: &Path) -> Vec<i32> {
     let needle = format!("-Dzk.harness.ensemble={}/", root.display());
-    let mut found = 0;
+    let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap() {
-        let Ok(arguments) = std::fs::read(entry.unwrap().path().join("cmdline")) else {
+        let entry = entry.unwrap();
+        let Ok(arguments) = std::fs::read(entry.path().join("cmdline")) else {
             continue;
         };
-        found += usize::from(String::from_utf8_lossy(&arguments).contains(&needle));
+        if String::from_utf8_lossy(&arguments).contains(&needle) {
+            found.extend(entry.file_name().to_string_lossy().parse::<i32>());
+        }
     }
     found
 }

@@ -2,7 +2,12 @@
 #![cfg(test)]
 
 mod cleanup;
+#[cfg(feature = "containers")]
+mod containers;
 mod control;
+mod faults;
+mod links;
+mod proxy;
 mod refusals;
 mod serving;
 mod support;

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder};
 
+pub(crate) mod raw;
+
 #[path = "../common/eventually.rs"]
 mod waiting;
 
@@ -43,3 +45,25 @@ pub(crate) fn child_directory() -> Option<PathBuf> {
 }
 
 const CHILD_DIRECTORY: &str = "ZK_HARNESS_TEST_CHILD_DIRECTORY";
+
+/// Runs a test on servers that are processes, then on servers in containers.
+pub(crate) async fn on_each_backend(servers: usize, test: impl AsyncFn(Ensemble)) {
+    test(in_memory(servers).start().await.unwrap()).await;
+    #[cfg(feature = "containers")]
+    if let Some(builder) = in_containers(servers).await {
+        test(builder.start().await.unwrap()).await;
+    }
+}
+
+/// An ensemble in containers; nothing, and a line that says so, where there is no container engine.
+#[cfg(feature = "containers")]
+pub(crate) async fn in_containers(servers: usize) -> Option<EnsembleBuilder> {
+    use zk_harness::container::{ContainerImage, probe, require};
+
+    require(probe().await).unwrap()?;
+    Some(
+        Ensemble::builder()
+            .servers(servers)
+            .containers(ContainerImage::Debian),
+    )
+}

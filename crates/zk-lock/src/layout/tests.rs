@@ -36,6 +36,92 @@ fn contenders_of_every_client_that_counts_are_known() {
     }
 }
 
+fn kind_in(layout: Layout, name: &str) -> Option<(i32, Kind)> {
+    let (sequence, kind) = layout.contender(name)?;
+    Some((sequence.number(), kind))
+}
+
+// covers: L4 L13
+#[test]
+fn names_tell_who_shares() {
+    let (curator, kazoo, hbase) = (Layout::curator(), Layout::kazoo(), Layout::hbase());
+    for (layout, name, expected) in [
+        (curator, "_c_x-__READ__0000000001", (1, Kind::Shared)),
+        (curator, "_c_x-__WRIT__0000000002", (2, Kind::Exclusive)),
+        (curator, "_c_x-lock-0000000003", (3, Kind::Exclusive)),
+        (curator, "h__rlock__0000000004", (4, Kind::Shared)),
+        (kazoo, "h__rlock__0000000004", (4, Kind::Shared)),
+        (kazoo, "h__lock__0000000005", (5, Kind::Exclusive)),
+        (kazoo, "_c_x-__WRIT__0000000006", (6, Kind::Exclusive)),
+        (hbase, "write-0000000007", (7, Kind::Exclusive)),
+        (hbase, "write-42@host0000000007", (7, Kind::Exclusive)),
+        (hbase, "write-42@host-000000007", (-7, Kind::Exclusive)),
+        (
+            hbase,
+            "write-42@host-2147483648",
+            (i32::MIN, Kind::Exclusive),
+        ),
+        (
+            hbase,
+            "write-d0f5a1d8c1c94d55a1c44f2a1d7c0f6e_0000000008",
+            (8, Kind::Exclusive),
+        ),
+        (hbase, "read-42@host0000000009", (9, Kind::Shared)),
+        (
+            Layout::curator_latch(),
+            "_c_x-latch-0000000010",
+            (10, Kind::Exclusive),
+        ),
+        (
+            Layout::zookeeper(),
+            "x-72057594037927936-0000000011",
+            (11, Kind::Exclusive),
+        ),
+        (
+            Layout::zookeeper(),
+            "x-d0f5a1d8c1c94d55a1c44f2a1d7c0f6e-0000000012",
+            (12, Kind::Exclusive),
+        ),
+    ] {
+        assert_eq!(kind_in(layout, name), Some(expected), "{name}");
+    }
+    for (layout, name) in [
+        (hbase, "_c_x-lock-0000000001"),
+        (hbase, "rewrite-0000000001"),
+        (hbase, "write-"),
+        (hbase, "read-é00000001"),
+        (Layout::curator_latch(), "_c_x-lock-0000000001"),
+        (Layout::zookeeper(), "_c_x-lock-0000000001"),
+    ] {
+        assert_eq!(kind_in(layout, name), None, "{name}");
+    }
+}
+
+#[test]
+fn every_layout_knows_its_own_names() {
+    for layout in [
+        Layout::curator(),
+        Layout::kazoo(),
+        Layout::hbase(),
+        Layout::zookeeper(),
+        Layout::curator_latch(),
+    ] {
+        let mut own = vec![
+            (layout.mutex(), Kind::Exclusive),
+            (layout.writer(), Kind::Exclusive),
+        ];
+        own.extend(layout.reader().map(|stem| (stem, Kind::Shared)));
+        for (Stem { name, id }, kind) in own {
+            let hex = "0123456789abcdef".repeat(2);
+            let full = match id {
+                IdPlace::After(end) => format!("{name}{hex}{end}0000000042"),
+                _ => format!("_c_ceaa56f0-83a0-4387-bbd4-d5b3a3d3ff7e-{name}0000000042"),
+            };
+            assert_eq!(kind_in(layout, &full), Some((42, kind)), "{full}");
+        }
+    }
+}
+
 #[test]
 fn foreign_children_are_no_contenders() {
     for name in [
@@ -55,12 +141,9 @@ fn foreign_children_are_no_contenders() {
         "lock--2147483649",
         "lock---000000001",
         "lock-٠٠٠٠٠٠٠٠٠٠",
-        "_c_x-__READ__0000000001",
-        "_c_x-__WRIT__0000000001",
         "_c_x-lease-0000000001",
         "_c_x-latch-0000000001",
         "_c_x-LOCK-0000000001",
-        "h__rlock__0000000001",
         "qn-0000000001",
         "x-0000000001",
         "x--0000000001",

@@ -168,7 +168,7 @@ fn foreign_children_change_nothing() {
         "lock-0",
         "0000000000",
         "_c_x-lease-0000000000",
-        "_c_x-__WRIT__0000000001",
+        "_c_x-lease-0000000001",
         "revoke",
         "lock-00000000000",
     ]
@@ -220,5 +220,227 @@ proptest! {
     fn no_children_make_it_panic(children in proptest::collection::vec("(lock-|__lock__|x-1-|)[-0-9]{0,11}", 0..8), own in "lock-[-0-9]{9,11}") {
         let _ = at(&children, &own);
         drop(ranked(children, Layout::curator()));
+    }
+}
+
+/// A model of the rule: a list in order of arrival, in which a reader waits for writers only.
+fn expected(queue: &[(String, Kind)], own: usize) -> (Option<&str>, usize) {
+    let blocks = |kind: &Kind| *kind == Kind::Exclusive || queue[own].1 == Kind::Exclusive;
+    let blockers: Vec<&str> = queue[..own]
+        .iter()
+        .filter(|(_, kind)| blocks(kind))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    (blockers.last().copied(), blockers.len())
+}
+
+// covers: L4
+#[test]
+fn readers_wait_for_earlier_writers_and_writers_for_everyone() {
+    for length in 1..=6_u32 {
+        for kinds in 0..1_u32 << length {
+            let queue: Vec<(String, Kind)> = (0..length)
+                .map(|at| match kinds & (1 << at) {
+                    0 => (format!("_c_{}-__READ__{at:010}", 99 - at), Kind::Shared),
+                    _ => (format!("_c_{}-__WRIT__{at:010}", 99 - at), Kind::Exclusive),
+                })
+                .collect();
+            let mut listed: Vec<String> = queue.iter().map(|(name, _)| name.clone()).collect();
+            for _ in 0..length {
+                listed.rotate_left(1);
+                for own in 0..queue.len() {
+                    let place = at(&listed, &queue[own].0);
+                    let seen = match place {
+                        Place::First => (None, 0),
+                        Place::Behind { predecessor, ahead } => (Some(predecessor), ahead),
+                        other => panic!("{other:?}"),
+                    };
+                    assert_eq!(seen, expected(&queue, own), "{own} of {queue:?}");
+                }
+            }
+        }
+    }
+}
+
+// covers: L4
+#[test]
+fn a_writer_and_the_reader_it_becomes_have_one_number_and_an_order() {
+    let own_write = "_c_a-__WRIT__0000000005".to_owned();
+    let own_read = "_c_b-__READ__0000000005".to_owned();
+    let next = "_c_c-__WRIT__0000000006".to_owned();
+    let both = [own_read.clone(), own_write.clone(), next.clone()];
+    assert_eq!(at(&both, &own_write), Place::First);
+    assert_eq!(
+        at(&both, &own_read),
+        Place::Behind {
+            predecessor: &own_write,
+            ahead: 1
+        }
+    );
+    // The writer behind them waits for the one, and then for the other.
+    assert!(matches!(at(&both, &next), Place::Behind { ahead: 2, .. }));
+    let downgraded = [next.clone(), own_read.clone()];
+    assert_eq!(at(&downgraded, &own_read), Place::First);
+    assert_eq!(
+        at(&downgraded, &next),
+        Place::Behind {
+            predecessor: &own_read,
+            ahead: 1
+        }
+    );
+}
+
+// covers: L9
+#[test]
+fn readers_near_the_end_of_the_counter_are_granted_nothing() {
+    let readers = [
+        "_c_a-__READ__2147483647".to_owned(),
+        "_c_b-__READ__2147483647".to_owned(),
+    ];
+    assert!(matches!(
+        at(&readers, &readers[0]),
+        Place::Unordered { tied_with: Some(_) }
+    ));
+    let alone = ["_c_a-__READ__2147483647".to_owned()];
+    assert_eq!(at(&alone, &alone[0]), Place::Unordered { tied_with: None });
+}
+
+/// Calls `visit` with every state that a queue may come to after this one, with no contender joining: each may go, and
+/// a writer of a read/write lock may become a reader before.
+fn futures(queue: &[String], visit: &mut impl FnMut(&[String])) {
+    visit(queue);
+    for at in 0..queue.len() {
+        let mut rest = queue.to_vec();
+        let gone = rest.remove(at);
+        futures(&rest, visit);
+        if let Some((_, number)) = gone.split_once("-__WRIT__") {
+            // Its second node is there before the first one goes, and is not made twice.
+            rest.push(format!("_c_b-__READ__{number}"));
+            let mut both = rest.clone();
+            both.push(gone);
+            visit(&both);
+            futures(&rest, visit);
+        }
+    }
+}
+
+/// What a waiter concludes from children that may be old by the time stays true whatever becomes of the others.
+// covers: L1
+#[test]
+fn who_is_next_is_first_once_its_predecessor_is_gone_whatever_else_happened() {
+    let kinds = ["-lock-", "-__WRIT__", "-__READ__", "__lock__"];
+    let own = "_c_own-lock-0000000007".to_owned();
+    let (mut nexts, mut others) = (0, 0);
+    for length in 1..=3_u32 {
+        for mut drawn in 0..4_u32.pow(length) {
+            let mut queue = Vec::new();
+            for number in 0..length {
+                queue.push(format!("_c_a{}{number:010}", kinds[drawn as usize % 4]));
+                drawn /= 4;
+            }
+            futures(&queue, &mut |now| {
+                let with_own = |others: &[String]| [others, std::slice::from_ref(&own)].concat();
+                let listed = with_own(now);
+                match view(&listed, &own, Layout::curator()) {
+                    (Place::Behind { predecessor, ahead }, Outlook::Next) => {
+                        assert_eq!(ahead, 1, "{listed:?}");
+                        nexts += 1;
+                        futures(now, &mut |later| {
+                            if !later.iter().any(|name| name == predecessor) {
+                                let later = with_own(later);
+                                assert_eq!(
+                                    at(&later, &own),
+                                    Place::First,
+                                    "{listed:?}, then {later:?}"
+                                );
+                            }
+                        });
+                    }
+                    (Place::Behind { predecessor, ahead }, Outlook::After(before)) => {
+                        assert!(ahead > 1 && before != predecessor, "{listed:?}");
+                        // It is the predecessor's predecessor, for all of them exclude each other here.
+                        let waits = at(&listed, predecessor);
+                        assert!(
+                            matches!(waits, Place::Behind { predecessor, .. } if predecessor == before),
+                            "{listed:?}"
+                        );
+                    }
+                    (Place::Behind { predecessor, .. }, Outlook::Unknown) => {
+                        others += 1;
+                        assert!(!predecessor.contains("-lock-"), "{listed:?}");
+                    }
+                    (place, outlook) => {
+                        assert_eq!(
+                            (place, outlook),
+                            (Place::First, Outlook::Unknown),
+                            "{listed:?}"
+                        );
+                    }
+                }
+            });
+        }
+    }
+    assert!(nexts > 50 && others > 50, "{nexts} and {others}");
+}
+
+// covers: L4
+#[test]
+fn nobody_looks_ahead_behind_what_may_be_a_writer_of_a_read_write_lock() {
+    let cases = [
+        (
+            Layout::curator(),
+            "_c_a-lock-0000000001",
+            "_c_b-lock-0000000002",
+            true,
+        ),
+        (
+            Layout::curator(),
+            "x-12-0000000001",
+            "_c_b-lock-0000000002",
+            true,
+        ),
+        (
+            Layout::curator(),
+            "_c_a-__WRIT__0000000001",
+            "_c_b-lock-0000000002",
+            false,
+        ),
+        (
+            Layout::curator(),
+            "a__lock__0000000001",
+            "_c_b-lock-0000000002",
+            false,
+        ),
+        (
+            Layout::kazoo(),
+            "a-__lock__0000000001",
+            "b-__lock__0000000002",
+            false,
+        ),
+        (
+            Layout::hbase(),
+            "write-lock-0000000001",
+            "write-b_0000000002",
+            false,
+        ),
+        (
+            Layout::zookeeper(),
+            "x-1-0000000001",
+            "x-2-0000000002",
+            true,
+        ),
+        (
+            Layout::curator_latch(),
+            "_c_a-latch-0000000001",
+            "_c_b-latch-0000000002",
+            true,
+        ),
+    ];
+    for (layout, before, own, may) in cases {
+        let listed = [own.to_owned(), before.to_owned()];
+        let expected = if may { Outlook::Next } else { Outlook::Unknown };
+        let (place, outlook) = view(&listed, own, layout);
+        assert!(matches!(place, Place::Behind { .. }), "{before}");
+        assert_eq!(outlook, expected, "{before}");
     }
 }

@@ -12,24 +12,32 @@ use crate::order;
 
 impl Queue {
     /// Watches for a contender to go, and reads what it says of itself; `None` when it is gone.
-    ///
-    /// The data is read rather than the existence, because a read of a node that is gone leaves no watch behind.
     pub(super) async fn watch(
         &self,
         name: &str,
     ) -> Result<Option<(Option<Contender>, Watch)>, Error> {
+        match self.watch_node(name).await {
+            Ok(watched) => Ok(watched.map(|(contender, watch)| (Some(contender), watch))),
+            // Nor does a server say then whether it exists (ZOOKEEPER-2590). But the children may be listed, as we
+            // have just done.
+            Err(error) if error.kind() == ErrorKind::NoAuth => self.watch_queue(name).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same, of a contender whose node may be read.
+    ///
+    /// The data is read rather than the existence, because a read of a node that is gone leaves no watch behind.
+    pub(super) async fn watch_node(&self, name: &str) -> Result<Option<(Contender, Watch)>, Error> {
         let path = self.child(name);
         let read = self.patiently(|| self.session.get(&path).watched().into_future());
         match read.await {
             Ok((data, stat, watch)) => {
                 let sequence = self.sequence_of(name);
                 let contender = Contender::new(name.to_owned(), sequence, data, &stat);
-                Ok(Some((Some(contender), watch)))
+                Ok(Some((contender, watch)))
             }
             Err(error) if error.is_no_node() => Ok(None),
-            // Nor does a server say then whether it exists (ZOOKEEPER-2590). But the children may be listed, as we
-            // have just done.
-            Err(error) if error.kind() == ErrorKind::NoAuth => self.watch_queue(name).await,
             Err(error) => Err(error),
         }
     }
@@ -40,6 +48,13 @@ impl Queue {
         let (names, _, watch) = listed.await?;
         let is_there = names.iter().any(|child| child == name);
         Ok(is_there.then_some((None, watch)))
+    }
+
+    /// Tells whether nobody but the contender `own` is in the queue, with a watch for everyone who comes or goes.
+    pub(crate) async fn is_alone(&self, own: &str) -> Result<(bool, Watch), Error> {
+        let listed = self.patiently(|| self.session.list(&self.path).watched().into_future());
+        let (names, _, watch) = listed.await?;
+        Ok((order::is_alone(&names, own, self.options.layout()), watch))
     }
 
     /// Reads all contenders, first come first.
@@ -77,9 +92,10 @@ impl Queue {
         }
     }
 
-    fn sequence_of(&self, name: &str) -> Sequence {
+    /// The number of a contender.
+    pub(crate) fn sequence_of(&self, name: &str) -> Sequence {
         let sequence = self.options.layout().sequence_of(name);
-        sequence.expect("only contenders are read, and a contender has a number")
+        sequence.expect("only contenders are asked about, and a contender has a number")
     }
 }
 

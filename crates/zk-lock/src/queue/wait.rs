@@ -1,20 +1,20 @@
 //! Waiting for our turn.
 
 use futures_util::future;
-use zk_core::ErrorClass;
-use zk_core::Trusted;
-use zk_core::Watch;
-use zk_core::WatchEvent;
 
 use super::Enlisted;
 use super::Granted;
 use super::Progress;
 use super::Queue;
+use super::vigil::Vigil;
+use super::vigil::Woken;
 use crate::error::AcquireError;
 use crate::error::Ahead;
 use crate::error::SequenceExhausted;
 use crate::order;
+use crate::order::Outlook;
 use crate::order::Place;
+use crate::patience::proved;
 
 /// What a look at the queue says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,10 @@ enum Turn {
     Ours,
     After {
         predecessor: String,
+        /// Whose going is worth a look, beside the predecessor's.
+        before_it: Option<String>,
+        /// Whether the deletion of the predecessor makes it ours.
+        is_next: bool,
         ahead: usize,
     },
     /// Nobody's, for ever.
@@ -31,42 +35,68 @@ enum Turn {
 impl Queue {
     /// Waits until nobody is before this contender and the session is known to be alive.
     ///
-    /// Each waiter watches one other node, so that a node that goes wakes one waiter.
-    /// Being woken means to look again: the one before may have given up while others are still before it.
+    /// Each waiter watches the node before it, and the one before that, so that a node that goes wakes two waiters.
+    /// The one right behind it takes over without another look if it knows to be the next
+    /// ([`Outlook::Next`]), which the other one finds out meanwhile.
+    /// In all other cases being woken means to look again: whoever went may have given up while others are still before.
     pub(crate) async fn wait(
         &self,
         mut enlisted: Enlisted,
-        progress: &mut Progress,
+        progress: &Progress,
     ) -> Result<Granted, AcquireError> {
+        let mut vigil = Vigil::default();
         loop {
-            match self.turn(&enlisted)? {
-                Turn::Ours => {
-                    *progress = Some(Ahead::new(0));
-                    let trusted = self.session.keep_trusted();
-                    if trusted.is_trusted() {
-                        let Enlisted { node, .. } = enlisted;
-                        return Ok(Granted { node, trusted });
+            let is_ours = match self.turn(&enlisted)? {
+                Turn::Ours => true,
+                Turn::After {
+                    predecessor,
+                    before_it,
+                    is_next,
+                    ahead,
+                } => {
+                    progress.note(Ahead::new(ahead));
+                    let holds = self.is_first(&predecessor, &enlisted.children);
+                    let own = is_next.then(|| enlisted.node.path());
+                    // Most are granted the lock without a wait, and need no room for these.
+                    let is_there =
+                        Box::pin(self.watch_both(&mut vigil, &predecessor, before_it.as_deref()))
+                            .await?;
+                    if let Some(predecessor) = vigil.predecessor() {
+                        let contender = Some(predecessor.clone());
+                        progress.note(Ahead::new(ahead).behind(contender, holds));
                     }
-                    // We waited for long, or were stopped or cut off since we looked.
-                    // Prove that the session is alive, and look at the queue once more.
-                    let (proved, listed) = future::join(self.prove(&trusted), self.list()).await;
-                    proved?;
-                    enlisted.children = listed?;
-                }
-                Turn::After { predecessor, ahead } => {
-                    *progress = Some(Ahead::new(ahead));
-                    if let Some((predecessor, watch)) = self.watch(&predecessor).await? {
-                        *progress = Some(Ahead::new(ahead).behind(predecessor));
-                        self.changed(watch).await?;
-                    }
-                    enlisted.children = self.list().await?;
+                    is_there
+                        && Box::pin(self.changed(&mut vigil, own)).await?
+                            == Woken::PredecessorDeleted
+                        && is_next
                 }
                 Turn::NoOnes(exhausted) => {
                     // Waited for, so that the path can be deleted as the message says.
                     enlisted.leave().await?;
                     return Err(AcquireError::SequenceExhausted(exhausted));
                 }
-            }
+            };
+            enlisted.children = if is_ours {
+                progress.note(Ahead::new(0));
+                let trusted = self.session.keep_trusted();
+                if trusted.is_trusted() {
+                    let Enlisted { node, .. } = enlisted;
+                    let watch = vigil.own;
+                    return Ok(Granted {
+                        node,
+                        trusted,
+                        watch,
+                    });
+                }
+                // We waited for long, or were stopped or cut off since we looked.
+                // Prove that the session is alive, and look at the queue once more.
+                let (proved, listed) =
+                    future::join(proved(&self.session, &trusted), self.list()).await;
+                proved?;
+                listed?
+            } else {
+                self.list().await?
+            };
         }
     }
 
@@ -79,7 +109,7 @@ impl Queue {
             // Waited for, so that the next try of the same caller does not find its own node before it.
             enlisted.leave().await.map(|()| None)
         } else {
-            self.wait(enlisted, &mut None).await.map(Some)
+            self.wait(enlisted, &Progress::default()).await.map(Some)
         }
     }
 
@@ -89,10 +119,16 @@ impl Queue {
     /// So an old list in which our node is does no harm: it can only make us wait for one that has gone.
     fn turn(&self, enlisted: &Enlisted) -> Result<Turn, AcquireError> {
         let layout = self.options.layout();
-        match order::place(&enlisted.children, enlisted.name(), layout) {
+        let (place, outlook) = order::view(&enlisted.children, enlisted.name(), layout);
+        match place {
             Place::First => Ok(Turn::Ours),
             Place::Behind { predecessor, ahead } => Ok(Turn::After {
                 predecessor: predecessor.to_owned(),
+                before_it: match outlook {
+                    Outlook::After(before_it) => Some(before_it.to_owned()),
+                    Outlook::Next | Outlook::Unknown => None,
+                },
+                is_next: outlook == Outlook::Next,
                 ahead,
             }),
             Place::Unordered { tied_with } => Ok(Turn::NoOnes(SequenceExhausted {
@@ -107,28 +143,9 @@ impl Queue {
         }
     }
 
-    /// Waits until the node before ours changed or went.
-    async fn changed(&self, mut watch: Watch) -> Result<(), AcquireError> {
-        let event = tokio::select! {
-            biased;
-            () = self.session.lost() => WatchEvent::SessionLost,
-            event = watch.changed() => event,
-        };
-        match event {
-            WatchEvent::SessionLost => Err(AcquireError::SessionLost { source: None }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Makes sure that the session is alive, however long it takes to know.
-    async fn prove(&self, trusted: &Trusted) -> Result<(), AcquireError> {
-        loop {
-            match trusted.renewed(self.session.session_timeout()).await {
-                Err(error) if error.class() == ErrorClass::Recoverable => {
-                    tracing::debug!(path = %self.path, %error, "the first in line proves its session again");
-                }
-                proved => return Ok(proved?),
-            }
-        }
+    /// Tells whether nobody is before this contender either: of those whom a reader waits for, the last one may be
+    /// waiting for readers itself.
+    fn is_first(&self, name: &str, children: &[String]) -> bool {
+        order::place(children, name, self.options.layout()) == Place::First
     }
 }

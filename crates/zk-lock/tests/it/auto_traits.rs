@@ -8,7 +8,7 @@ fn is_send<T: Send>() {}
 fn is_sync<T: Sync>() {}
 fn is_clone<T: Clone>() {}
 fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
-fn is_send_future<F: Future + Send>(_: impl Fn(&'static FairLock) -> F) {}
+fn is_send_future<L: 'static, F: Future + Send>(_: impl Fn(&'static L) -> F) {}
 
 macro_rules! send_sync_clone {
     ($($type:ty),* $(,)?) => { $( is_send::<$type>(); is_sync::<$type>(); is_clone::<$type>(); )* };
@@ -19,22 +19,81 @@ macro_rules! send_sync_clone {
 fn public_types_are_send_and_sync() {
     send_sync_clone!(
         AcquireError,
+        AcquireLeaseError,
         Ahead,
+        CohortLimits,
+        CohortLock,
+        CohortToken,
+        BadLimit,
         Contender,
         FairLock,
         FencingToken,
+        Inspector,
         Layout,
+        LeaseTimedOut,
         LockOptions,
+        LockEvent,
         Loss,
+        OwnerInfo,
+        Picture,
+        Reap,
+        ReapError,
+        Removal,
+        Revocation,
+        Revoke,
+        RevokeError,
+        Role,
+        Standing,
+        MakeError,
+        ReentrantLock,
+        MultiAcquireError,
+        MultiLock,
+        MultiLockError,
+        RaceLock,
         ReleaseError,
+        ReleaseErrors,
         RunError,
+        RwLock,
+        Semaphore,
         SequenceExhausted,
+        SeveralSessions,
         TimedOut,
     );
     // Whoever has the guard has the lock: there is one of it.
     is_send::<Guard>();
     is_sync::<Guard>();
+    is_send::<LockEvents>();
+    is_sync::<LockEvents>();
+    is_send::<RevocationRequest>();
+    is_sync::<RevocationRequest>();
+    is_error::<ReapError>();
+    is_error::<RevokeError>();
+    is_send::<ReadGuard>();
+    is_sync::<ReadGuard>();
+    is_send::<WriteGuard>();
+    is_sync::<WriteGuard>();
+    is_send::<ReentrantGuard>();
+    is_sync::<ReentrantGuard>();
+    is_send::<CohortGuard>();
+    is_sync::<CohortGuard>();
+    is_send::<Waiter>();
+    is_sync::<Waiter>();
     is_error::<AcquireError>();
+    is_error::<DowngradeError>();
+    is_error::<MakeError>();
+    is_error::<UpgradeError>();
+    is_send::<Lease>();
+    is_sync::<Lease>();
+    is_send::<MultiGuard>();
+    is_sync::<MultiGuard>();
+    is_error::<AcquireError>();
+    is_error::<AcquireLeaseError>();
+    is_error::<BadLimit>();
+    is_error::<LeaseTimedOut>();
+    is_error::<MultiAcquireError>();
+    is_error::<MultiLockError>();
+    is_error::<ReleaseErrors>();
+    is_error::<SeveralSessions>();
     is_error::<ReleaseError>();
     is_error::<RunError>();
     is_error::<SequenceExhausted>();
@@ -45,10 +104,79 @@ fn public_types_are_send_and_sync() {
 fn public_futures_are_send() {
     is_send_future(FairLock::acquire);
     is_send_future(FairLock::try_acquire);
-    is_send_future(|lock| lock.acquire_timeout(Duration::ZERO));
+    is_send_future(|lock: &FairLock| lock.acquire_timeout(Duration::ZERO));
     is_send_future(FairLock::contenders);
-    is_send_future(|lock| lock.run(|token| async move { token }));
-    is_send_future(|lock| lock.run(async |token| token));
+    is_send_future(|lock: &FairLock| async {
+        let waiter = lock.enlist().await.unwrap();
+        let removed = waiter.removed();
+        drop(waiter.granted().await.unwrap());
+        removed.await
+    });
+    is_send_future(|lock: &FairLock| lock.run(|token| async move { token }));
+    is_send_future(|lock: &FairLock| lock.run(async |token| token));
+    is_send_future(|lock: &FairLock| async {
+        let guard = lock.acquire().await.unwrap();
+        let lost = guard.lost();
+        guard.txn().commit().await.unwrap();
+        guard.release().await.unwrap();
+        lost.await
+    });
+}
+
+#[test]
+fn futures_of_those_who_look_in_are_send() {
+    is_send_future(|lock: &FairLock| lock.acquire_telling(|_| ()));
+    is_send_future(|lock: &FairLock| async {
+        let inspector = lock.inspector();
+        let picture = inspector.look().await.unwrap();
+        for standing in picture.standings() {
+            let contender = standing.contender();
+            inspector.revoke(contender).then_break().await.unwrap();
+            inspector.remove(contender).await.unwrap();
+        }
+        inspector.reap(Reap::All).await
+    });
+    is_send_future(|lock: &FairLock| async {
+        let mut events = lock.events();
+        let guard = lock.acquire().await.unwrap();
+        guard.revocation_requested().await?.accept().await.unwrap();
+        Ok::<_, Loss>(events.next().await)
+    });
+}
+
+#[test]
+fn futures_of_the_other_locks_are_send() {
+    is_send_future(RwLock::acquire_read);
+    is_send_future(RwLock::acquire_write);
+    is_send_future(RwLock::try_acquire_read);
+    is_send_future(RwLock::try_acquire_write);
+    is_send_future(|lock: &RwLock| lock.acquire_read_timeout(Duration::ZERO));
+    is_send_future(|lock: &RwLock| lock.acquire_write_timeout(Duration::ZERO));
+    is_send_future(RwLock::contenders);
+    is_send_future(|lock: &RwLock| async {
+        let writing = lock.acquire_write().await.unwrap();
+        let reading = writing.downgrade().await.unwrap();
+        let writing = reading.upgrade().await.unwrap();
+        let reading = writing.downgrade().await.unwrap();
+        let writing = reading.upgrade_timeout(Duration::ZERO).await.unwrap();
+        writing.release().await.unwrap();
+    });
+    is_send_future(ReentrantLock::acquire);
+    is_send_future(ReentrantLock::try_acquire);
+    is_send_future(|lock: &ReentrantLock| lock.acquire_timeout(Duration::ZERO));
+    is_send_future(ReentrantLock::contenders);
+    is_send_future(|lock: &ReentrantLock| async {
+        let guard = lock.acquire().await.unwrap();
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn public_futures_of_cohorts_are_send() {
+    fn is_send_future<F: Future + Send>(_: impl Fn(&'static CohortLock) -> F) {}
+    is_send_future(CohortLock::acquire);
+    is_send_future(CohortLock::try_acquire);
+    is_send_future(|lock| lock.acquire_timeout(Duration::ZERO));
     is_send_future(|lock| async {
         let guard = lock.acquire().await.unwrap();
         let lost = guard.lost();
@@ -62,5 +190,38 @@ fn public_futures_are_send() {
 #[test]
 fn lost_borrows_nothing() {
     fn is_static<T: 'static>(_: &T) {}
+    let _ = |guard: Guard| {
+        is_static(&guard.lost());
+        is_static(&guard.revocation_requested());
+    };
     let _ = |guard: Guard| is_static(&guard.lost());
+    let _ = |guard: CohortGuard| is_static(&guard.lost());
+}
+
+#[test]
+fn futures_of_locks_that_are_several_are_send() {
+    fn is_send<F: Future + Send>(_: F) {}
+    let _ = |semaphore: &'static Semaphore| {
+        is_send(semaphore.acquire());
+        is_send(semaphore.try_acquire_many(2));
+        is_send(semaphore.acquire_many_timeout(2, Duration::ZERO));
+        is_send(semaphore.limit());
+        is_send(semaphore.set_limit(2));
+        is_send(semaphore.leases());
+        is_send(semaphore.waiters());
+    };
+    let _ = |multi: &'static MultiLock, race: &'static RaceLock| {
+        is_send(multi.acquire());
+        is_send(multi.try_acquire());
+        is_send(multi.acquire_timeout(Duration::ZERO));
+        is_send(race.acquire());
+        is_send(race.try_acquire());
+        is_send(race.acquire_timeout(Duration::ZERO));
+    };
+    let _ = |lease: Lease, guard: MultiGuard| {
+        is_send(lease.lost());
+        is_send(guard.lost());
+        is_send(lease.release());
+        is_send(guard.release());
+    };
 }

@@ -3,6 +3,11 @@
 #[path = "../../examples/guarded_counter/count.rs"]
 mod count;
 
+#[path = "../../examples/fenced_file/file.rs"]
+mod file;
+#[path = "../../examples/fenced_file/play.rs"]
+mod play;
+
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -66,4 +71,20 @@ async fn the_example_of_contention_survives_the_death_of_a_leader() {
         ),
         "{text}"
     );
+}
+
+// covers: L12
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fenced_file_refuses_a_holder_that_comes_too_late() {
+    with_ensemble(async |ensemble| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("balance");
+        let refused = play::play(&ensemble.connect_string(), &path).await.unwrap();
+        assert!(refused.contains("is too old"), "{refused}");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (token, content) = text.split_once('\n').unwrap();
+        assert_eq!(content, "100 + 50");
+        assert!(refused.contains(token), "{refused} {text}");
+    })
+    .await;
 }

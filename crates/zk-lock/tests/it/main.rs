@@ -10,6 +10,7 @@ use zk_harness::Ensemble;
 
 mod auto_traits;
 mod basic;
+mod cohort;
 mod examples;
 mod failover;
 mod limits;

@@ -4,77 +4,48 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_lock::FairLock;
+use zk_lock::RwLock;
 use zk_sim::Ensemble;
 
+use crate::PATH;
+use crate::dropped;
 use crate::left;
 use crate::lock;
 use crate::pass;
-use crate::polled;
 use crate::soon;
 
-/// What else happens at the moment of the drop.
+/// Who else is there, and releases after so long.
 #[derive(Debug, Clone, Copy)]
-enum Besides {
-    Nothing,
-    Cut,
-    CutFor(Duration),
-    MoveToLagging,
+pub(crate) enum Other {
+    Nobody,
+    /// A holder that shares with nobody.
+    Holds(Duration),
+    /// A reader of a read/write lock.
+    Reads(Duration),
 }
 
-const BESIDES: [Besides; 4] = [
-    Besides::Nothing,
-    Besides::Cut,
-    Besides::CutFor(Duration::from_secs(2)),
-    Besides::MoveToLagging,
-];
-
-/// Lets `act` be dropped after every number of polls, with a lock that another one holds for `held`, until it is done
-/// before that; and looks each time that nothing is left.
 async fn dropped_everywhere(held: Option<Duration>, act: impl AsyncFn(FairLock)) {
-    for besides in BESIDES {
-        for polls in 0.. {
-            let what = format!("{besides:?} after {polls} polls");
-            let ensemble = Ensemble::new(3);
-            let session: Session = ensemble.connect().server(1).await;
-            let other = ensemble.connect().server(3).await;
-            let guard = match held {
-                Some(_) => Some(lock(&other).acquire().await.unwrap()),
-                None => None,
-            };
-            let releasing = tokio::spawn(async move {
-                if let Some(guard) = guard {
-                    pass(held.unwrap_or_default()).await;
-                    guard.release().await.unwrap();
-                }
-            });
-            let done = soon(&what, polled(polls, act(lock(&session))))
-                .await
-                .is_some();
-            let link = ensemble.session(session.id());
-            match besides {
-                Besides::Nothing => {}
-                Besides::Cut => link.cut(),
-                Besides::CutFor(pause) => link.cut_for(pause),
-                Besides::MoveToLagging => {
-                    ensemble.server(2).lag_for(Duration::from_millis(500));
-                    link.move_to(2);
-                }
-            }
-            soon(&what, releasing).await.unwrap();
-            soon(&what, session.settled()).await;
-            // Whatever were still on its way would be there by now.
-            pass(Duration::from_secs(3)).await;
-            assert_eq!(left(&ensemble), [""; 0], "{what}");
-            assert_eq!(ensemble.watch_count(), 0, "{what}");
-            // The handle is as good as before.
-            let guard = soon(&what, lock(&session).acquire()).await.expect(&what);
-            guard.release().await.unwrap();
-            if done {
-                assert!(polls > 1, "{what}");
-                break;
-            }
+    let other = held.map_or(Other::Nobody, Other::Holds);
+    all_dropped_everywhere(other, async |session| act(lock(&session)).await).await;
+}
+
+/// Lets `act` be dropped after every number of polls, with somebody else there, until it is done before that; and looks
+/// each time that nothing is left.
+pub(crate) async fn all_dropped_everywhere(somebody: Other, act: impl AsyncFn(Session)) {
+    let (held, reads) = match somebody {
+        Other::Nobody => (None, false),
+        Other::Holds(time) => (Some(time), false),
+        Other::Reads(time) => (Some(time), true),
+    };
+    let hold = async |session: Session| {
+        if reads {
+            let lock = RwLock::new(&session, PATH).unwrap();
+            (None, Some(lock.acquire_read().await.unwrap()))
+        } else {
+            (Some(lock(&session).acquire().await.unwrap()), None)
         }
-    }
+    };
+    dropped::everywhere(held, hold, act).await;
 }
 
 // covers: L3
@@ -139,4 +110,15 @@ async fn a_run_dropped_at_any_await_releases() {
         lock.run(body).await.unwrap();
     };
     dropped_everywhere(Some(Duration::from_millis(50)), act).await;
+}
+
+// covers: L3 L5
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_told_who_is_ahead_leaves_nothing_either() {
+    let held = Some(Duration::from_millis(200));
+    let act = async |lock: FairLock| {
+        let tell = |ahead: &zk_lock::Ahead| assert_eq!(ahead.count(), 1);
+        drop(lock.acquire_telling(tell).await.unwrap());
+    };
+    dropped_everywhere(held, act).await;
 }

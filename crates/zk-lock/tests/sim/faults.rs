@@ -25,10 +25,10 @@ async fn make_path(session: &Session) {
     guard.release().await.expect("it is released");
 }
 
-type Strike = (&'static str, fn(Script) -> Scripted);
+pub(crate) type Strike = (&'static str, fn(Script) -> Scripted);
 
 /// What may become of a request.
-const STRIKES: [Strike; 4] = [
+pub(crate) const STRIKES: [Strike; 4] = [
     ("request lost", Script::lose_request),
     ("reply lost", Script::lose_reply),
     ("stalled", Script::stall),
@@ -169,13 +169,17 @@ async fn a_waiter_that_is_cut_off_as_it_looks_again_keeps_its_place() {
     let ensemble = Ensemble::new(3);
     let (holder, waiter) = (ensemble.connect().await, ensemble.connect().await);
     let waiter = waiter.with_operation_timeout(Duration::from_millis(200));
-    let (held, waiting) = held_and_waited_for(&holder, &waiter).await;
+    let (held, between) = held_and_waited_for(&holder, &ensemble.connect().await).await;
+    let third = lock(&waiter);
+    let waiting = tokio::spawn(async move { third.acquire().await });
+    pass(Duration::from_millis(100)).await;
     let list = ensemble
         .on(matching::lists(PATH))
         .session(waiter.id())
         .lose_request();
     held.release().await.unwrap();
     soon("the waiter is woken", list.happened()).await;
+    drop(soon("the one between is granted the lock", between).await);
     ensemble.session(waiter.id()).partition();
     pass(Duration::from_secs(4)).await;
     assert!(!waiting.is_finished());

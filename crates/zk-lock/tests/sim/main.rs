@@ -12,10 +12,22 @@ use zk_sim::Ensemble;
 
 mod cancellation;
 mod chaos;
+mod cohort;
 mod cost;
 mod counter;
+mod dropped;
+mod events;
 mod faults;
+mod inspect;
+mod look_ahead;
 mod loss;
+mod multi;
+mod race;
+mod reentrant;
+mod revoke;
+mod rw;
+mod semaphore;
+mod waiter;
 
 /// The path of the lock of the tests.
 const PATH: &str = "/locks/a";
@@ -33,6 +45,13 @@ fn left(ensemble: &Ensemble) -> Vec<String> {
     node.map_or_else(Vec::new, |node| {
         node.children().map(str::to_owned).collect()
     })
+}
+
+/// The paths of all nodes that belong to a session, as the leader has them.
+fn ephemerals(ensemble: &Ensemble) -> Vec<String> {
+    let tree = ensemble.tree();
+    let owned = tree.nodes().filter(|(_, node)| node.owner().is_some());
+    owned.map(|(path, _)| path.to_string()).collect()
 }
 
 /// Waits at most a minute of the paused clock.

@@ -4,6 +4,7 @@
 
 mod failover;
 mod interop;
+mod locks;
 
 use std::process::Output;
 use std::process::Stdio;

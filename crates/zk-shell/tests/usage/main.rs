@@ -224,3 +224,19 @@ fn endless_input_is_refused_before_it_fills_the_memory() {
         );
     }
 }
+
+// covers: L5 L7
+#[test]
+fn a_lock_is_broken_only_with_a_word() {
+    for (arguments, part) in [
+        (&["locks"][..], "<PATH>"),
+        (&["locks", "--yes", "/a"], "--break"),
+        (&["locks", "no-path"], "does not start with '/'"),
+    ] {
+        let said = zk(&[("ZK_CONNECT", "127.0.0.1:1")], arguments);
+        assert!(
+            said.contains(part) && said.ends_with("exit 2"),
+            "{arguments:?}: {said}"
+        );
+    }
+}

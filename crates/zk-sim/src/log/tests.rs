@@ -53,7 +53,7 @@ fn delete(at: &str, version: Option<i32>) -> Request {
 }
 
 fn leader() -> Leader {
-    Leader::new(Counters::Stick)
+    Leader::new(Counters::Stick, Release::V3_9)
 }
 
 fn write_as(leader: &mut Leader, identities: &[Identity], request: &Request) -> Verdict {
@@ -304,7 +304,7 @@ fn each_change_needs_its_permission() {
         .filter(|other| *other != permission)
         .fold(Permissions::NONE, |all, one| all | one);
         for (permissions, is_allowed) in [(permission, true), (everything_else, false)] {
-            let mut leader = Leader::new(Counters::Stick);
+            let mut leader = Leader::new(Counters::Stick, Release::V3_9);
             let node = Request::Create(part("/n", persistent(), granted(permissions)));
             write_as(&mut leader, &owner, &node).outcome.unwrap();
             let child = create("/n/c", persistent());
@@ -341,9 +341,9 @@ fn a_replica_of_the_log_is_the_leaders_tree() {
     }
     leader.close(ME, Duration::from_secs(1));
     leader.reap(Duration::from_secs(2));
-    let mut replica = crate::server::Server::new(Counters::Stick);
+    let mut replica = crate::server::Server::new(Counters::Stick, Release::V3_9);
     for transaction in leader.log() {
-        replica.apply(transaction);
+        replica.apply(transaction, |_, _| true);
     }
     assert_eq!(replica.tree, *leader.tree());
     assert_eq!(replica.zxid(), leader.zxid());

@@ -23,7 +23,7 @@ fn path(path: &str) -> NodePath {
 }
 
 fn server(acl: Acl) -> Server {
-    let mut leader = Leader::new(Counters::Stick);
+    let mut leader = Leader::new(Counters::Stick, Release::V3_9);
     let ann = [Identity::digest("ann", "pw")];
     let author = Author {
         session: ME,
@@ -31,8 +31,8 @@ fn server(acl: Acl) -> Server {
     };
     let verdict = leader.write(author, &create(acl), Duration::ZERO);
     verdict.outcome.unwrap();
-    let mut server = Server::new(Counters::Stick);
-    server.apply(&leader.log()[0]);
+    let mut server = Server::new(Counters::Stick, Release::V3_9);
+    server.apply(&leader.log()[0], |_, _| true);
     server
 }
 

@@ -11,21 +11,15 @@ fn session(id: i64) -> SessionId {
 }
 
 fn told(table: &mut WatchTable, event: Event) -> Vec<i64> {
-    let trigger = Trigger {
-        path: path("/a"),
-        event,
-    };
-    table
-        .trigger(&trigger)
-        .into_iter()
-        .map(|(session, _)| session.as_i64())
-        .collect()
+    let trigger = Trigger::new(&path("/a"), event);
+    let sessions = table.trigger(&trigger).into_iter();
+    sessions.map(SessionId::as_i64).collect()
 }
 
 #[test]
 fn each_event_takes_the_watches_it_is_for_and_no_other() {
     let table = || {
-        let mut table = WatchTable::default();
+        let mut table = WatchTable::new(Release::V3_9);
         table.add(session(1), &path("/a"), Awaited::Data);
         table.add(session(2), &path("/a"), Awaited::Birth);
         table.add(session(3), &path("/a"), Awaited::Children);
@@ -47,7 +41,7 @@ fn each_event_takes_the_watches_it_is_for_and_no_other() {
 
 #[test]
 fn a_session_that_waits_twice_is_told_once() {
-    let mut table = WatchTable::default();
+    let mut table = WatchTable::new(Release::V3_9);
     table.add(session(1), &path("/a"), Awaited::Data);
     table.add(session(1), &path("/a"), Awaited::Data);
     table.add(session(1), &path("/a"), Awaited::Children);
@@ -57,11 +51,11 @@ fn a_session_that_waits_twice_is_told_once() {
 
 #[test]
 fn a_watch_taken_back_or_a_session_forgotten_leaves_nothing() {
-    let mut table = WatchTable::default();
+    let mut table = WatchTable::new(Release::V3_9);
     table.add(session(1), &path("/a"), Awaited::Data);
     table.add(session(2), &path("/a"), Awaited::Data);
     table.add(session(2), &path("/a"), Awaited::Children);
-    table.remove(session(1), &path("/a"), Awaited::Birth);
+    table.remove(session(1), &path("/a"), Removal::Data);
     assert_eq!(table.count(), 2, "data and birth are one watch of a server");
     table.forget(session(2));
     assert_eq!(table.count(), 0);

@@ -39,12 +39,22 @@ pub(crate) struct Client {
     pub(crate) is_alive: bool,
     pub(super) is_closing: bool,
     pub(super) is_partitioned: bool,
+    /// Whether nothing passes on the link, and neither side knows.
+    pub(super) is_silent: bool,
+    /// Counts how often the leader has heard of the session anew: each time its clock begins again.
+    pub(super) clock: u64,
+    /// How often its link has fallen silent.
+    pub(super) silences: u64,
+    /// How many servers it has tried in vain since it had a link.
+    pub(super) tries: u32,
     /// The latest transaction that the client knows its server had applied.
     pub(super) seen: i64,
     /// Waiting for a connection.
     pub(super) unsent: VecDeque<JobNumber>,
     /// Sent on this connection and not answered.
     pub(super) in_flight: Vec<JobNumber>,
+    /// On their way through a silent link, or to a server that is paused.
+    pub(super) muted: Vec<JobNumber>,
     /// At the server, in the order of arrival.
     pub(super) queue: VecDeque<JobNumber>,
     /// From the server to the client.
@@ -71,7 +81,10 @@ pub(super) enum Body {
         /// The watch that the server has set for it.
         watch: Option<(NodePath, Awaited)>,
     },
-    Notice(Trigger),
+    Notice {
+        trigger: Trigger,
+        zxid: Option<i64>,
+    },
     /// The end of the connection.
     End(Break),
 }
@@ -119,9 +132,14 @@ impl Client {
             is_alive: true,
             is_closing: false,
             is_partitioned: false,
+            is_silent: false,
+            clock: 0,
+            silences: 0,
+            tries: 0,
             seen: opening,
             unsent: VecDeque::new(),
             in_flight: Vec::new(),
+            muted: Vec::new(),
             queue: VecDeque::new(),
             outbox: VecDeque::new(),
             is_hung_up: false,
@@ -129,19 +147,12 @@ impl Client {
         }
     }
 
-    pub(super) fn is_up(&self) -> bool {
-        self.link.phase == Phase::Up
+    /// Tells whether it has a link, as far as it knows.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.link.phase, Phase::Up | Phase::ReadOnly)
     }
 
     pub(super) fn is_over(&self) -> bool {
         matches!(self.link.phase, Phase::Over(_))
-    }
-
-    /// Whether the client waits for the same at the same node.
-    pub(super) fn awaits(&self, path: &NodePath, awaited: Awaited) -> bool {
-        let at_children = awaited == Awaited::Children;
-        self.watches
-            .values()
-            .any(|(at, what)| at == path && (*what == Awaited::Children) == at_children)
     }
 }

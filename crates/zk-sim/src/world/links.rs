@@ -7,6 +7,7 @@ use zk_core::SessionId;
 use zk_core::WatchEvent;
 use zk_core::transport::Ending;
 use zk_core::transport::Fault;
+use zk_core::transport::Notice;
 use zk_core::transport::Phase;
 
 use super::Content;
@@ -16,9 +17,10 @@ use super::World;
 use super::client::Break;
 use crate::answer::WatchNumber;
 use crate::record::Fate;
+use crate::server::State;
 use crate::tree::Trigger;
 use crate::watches;
-use crate::watches::Awaited;
+use crate::watches::Removal;
 
 impl World {
     /// Breaks the link of a session, if it has one. Requests in flight are lost; what of them has arrived, goes on.
@@ -26,41 +28,49 @@ impl World {
         let Some(client) = self.clients.get_mut(&session).filter(|one| one.is_up()) else {
             return;
         };
+        if client.link.phase == Phase::ReadOnly {
+            // No other server knows of it.
+            self.end(session, Ending::Expired);
+            return;
+        }
+        // Of a silent link the leader has heard nothing before it broke, either.
+        let was_heard = !client.is_silent && self.servers[client.server].is_running();
         client.link.phase = Phase::Down;
         client.link.breaks += 1;
         client.connection += 1;
         client.queue.clear();
         client.outbox.clear();
+        client.muted.clear();
+        client.is_silent = false;
         client.is_hung_up = false;
+        client.tries = 0;
         let connection = client.connection;
         let in_flight = std::mem::take(&mut client.in_flight);
         self.outputs.push(Output::Link(session, client.link));
         for job in in_flight.iter().rev() {
-            if self.jobs[job.0].content == Content::Close {
+            if self.jobs[*job].content == Content::Close {
                 client.unsent.push_front(*job);
             }
         }
         let server = client.server;
         let timeout = client.timeout;
         let is_partitioned = client.is_partitioned;
+        self.lose_persistent_watches(session);
         for job in in_flight {
-            let it = &mut self.jobs[job.0];
+            let it = &mut self.jobs[job];
             if it.fate == Fate::OnTheWay {
                 it.fate = Fate::NeverArrived;
             }
             if it.content != Content::Close {
                 let lost = Err(Fault::Lost(how.cause.clone()));
-                self.outputs.push(Output::Answer(job, lost));
+                self.reply(job, lost);
             }
         }
         self.servers[server].watches.forget(session);
-        self.plan(
-            timeout,
-            Event::Unheard {
-                session,
-                connection,
-            },
-        );
+        if was_heard {
+            self.hear(session);
+            self.plan_expiry(session);
+        }
         self.plan(
             timeout * 7 / 5,
             Event::GiveUp {
@@ -73,6 +83,62 @@ impl World {
             let after = how.after.unwrap_or(self.settings.reconnect);
             self.plan_reattaching(session, connection, to, after);
         }
+    }
+
+    /// Persistent watches end with the link.
+    fn lose_persistent_watches(&mut self, session: SessionId) {
+        let outputs = &mut self.outputs;
+        let client = self
+            .clients
+            .get_mut(&session)
+            .expect("clients are never forgotten");
+        client.watches.retain(|number, (_, awaited)| {
+            if awaited.is_persistent() {
+                outputs.push(Output::Tell(*number, Notice::LinkLost));
+            }
+            !awaited.is_persistent()
+        });
+    }
+
+    /// Nothing passes on the link from now on, and neither side is told.
+    pub(crate) fn silence(&mut self, session: SessionId) {
+        let client = self.client_mut(session);
+        if client.is_up() && !client.is_silent {
+            client.is_silent = true;
+            self.fall_silent(session);
+        }
+    }
+
+    /// The client and the leader hear nothing of each other from now on.
+    pub(super) fn fall_silent(&mut self, session: SessionId) {
+        self.hear(session);
+        self.plan_expiry(session);
+        let client = self.client_mut(session);
+        client.silences += 1;
+        let (timeout, silences) = (client.timeout, client.silences);
+        let patience = self.link_timeout(timeout);
+        self.plan(patience, Event::Unanswered { session, silences });
+    }
+
+    /// The client has waited for a silent server for long enough, if it still is silent.
+    pub(super) fn notice_silence(&mut self, session: SessionId, silences: u64) {
+        let client = self.client_mut(session);
+        let (is_silent, server, timeout) = (client.is_silent, client.server, client.timeout);
+        if client.silences == silences && (is_silent || !self.servers[server].is_running()) {
+            let patience = self.link_timeout(timeout);
+            let cause = format!("no response from connection in {}ms", patience.as_millis());
+            self.break_link(session, &Break::because(cause));
+        }
+    }
+
+    /// What was on its way arrives, if something passes.
+    pub(super) fn unmute(&mut self, session: SessionId) {
+        let client = self.client_mut(session);
+        let connection = client.connection;
+        for job in std::mem::take(&mut client.muted) {
+            self.arrive(session, job, connection);
+        }
+        self.deliver(session, connection);
     }
 
     fn plan_reattaching(
@@ -103,11 +169,32 @@ impl World {
         if !self.is_down_since(session, connection) || self.client_mut(session).is_partitioned {
             return;
         }
+        let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
+        let client = self.client_mut(session);
+        let (seen, timeout) = (client.seen, client.timeout);
+        client.tries += 1;
+        let rounds = ((client.tries - 1) / servers).min(MOST_DOUBLINGS);
+        let next = (to + 1) % self.servers.len();
+        let it = &self.servers[to];
+        if !it.is_serving() {
+            let after = match it.state {
+                // It takes the connection and says nothing.
+                State::Paused => self.link_timeout(timeout),
+                State::Running | State::Stopped => self.settings.reconnect * 2_u32.pow(rounds),
+            };
+            self.plan_reattaching(session, connection, next, after);
+            return;
+        }
         // A server sends away who has seen more than itself.
-        if self.servers[to].zxid() < self.client_mut(session).seen {
-            let next = (to + 1) % self.servers.len();
+        if it.zxid() < seen {
             let after = self.settings.reconnect;
             self.plan_reattaching(session, connection, next, after);
+            return;
+        }
+        if !self.can_commit() {
+            // Nobody tells whether the session is alive. The client waits.
+            let after = self.settings.reconnect;
+            self.plan_reattaching(session, connection, to, after);
             return;
         }
         if self.client_mut(session).server == to {
@@ -118,12 +205,16 @@ impl World {
             self.end(session, Ending::Expired);
             return;
         }
+        self.hear(session);
         let client = self.client_mut(session);
         client.server = to;
         client.connection += 1;
         client.attachments += 1;
         client.link.phase = Phase::Up;
         let link = client.link;
+        if client.opening.take().is_some() {
+            self.outputs.push(Output::Opened(session));
+        }
         self.outputs.push(Output::Link(session, link));
         self.set_watches_again(session);
         let unsent = std::mem::take(&mut self.client_mut(session).unsent);
@@ -143,7 +234,7 @@ impl World {
             match watches::missed(&it.tree, &path, awaited, seen) {
                 None => it.watches.add(session, &path, awaited),
                 Some(event) => {
-                    let trigger = Trigger { path, event };
+                    let trigger = Trigger::new(&path, event);
                     if !told.contains(&trigger) {
                         told.push(trigger);
                     }
@@ -151,7 +242,7 @@ impl World {
             }
         }
         for trigger in told {
-            self.notify(session, trigger);
+            self.notify(session, trigger, None);
         }
     }
 
@@ -161,6 +252,20 @@ impl World {
         let Some((path, awaited)) = client.watches.remove(&watch) else {
             return;
         };
+        let others: Vec<_> = client
+            .watches
+            .values()
+            .filter(|(other, _)| *other == path)
+            .map(|(_, awaited)| *awaited)
+            .collect();
+        if let Some(removal) = Removal::of(awaited, &others) {
+            self.ask_to_forget(session, path, removal);
+        }
+    }
+
+    /// The client has its server forget watches.
+    pub(super) fn ask_to_forget(&mut self, session: SessionId, path: NodePath, removal: Removal) {
+        let client = self.client_mut(session);
         if client.is_up() {
             let connection = client.connection;
             let latency = self.settings.latency;
@@ -170,7 +275,7 @@ impl World {
                     session,
                     connection,
                     path,
-                    awaited,
+                    removal,
                 },
             );
         }
@@ -181,31 +286,37 @@ impl World {
         session: SessionId,
         connection: u64,
         path: &NodePath,
-        awaited: Awaited,
+        removal: Removal,
     ) {
-        let client = self.client_mut(session);
-        if client.connection != connection || client.awaits(path, awaited) {
+        let client = &self.clients[&session];
+        let is_heard = !client.is_silent && self.servers[client.server].is_running();
+        if client.connection != connection || !is_heard {
             return;
         }
         let server = client.server;
-        let in_flight = client.in_flight.clone();
         // A client leaves the watch to a request that asks for it again.
-        if !in_flight
-            .iter()
-            .any(|job| self.jobs[job.0].asks_for_watch(path))
-        {
-            self.servers[server].watches.remove(session, path, awaited);
+        let mut in_flight = client.in_flight.iter();
+        if !in_flight.any(|job| self.jobs[*job].asks_for_watch(path)) {
+            self.servers[server].watches.remove(session, path, removal);
         }
     }
 
-    /// Cuts the session off from all servers, or lets it back to one.
-    pub(crate) fn set_partitioned(&mut self, session: SessionId, is_partitioned: bool) {
+    /// Cuts the session off from all servers.
+    pub(crate) fn partition(&mut self, session: SessionId) {
+        self.client_mut(session).is_partitioned = true;
+        self.break_link(session, &Break::because("no route to the servers"));
+    }
+
+    /// Ends a partition or a silence.
+    pub(crate) fn heal(&mut self, session: SessionId) {
         let client = self.client_mut(session);
-        client.is_partitioned = is_partitioned;
+        let was_partitioned = std::mem::take(&mut client.is_partitioned);
+        let was_silent = std::mem::take(&mut client.is_silent);
         let (connection, server) = (client.connection, client.server);
-        if is_partitioned {
-            self.break_link(session, &Break::because("no route to the servers"));
-        } else if self.is_down_since(session, connection) {
+        if was_silent && self.servers[server].is_running() {
+            self.hear(session);
+            self.unmute(session);
+        } else if was_partitioned && self.is_down_since(session, connection) {
             let to = (server + 1) % self.servers.len();
             let after = self.settings.reconnect;
             self.plan_reattaching(session, connection, to, after);
@@ -225,6 +336,9 @@ impl World {
         client.connection += 1;
         client.queue.clear();
         client.outbox.clear();
+        client.muted.clear();
+        client.is_silent = false;
+        let was_opening = client.opening.take().is_some();
         let (link, server) = (client.link, client.server);
         let mut left = std::mem::take(&mut client.in_flight);
         left.extend(std::mem::take(&mut client.unsent));
@@ -232,16 +346,25 @@ impl World {
         self.servers[server].watches.forget(session);
         self.outputs.push(Output::Link(session, link));
         for job in left {
-            let it = &mut self.jobs[job.0];
+            let it = &mut self.jobs[job];
             if matches!(it.fate, Fate::OnTheWay | Fate::Unsent) {
                 it.fate = Fate::NeverArrived;
             }
             let ended = Err(Fault::Ended(ending));
-            self.outputs.push(Output::Answer(job, ended));
+            self.reply(job, ended);
         }
-        for watch in watches.into_keys() {
-            self.outputs
-                .push(Output::Fire(watch, WatchEvent::SessionLost));
+        for (watch, (_, awaited)) in watches {
+            self.outputs.push(if awaited.is_persistent() {
+                Output::Tell(watch, Notice::LinkLost)
+            } else {
+                Output::Fire(watch, WatchEvent::SessionLost)
+            });
+        }
+        if was_opening {
+            self.outputs.push(Output::Opened(session));
         }
     }
 }
+
+/// After so many rounds over all servers, a client waits no longer between two tries.
+const MOST_DOUBLINGS: u32 = 5;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::Permissions;
 use zk_core::SessionId;
 use zk_core::transport::Ending;
 use zk_core::transport::Fault;
@@ -20,9 +22,8 @@ use super::Stuck;
 use super::World;
 use super::client::Body;
 use super::client::Break;
-use super::client::Message;
+use crate::access;
 use crate::answer::Answer;
-use crate::answer::WatchNumber;
 use crate::log::Author;
 use crate::log::Verdict;
 use crate::matching::is_write;
@@ -30,9 +31,20 @@ use crate::record::Fate;
 use crate::script;
 use crate::script::Act;
 use crate::server::Lag;
-use crate::tree::Trigger;
+use crate::size;
 
 impl Job {
+    /// Whether nobody needs it any more but the record.
+    fn is_finished(&self) -> bool {
+        let is_read = matches!(&self.content, Content::Request(request) if !is_write(request));
+        self.told
+            && match self.fate {
+                Fate::Stuck | Fate::InDoubt => false,
+                Fate::Arrived => is_read,
+                _ => true,
+            }
+    }
+
     pub(super) fn asks_for_watch(&self, at: &NodePath) -> bool {
         matches!(
             &self.content,
@@ -40,6 +52,7 @@ impl Job {
                 Request::Get { path, watch: true }
                     | Request::Exists { path, watch: true }
                     | Request::List { path, watch: true }
+                    | Request::AddWatch { path, .. }
             ) if path == at
         )
     }
@@ -48,7 +61,6 @@ impl Job {
 impl World {
     /// A client makes a request.
     pub(crate) fn submit(&mut self, session: SessionId, content: Content) -> JobNumber {
-        let number = JobNumber(self.jobs.len());
         let now = self.now;
         let client = self.client_mut(session);
         let refusal = match client.link.phase {
@@ -59,20 +71,22 @@ impl World {
         client.is_closing |= content == Content::Close;
         let is_up = client.is_up();
         let server = client.server;
-        self.jobs.push(Job {
+        let job = Job {
             session,
             content,
             at: now,
             server,
             fate: Fate::Unsent,
             answered: false,
+            told: false,
             rule: None,
             ready: Ready::Look,
-        });
+        };
+        let number = self.jobs.push(job, Job::is_finished);
         if let Some(ending) = refusal {
-            self.jobs[number.0].fate = Fate::NeverArrived;
+            self.jobs[number].fate = Fate::NeverArrived;
             let ended = Err(Fault::Ended(ending));
-            self.outputs.push(Output::Answer(number, ended));
+            self.reply(number, ended);
         } else if is_up {
             self.send(number);
         } else {
@@ -83,7 +97,7 @@ impl World {
 
     /// Puts a request on the link.
     pub(super) fn send(&mut self, number: JobNumber) {
-        let job = &mut self.jobs[number.0];
+        let job = &mut self.jobs[number];
         let session = job.session;
         if let Content::Request(request) = &job.content {
             job.rule = script::strike(&mut self.rules, session, request);
@@ -93,11 +107,12 @@ impl World {
         let client = self.client_mut(session);
         client.in_flight.push(number);
         let (connection, server) = (client.connection, client.server);
-        self.jobs[number.0].server = server;
+        self.jobs[number].server = server;
         let latency = self.settings.latency;
         self.plan(
             latency,
             Event::Arrive {
+                session,
                 job: number,
                 connection,
             },
@@ -105,13 +120,21 @@ impl World {
     }
 
     /// A request reaches its server, which passes writes on to the leader at once.
-    pub(super) fn arrive(&mut self, number: JobNumber, connection: u64) {
-        let session = self.jobs[number.0].session;
-        let client = self.client_mut(session);
+    pub(super) fn arrive(&mut self, session: SessionId, number: JobNumber, connection: u64) {
+        let client = &self.clients[&session];
         if client.connection != connection || client.is_hung_up {
             return;
         }
-        let act = self.jobs[number.0]
+        if client.is_silent || !self.servers[client.server].is_running() {
+            self.client_mut(session).muted.push(number);
+            return;
+        }
+        if self.is_too_large(number) {
+            self.jobs[number].fate = Fate::NeverArrived;
+            self.break_link(session, &Break::because("connection reset by peer"));
+            return;
+        }
+        let act = self.jobs[number]
             .rule
             .map(|rule| (rule, self.rules[rule].act.clone()));
         let how = |world: &Self, rule: usize| Break::because(world.rules[rule].cause.clone());
@@ -119,11 +142,13 @@ impl World {
             Some((rule, Act::LoseRequest)) => {
                 let how = how(self, rule);
                 self.takes_effect(rule);
-                self.jobs[number.0].fate = Fate::NeverArrived;
+                self.jobs[number].fate = Fate::NeverArrived;
                 self.break_link(session, &how);
                 return;
             }
-            Some((rule, Act::Stall | Act::StallThenMove { .. })) if !self.is_for_leader(number) => {
+            Some((rule, Act::Stall | Act::StallThenMove { .. } | Act::KillLeader(_)))
+                if !self.is_for_leader(number) =>
+            {
                 self.takes_effect(rule);
                 let how = how(self, rule);
                 self.break_link(session, &how);
@@ -131,7 +156,7 @@ impl World {
             }
             Some((rule, Act::Stall)) => {
                 self.takes_effect(rule);
-                self.jobs[number.0].fate = Fate::Stuck;
+                self.jobs[number].fate = Fate::Stuck;
                 let attachments = self.client_mut(session).attachments;
                 self.stuck.push(Stuck {
                     job: number,
@@ -155,15 +180,22 @@ impl World {
                     let shown_at = self.now + self.settings.reconnect + SHOWN_AFTER;
                     self.servers[to].lag = Lag::Until(shown_at);
                 }
-                self.jobs[number.0].fate = Fate::Arrived;
+                self.jobs[number].fate = Fate::Arrived;
                 self.break_link(session, &how);
-                self.commit(number);
+                self.pass_on(number);
+                return;
+            }
+            Some((rule, Act::KillLeader(proposal))) => {
+                self.takes_effect(rule);
+                let how = how(self, rule);
+                self.die_of(number, proposal);
+                self.break_link(session, &how);
                 return;
             }
             Some((rule, Act::Refuse(fault))) => {
                 self.takes_effect(rule);
-                self.jobs[number.0].fate = Fate::Refused(fault.clone());
-                self.jobs[number.0].ready = Ready::After {
+                self.jobs[number].fate = Fate::Refused(fault.clone());
+                self.jobs[number].ready = Ready::After {
                     zxid: 0,
                     outcome: Err(fault),
                 };
@@ -173,26 +205,65 @@ impl World {
             }
             Some((_, Act::LoseReply | Act::Hold | Act::Misreport(_))) | None => {}
         }
-        self.jobs[number.0].fate = Fate::Arrived;
+        self.jobs[number].fate = Fate::Arrived;
         self.client_mut(session).queue.push_back(number);
-        if self.is_for_leader(number) {
-            self.commit(number);
+        let is_sync = self.is_sync(number);
+        if self.client_mut(session).link.phase == Phase::ReadOnly
+            && (is_sync || self.is_for_leader(number))
+        {
+            self.jobs[number].ready = Ready::After {
+                zxid: 0,
+                outcome: Err(Fault::Refused(ErrorKind::ReadOnlyServer, None)),
+            };
+        } else if is_sync || self.is_for_leader(number) {
+            self.jobs[number].ready = Ready::Never;
+            self.pass_on(number);
             self.cut_when_committed(number);
             return;
-        }
-        let job = &mut self.jobs[number.0];
-        if let Content::Request(Request::Sync { .. }) = job.content {
-            job.ready = Ready::After {
-                zxid: self.leader.zxid(),
-                outcome: Ok(Answer::Synced),
-            };
         }
         self.pump(session);
     }
 
+    /// A server passes on to the leader what only that can do.
+    pub(super) fn pass_on(&mut self, number: JobNumber) {
+        if !self.can_commit() {
+            self.waiting.push(number);
+        } else if self.is_sync(number) {
+            let zxid = self.leader.zxid();
+            let job = &mut self.jobs[number];
+            job.ready = Ready::After {
+                zxid,
+                outcome: Ok(Answer::Synced),
+            };
+            let session = job.session;
+            self.pump(session);
+        } else {
+            self.commit(number);
+        }
+    }
+
+    fn is_too_large(&self, number: JobNumber) -> bool {
+        match &self.jobs[number].content {
+            Content::Request(request) => size::of(request) > self.settings.max_request,
+            Content::Close => false,
+        }
+    }
+
+    fn is_sync(&self, number: JobNumber) -> bool {
+        matches!(
+            self.jobs[number].content,
+            Content::Request(Request::Sync { .. })
+        )
+    }
+
+    /// Whether it changes nodes.
+    pub(super) fn is_write(&self, number: JobNumber) -> bool {
+        matches!(&self.jobs[number].content, Content::Request(request) if is_write(request))
+    }
+
     /// Whether only the leader can carry it out.
     fn is_for_leader(&self, number: JobNumber) -> bool {
-        match &self.jobs[number.0].content {
+        match &self.jobs[number].content {
             Content::Close => true,
             Content::Request(request) => is_write(request),
         }
@@ -204,8 +275,8 @@ impl World {
     }
 
     /// The leader carries a write out; servers that do not lag apply it at once.
-    fn commit(&mut self, number: JobNumber) {
-        let job = &self.jobs[number.0];
+    pub(super) fn commit(&mut self, number: JobNumber) {
+        let job = &self.jobs[number];
         let session = job.session;
         let client = self
             .clients
@@ -231,7 +302,7 @@ impl World {
                 outcome: Err(Fault::Ended(Ending::Expired)),
             }
         };
-        let job = &mut self.jobs[number.0];
+        let job = &mut self.jobs[number];
         job.fate = match &verdict.outcome {
             Ok(_) => Fate::CarriedOut { zxid: verdict.zxid },
             Err(fault) => Fate::Refused(fault.clone()),
@@ -246,10 +317,11 @@ impl World {
 
     /// A reply that is to be lost may be long in coming when the server lags: the link breaks without it.
     fn cut_when_committed(&mut self, number: JobNumber) {
-        let session = self.jobs[number.0].session;
+        let session = self.jobs[number].session;
         let is_waiting = self.client_mut(session).queue.contains(&number);
-        if let Some(rule) = self.jobs[number.0].rule
+        if let Some(rule) = self.jobs[number].rule
             && self.rules[rule].act == Act::LoseReply
+            && matches!(self.jobs[number].ready, Ready::After { .. })
             && is_waiting
         {
             self.takes_effect(rule);
@@ -260,6 +332,9 @@ impl World {
     /// Every server applies what it is to have applied by now, and answers what that allows.
     pub(super) fn settle(&mut self) {
         for server in 0..self.servers.len() {
+            if !self.servers[server].is_serving() {
+                continue;
+            }
             while let Some(due) = self.servers[server].next_due(self.leader.log()) {
                 if due > self.now {
                     self.plan(due.saturating_sub(self.now), Event::CatchUp);
@@ -276,35 +351,44 @@ impl World {
         }
     }
 
-    fn apply_next(&mut self, server: usize) {
+    pub(super) fn apply_next(&mut self, server: usize) {
         let it = &mut self.servers[server];
         let transaction = Arc::clone(&self.leader.log()[it.applied()]);
-        let notices = it.apply(&transaction);
+        let clients = &self.clients;
+        let told = it.apply(&transaction, |session, acl| {
+            clients.get(&session).is_none_or(|client| {
+                access::is_granted(acl, &[Permissions::READ], &client.identities)
+            })
+        });
         let zxid = it.zxid();
-        for (session, trigger) in notices {
-            self.notify(session, trigger);
+        for told in told {
+            self.notify(told.session, told.trigger, told.zxid);
         }
-        let attached: Vec<SessionId> = self
+        let closes = transaction.closes;
+        let concerned: Vec<SessionId> = self
             .clients
-            .values_mut()
+            .values()
             .filter(|client| client.server == server && client.is_up())
+            .filter(|client| {
+                client.opening.is_some() || !client.queue.is_empty() || closes == Some(client.id)
+            })
             .map(|client| client.id)
             .collect();
-        for session in attached {
+        for session in concerned {
             let client = self.client_mut(session);
             if client.opening.is_some_and(|opening| opening <= zxid) {
                 client.opening = None;
                 self.outputs.push(Output::Opened(session));
             }
             self.pump(session);
-            if transaction.closes == Some(session) && !self.client_mut(session).is_closing {
+            if closes == Some(session) && !self.client_mut(session).is_closing {
                 self.hang_up(session, Break::because("closed by the server"));
             }
         }
     }
 
     /// Answers the requests of a session whose turn has come.
-    fn pump(&mut self, session: SessionId) {
+    pub(super) fn pump(&mut self, session: SessionId) {
         loop {
             let client = self.client_mut(session);
             if client.is_hung_up {
@@ -315,9 +399,12 @@ impl World {
             };
             let server = client.server;
             let zxid = self.servers[server].zxid();
-            if let Ready::After { zxid: wanted, .. } = &self.jobs[number.0].ready
-                && *wanted > zxid
-            {
+            let is_ready = match &self.jobs[number].ready {
+                Ready::Look => true,
+                Ready::Never => false,
+                Ready::After { zxid: wanted, .. } => *wanted <= zxid,
+            };
+            if !is_ready || !self.servers[server].is_running() {
                 return;
             }
             self.client_mut(session).queue.pop_front();
@@ -326,7 +413,7 @@ impl World {
     }
 
     fn answer(&mut self, number: JobNumber, server: usize) {
-        let job = &mut self.jobs[number.0];
+        let job = &mut self.jobs[number];
         let session = job.session;
         let zxid = self.servers[server].zxid();
         let (mut outcome, mut watch) = match (&job.ready, &job.content) {
@@ -335,7 +422,9 @@ impl World {
                 let identities = &self.clients[&session].identities;
                 self.servers[server].read(session, identities, request)
             }
-            (Ready::Look, Content::Close) => unreachable!("committed when it arrived"),
+            (Ready::Look, Content::Close) | (Ready::Never, _) => {
+                unreachable!("it is for the leader")
+            }
         };
         if job.fate == Fate::Arrived {
             job.fate = match &outcome {
@@ -370,124 +459,6 @@ impl World {
         );
     }
 
-    /// A server tells a session that a watch has fired.
-    pub(super) fn notify(&mut self, session: SessionId, trigger: Trigger) {
-        self.push(session, Body::Notice(trigger));
-    }
-
-    /// A server ends a connection, after what it has sent on it.
-    fn hang_up(&mut self, session: SessionId, how: Break) {
-        self.push(session, Body::End(how));
-        self.client_mut(session).is_hung_up = true;
-    }
-
-    fn push(&mut self, session: SessionId, body: Body) {
-        let due = self.now + self.settings.latency;
-        let client = self.client_mut(session);
-        if client.is_hung_up || !client.is_up() {
-            return;
-        }
-        client.outbox.push_back(Message { due, body });
-        let connection = client.connection;
-        let latency = self.settings.latency;
-        self.plan(
-            latency,
-            Event::Deliver {
-                session,
-                connection,
-            },
-        );
-    }
-
-    /// What has reached the client, in order; what is held, holds up all that comes after it.
-    pub(super) fn deliver(&mut self, session: SessionId, connection: u64) {
-        loop {
-            let now = self.now;
-            let client = &self.clients[&session];
-            if client.connection != connection {
-                return;
-            }
-            let Some(message) = client.outbox.front() else {
-                return;
-            };
-            if message.due > now || self.is_held(&message.body) {
-                return;
-            }
-            let message = self.client_mut(session).outbox.pop_front();
-            match message.map(|message| message.body) {
-                None => return,
-                Some(Body::End(how)) => self.break_link(session, &how),
-                Some(Body::Notice(trigger)) => self.fire(session, &trigger),
-                Some(Body::Reply {
-                    job,
-                    zxid,
-                    outcome,
-                    watch,
-                }) => {
-                    let watch = watch.map(|watch| (WatchNumber(self.number()), watch));
-                    let client = self.client_mut(session);
-                    client.in_flight.retain(|one| *one != job);
-                    client.seen = client.seen.max(zxid);
-                    let number = watch.as_ref().map(|(number, _)| *number);
-                    client.watches.extend(watch);
-                    self.told(job, outcome, number);
-                }
-            }
-        }
-    }
-
-    fn is_held(&self, body: &Body) -> bool {
-        match body {
-            Body::Reply { job, .. } => self.jobs[job.0]
-                .rule
-                .map(|rule| &self.rules[rule])
-                .is_some_and(|rule| rule.act == Act::Hold && !rule.is_released),
-            Body::Notice(_) | Body::End(_) => false,
-        }
-    }
-
-    /// The client learns what became of its request.
-    fn told(
-        &mut self,
-        number: JobNumber,
-        mut outcome: Result<Answer, Fault>,
-        watch: Option<WatchNumber>,
-    ) {
-        let job = &mut self.jobs[number.0];
-        let session = job.session;
-        job.answered = true;
-        if let Ok(answer) = &mut outcome
-            && let Some(place) = answer.watch_mut()
-        {
-            *place = watch;
-        }
-        let ending = match &outcome {
-            Ok(Answer::Closed) => Some(Ending::Closed),
-            Err(Fault::Ended(ending)) => Some(*ending),
-            _ => None,
-        };
-        self.outputs.push(Output::Answer(number, outcome));
-        if let Some(ending) = ending {
-            self.end(session, ending);
-        }
-    }
-
-    fn fire(&mut self, session: SessionId, trigger: &Trigger) {
-        let client = self.client_mut(session);
-        let met: Vec<_> = client
-            .watches
-            .iter()
-            .filter(|(_, (path, awaited))| {
-                *path == trigger.path && awaited.is_met_by(trigger.event)
-            })
-            .map(|(number, _)| *number)
-            .collect();
-        for number in met {
-            self.client_mut(session).watches.remove(&number);
-            self.outputs.push(Output::Fire(number, trigger.event));
-        }
-    }
-
     /// Lets go what a rule holds or has stuck.
     pub(crate) fn release(&mut self, rule: usize) {
         self.rules[rule].is_released = true;
@@ -510,7 +481,7 @@ impl World {
         let stuck = std::mem::take(&mut self.stuck);
         let (landing, left) = stuck
             .into_iter()
-            .partition(|stuck| self.jobs[stuck.job.0].session == session);
+            .partition(|stuck| self.jobs[stuck.job].session == session);
         self.stuck = left;
         self.land(landing);
     }
@@ -518,11 +489,11 @@ impl World {
     /// A leader turns away what comes from a server that the session has left.
     fn land(&mut self, landing: Vec<Stuck>) {
         for stuck in landing {
-            let session = self.jobs[stuck.job.0].session;
+            let session = self.jobs[stuck.job].session;
             if self.client_mut(session).attachments == stuck.attachments {
-                self.commit(stuck.job);
+                self.pass_on(stuck.job);
             } else {
-                self.jobs[stuck.job.0].fate = Fate::Fenced;
+                self.jobs[stuck.job].fate = Fate::Fenced;
             }
         }
     }

@@ -10,15 +10,18 @@ const MS: Duration = Duration::from_millis(1);
 fn world(servers: usize) -> World {
     World::new(Settings {
         servers,
-        latency: MS,
-        reconnect: MS * 10,
-        counters: Counters::Stick,
-        reap_every: None,
+        ..Settings::default()
     })
 }
 
 fn open(world: &mut World, server: usize) -> SessionId {
-    world.open(Some(server), MS * 1000, Vec::new())
+    let wish = Wish {
+        server: Some(server),
+        timeout: MS * 1000,
+        identities: Vec::new(),
+        takes_read_only: false,
+    };
+    world.open(&wish).unwrap()
 }
 
 fn sync() -> Content {
@@ -124,7 +127,7 @@ fn everything_due_happens_at_its_own_time_even_when_time_leaps() {
     let session = open(&mut world, 0);
     world.submit(session, create("/e"));
     world.advance(MS * 2);
-    world.set_partitioned(session, true);
+    world.partition(session);
     world.take_outputs();
     // A leap over the leader's expiry and the client's own.
     world.advance(MS * 10_000);

@@ -81,7 +81,7 @@ async fn a_lost_request_is_not_carried_out_and_a_lost_reply_is() {
         let seen = sim.requests().pop().unwrap();
         assert_eq!((seen.is_carried_out(), seen.answered), (reply, false));
         assert_eq!(seen.has_arrived(), reply);
-        assert_eq!(session.link().borrow().breaks, 1);
+        assert_eq!(session.link().now().breaks, 1);
         back(&session).await;
         assert_eq!(sim.session(session.session_id()).server(), Some(2));
         // It was the first only.
@@ -307,4 +307,26 @@ async fn the_same_script_gives_the_same_record() {
         records.push((sim.requests(), sim.tree()));
     }
     assert_eq!(records[0], records[1]);
+}
+
+// covers: C3
+#[tokio::test(start_paused = true)]
+async fn an_exact_deletion_finds_a_node_that_its_server_does_not_show_yet() {
+    let ensemble = Ensemble::new(3);
+    let (near, far) = (
+        ensemble.connect().server(1).await,
+        ensemble.connect().server(2).await,
+    );
+    near.create("/seen", "").await.unwrap();
+    far.sync("/seen").await.unwrap();
+    ensemble.server(2).lag_for(Duration::from_millis(500));
+    let (made, stat) = near.create("/a", "").await.unwrap();
+    assert!(far.exists(made.as_str()).await.unwrap().is_none());
+    far.delete(made.as_str())
+        .created_by(stat.czxid)
+        .await
+        .unwrap();
+    assert!(near.exists(made.as_str()).await.unwrap().is_none());
+    let gone = far.delete(made.as_str()).created_by(stat.czxid).await;
+    assert_eq!(gone.unwrap_err().kind(), ErrorKind::NoNode);
 }

@@ -1,8 +1,13 @@
 //! Sessions of zk-core on a simulated ensemble.
 #![cfg(test)]
 
+mod chaos;
 mod expiry;
 mod faults;
+mod oracle;
+mod persistent;
+mod quorum;
+mod random;
 mod real;
 mod sessions;
 mod watches;

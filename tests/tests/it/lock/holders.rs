@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use zk_harness::check::FencedRegister;
 use zk_tests::contention::Event;
 use zk_tests::contention::Register;
 use zk_tests::contention::turns;
@@ -9,7 +10,7 @@ use zk_tests::peers::monotonic;
 
 use super::SOON;
 use super::contend;
-use super::judge;
+use super::judged;
 use super::names;
 use super::observer;
 use super::three_servers;
@@ -23,7 +24,10 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 // covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_writes_refused() {
+    let run = judged("stopped-holder");
+    let run = run.judged_by(FencedRegister::default()).unwrap();
     let ensemble = three_servers().await;
+    run.keep_with(&ensemble);
     let session = observer(&ensemble).await;
     session.create("/lock", "").await.unwrap();
     session.create("/data", "first").await.unwrap();
@@ -32,9 +36,9 @@ async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_wr
     let mark = |text: &str| format!("mark {} {text}", file.display());
 
     let connect = ensemble.connect_string();
-    let mut holder = worker("holder", &connect, "/lock", SESSION_TIMEOUT).await;
+    let mut holder = worker(&run, "holder", &connect, "/lock", SESSION_TIMEOUT).await;
     // It must not be the one that is late on a busy machine.
-    let mut next = worker("next", &connect, "/lock", 4 * SESSION_TIMEOUT).await;
+    let mut next = worker(&run, "next", &connect, "/lock", 4 * SESSION_TIMEOUT).await;
     let (old, _) = holder.acquire(SOON).await.unwrap();
     assert_eq!(holder.write("set /data second").await.unwrap().err(), None);
     assert_eq!(holder.write(&mark("second")).await.unwrap().err(), None);
@@ -94,10 +98,11 @@ async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_wr
     let lost = holder.release().await.unwrap();
     assert!(!lost.kept, "{lost:?}");
     assert!(next.release().await.unwrap().kept);
-    let mut records = holder.quit().await.unwrap();
-    records.extend(next.quit().await.unwrap());
-    judge(&turns(&records));
+    holder.quit().await.unwrap();
+    next.quit().await.unwrap();
     until_empty(&session, "/lock").await;
+    let report = run.finish().unwrap();
+    assert_eq!(report.verdicts[0].counts["grants"], 2);
     ensemble.down().await.unwrap();
 }
 
@@ -105,12 +110,14 @@ async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_wr
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lock_of_a_process_that_is_killed_is_granted_after_its_session_timeout_and_two_ticks() {
     const TICK: Duration = Duration::from_millis(500);
+    let run = judged("killed-holder");
     let ensemble = three_servers_with_ticks_of(TICK).await;
+    run.keep_with(&ensemble);
     let session = observer(&ensemble).await;
     let connect = ensemble.connect_string();
-    let mut holder = worker("holder", &connect, "/lock", SESSION_TIMEOUT).await;
+    let mut holder = worker(&run, "holder", &connect, "/lock", SESSION_TIMEOUT).await;
     // It must not be the one that is late on a busy machine.
-    let mut next = worker("next", &connect, "/lock", 4 * SESSION_TIMEOUT).await;
+    let mut next = worker(&run, "next", &connect, "/lock", 4 * SESSION_TIMEOUT).await;
     let (old, _) = holder.acquire(SOON).await.unwrap();
     next.tell("acquire 60000").await.unwrap();
     until_enlisted(&session, "/lock", 2).await;
@@ -132,25 +139,35 @@ async fn the_lock_of_a_process_that_is_killed_is_granted_after_its_session_timeo
     next.release().await.unwrap();
     next.quit().await.unwrap();
     until_empty(&session, "/lock").await;
+    run.finish().unwrap();
     ensemble.down().await.unwrap();
 }
 
 // covers: L1
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chroot_is_no_border_for_a_lock() {
+    let run = judged("chroot");
     let ensemble = three_servers().await;
+    run.keep_with(&ensemble);
     let session = observer(&ensemble).await;
     session.create("/app/one", "").parents().await.unwrap();
     session.create("/app/one/lock", "").await.unwrap();
     let plain = ensemble.connect_string();
     let chroot = format!("{plain}/app/one");
-    let mut inside = worker("inside", &chroot, "/lock", SESSION_TIMEOUT * 4).await;
+    let mut inside = worker(&run, "inside", &chroot, "/lock", SESSION_TIMEOUT * 4).await;
     let (_, node) = inside.acquire(SOON).await.unwrap();
     let held = names(&session, "/app/one/lock").await;
     assert_eq!(held, [node].into());
     assert!(inside.release().await.unwrap().kept);
 
-    let outside = worker("outside", &plain, "/app/one/lock", SESSION_TIMEOUT * 4).await;
+    let outside = worker(
+        &run,
+        "outside",
+        &plain,
+        "/app/one/lock",
+        SESSION_TIMEOUT * 4,
+    )
+    .await;
     let mut records = Vec::new();
     for worker in contend(vec![inside, outside], "contend 20 1".to_owned()).await {
         records.extend(worker.quit().await.unwrap());
@@ -158,7 +175,8 @@ async fn a_chroot_is_no_border_for_a_lock() {
     let turns = turns(&records);
     assert_eq!(turns.len(), 41);
     assert!(turns.iter().all(|turn| turn.kept), "{turns:#?}");
-    judge(&turns);
     until_empty(&session, "/app/one/lock").await;
+    let report = run.finish().unwrap();
+    assert_eq!(report.verdicts[0].counts["grants"], 41);
     ensemble.down().await.unwrap();
 }

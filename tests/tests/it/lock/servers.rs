@@ -15,7 +15,7 @@ use zk_tests::peers::monotonic;
 use super::LONG;
 use super::SOON;
 use super::contend;
-use super::judge;
+use super::judged;
 use super::observer;
 use super::three_servers;
 use super::until;
@@ -30,14 +30,16 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 ///
 /// The holder keeps the lock or knows that it does not, the waiters have their turns, no two are trusted at once, and
 /// nothing is left.
-async fn survives(fault: impl AsyncFn(&Ensemble, &BTreeSet<u64>)) {
+async fn survives(name: &str, fault: impl AsyncFn(&Ensemble, &BTreeSet<u64>)) {
     const WAITERS: usize = 4;
     const TURNS: usize = 10;
+    let run = judged(name);
     let ensemble = three_servers().await;
+    run.keep_with(&ensemble);
     let session = observer(&ensemble).await;
     session.create("/lock", "").await.unwrap();
     let connect = ensemble.connect_string();
-    let mut workers = workers(WAITERS + 1, &connect, "/lock", SESSION_TIMEOUT).await;
+    let mut workers = workers(&run, WAITERS + 1, &connect, "/lock", SESSION_TIMEOUT).await;
     let sessions: BTreeSet<u64> = workers
         .iter()
         .map(|worker| worker.session_id().cast_unsigned())
@@ -75,12 +77,13 @@ async fn survives(fault: impl AsyncFn(&Ensemble, &BTreeSet<u64>)) {
     let turns = turns(&records);
     println!("{} turns, {retried} begun anew", turns.len());
     assert_eq!(turns.len(), 1 + WAITERS * TURNS);
-    judge(&turns);
     assert!(
         turns.iter().any(|turn| again < turn.held.from),
         "all turns were over before it happened again"
     );
     until_empty(&session, "/lock").await;
+    let report = run.finish().unwrap();
+    assert_eq!(report.verdicts[0].counts["grants"], turns.len() as u64);
     ensemble.down().await.unwrap();
 }
 
@@ -108,7 +111,7 @@ async fn keeps_or_knows(holder: &mut Worker) -> bool {
 // covers: L1 L3 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_killed_takes_no_lock_along() {
-    survives(async |ensemble, _| {
+    survives("killed-leader", async |ensemble, _| {
         let leader = ensemble.wait_leader(SOON).await.unwrap();
         leader.kill().await.unwrap();
         ensemble.wait_quorum().await.unwrap();
@@ -120,7 +123,7 @@ async fn a_leader_that_is_killed_takes_no_lock_along() {
 // covers: L1 L3 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_leave_a_follower_that_stands_still() {
-    survives(async |ensemble, sessions| {
+    survives("paused-follower", async |ensemble, sessions| {
         let follower = busiest_follower(ensemble, sessions).await;
         let here = connected(follower, sessions).await;
         follower.pause().await.unwrap();
@@ -143,7 +146,7 @@ async fn sessions_leave_a_follower_that_stands_still() {
 // covers: L1 L3 L12
 #[tokio::test(flavor = "multi_thread")]
 async fn all_servers_are_restarted_one_by_one_under_a_lock() {
-    survives(async |ensemble, _| {
+    survives("rolling-restart", async |ensemble, _| {
         let last = ensemble.wait_leader(SOON).await.unwrap().id();
         let mut order: Vec<&Server> = ensemble.servers().iter().collect();
         order.sort_by_key(|server| server.id() == last);
@@ -158,7 +161,9 @@ async fn all_servers_are_restarted_one_by_one_under_a_lock() {
 // covers: L12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_cut_off_with_its_server_stops_to_trust_its_lock_before_the_next_one_has_it() {
+    let run = judged("cut-off-holder");
     let ensemble = three_servers().await;
+    run.keep_with(&ensemble);
     let session = observer(&ensemble).await;
     session.create("/lock", "").await.unwrap();
     session.create("/data", "first").await.unwrap();
@@ -171,8 +176,8 @@ async fn a_holder_cut_off_with_its_server_stops_to_trust_its_lock_before_the_nex
             others.push(server.client_address().to_string());
         }
     }
-    let mut holder = worker("holder", &connect, "/lock", SESSION_TIMEOUT).await;
-    let mut next = worker("next", &others.join(","), "/lock", SESSION_TIMEOUT).await;
+    let mut holder = worker(&run, "holder", &connect, "/lock", SESSION_TIMEOUT).await;
+    let mut next = worker(&run, "next", &others.join(","), "/lock", SESSION_TIMEOUT).await;
     let (old, _) = holder.acquire(SOON).await.unwrap();
     next.tell("acquire 60000").await.unwrap();
     until_enlisted(&session, "/lock", 2).await;
@@ -199,13 +204,13 @@ async fn a_holder_cut_off_with_its_server_stops_to_trust_its_lock_before_the_nex
     let mut records = holder.quit().await.unwrap();
     records.extend(next.quit().await.unwrap());
     let turns = turns(&records);
-    judge(&turns);
     let margin = turns[1].held.from - turns[0].trusted.expect("it was trusted before").to;
     println!(
         "the next one was granted {:?} later",
         Duration::from_nanos(margin)
     );
     until_empty(&session, "/lock").await;
+    run.finish().unwrap();
     ensemble.down().await.unwrap();
 }
 

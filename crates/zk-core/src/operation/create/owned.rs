@@ -60,13 +60,14 @@ impl IntoFuture for CreateOwned {
                 path,
                 stat,
                 is_ephemeral,
+                is_unique: true,
                 is_there: true,
             })
         })
     }
 }
 
-/// A node under a unique name, which goes when this handle does.
+/// A node that goes when this handle does.
 ///
 /// # Dropping
 ///
@@ -81,10 +82,24 @@ pub struct OwnedNode {
     path: NodePath,
     stat: Stat,
     is_ephemeral: bool,
+    /// Whether nobody else uses its name.
+    is_unique: bool,
     is_there: bool,
 }
 
 impl OwnedNode {
+    /// Makes a handle of an ephemeral node under a name that others use, too.
+    pub(super) fn claimed(session: Session, path: NodePath, stat: Stat) -> Self {
+        Self {
+            session,
+            path,
+            stat,
+            is_ephemeral: true,
+            is_unique: false,
+            is_there: true,
+        }
+    }
+
     /// Returns the path of the node, below the namespace of the view that made it.
     pub fn path(&self) -> &NodePath {
         &self.path
@@ -98,6 +113,13 @@ impl OwnedNode {
     /// Returns the view of the session that made the node.
     pub fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// Tells whether nobody else uses the name of the node, so that whatever is found under it is this node.
+    ///
+    /// It is so of a node made with [`owned`](Create::owned), and not of one made with [`claimed`](Create::claimed).
+    pub fn is_unique(&self) -> bool {
+        self.is_unique
     }
 
     /// Removes the node and waits until the server has done it, at most for the operation timeout.
@@ -117,7 +139,11 @@ impl OwnedNode {
     /// A fatal error; an ephemeral node goes with its session.
     pub async fn delete(mut self) -> Result<(), Error> {
         // Dropped at any point of this, it removes the node itself.
-        match self.session.delete(&self.path).await {
+        let mut delete = self.session.delete(&self.path);
+        if !self.is_unique {
+            delete = delete.created_by(self.stat.czxid);
+        }
+        match delete.await {
             Err(error) if !error.is_no_node() => Err(error),
             _ => {
                 self.is_there = false;
@@ -136,9 +162,17 @@ impl OwnedNode {
 impl Drop for OwnedNode {
     fn drop(&mut self) {
         if self.is_there {
-            self.session.engine().clean_up(Job::Unique {
-                path: self.session.view().wire(&self.path),
-                is_ephemeral: self.is_ephemeral,
+            let path = self.session.view().wire(&self.path);
+            let is_ephemeral = self.is_ephemeral;
+            self.session.engine().clean_up(if self.is_unique {
+                Job::Unique { path, is_ephemeral }
+            } else {
+                Job::Exact {
+                    path,
+                    czxid: self.stat.czxid,
+                    version: None,
+                    is_ephemeral,
+                }
             });
         }
     }

@@ -22,12 +22,9 @@ use crate::transport::Fault;
 use crate::transport::Request;
 use crate::transport::Response;
 
-/// The unique begin of a name, in the form that Curator gives it.
-pub(super) fn new_prefix() -> String {
-    format!("_c_{}-", uuid::Uuid::new_v4())
-}
-
 /// Creates the node, and finds it again when the answer is lost. Answers the path on the wire.
+///
+/// `prefix` is the name that nobody else has, without the number that the server may append.
 ///
 /// If this is dropped, or fails without knowing, what may have been made is removed in the background.
 pub(super) async fn create(
@@ -39,14 +36,14 @@ pub(super) async fn create(
 ) -> Result<(NodePath, Stat), Error> {
     let is_ephemeral = matches!(request.mode, CreateMode::Ephemeral { .. });
     let parent = request.path.parent().unwrap_or_else(NodePath::root);
-    let mut cleanup = Cleanup {
-        engine: Arc::clone(call.session().engine()),
-        job: Some(Job::Abandoned {
+    let mut cleanup = Cleanup::new(
+        call,
+        Job::Abandoned {
             parent: parent.clone(),
             prefix: prefix.clone(),
             is_ephemeral,
-        }),
-    };
+        },
+    );
     let mut rounds = 0;
     let mut attempts = 0;
     let mut was_in_doubt = false;
@@ -163,7 +160,11 @@ async fn find(
 }
 
 /// Repeats requests of a create that is in doubt until they are answered, as long as the call lasts.
-async fn until_told<T, F>(call: &Call, path: &NodePath, ask: impl Fn() -> F) -> Result<T, Error>
+pub(super) async fn until_told<T, F>(
+    call: &Call,
+    path: &NodePath,
+    ask: impl Fn() -> F,
+) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Fault>>,
 {
@@ -189,9 +190,18 @@ where
 }
 
 /// Removes what a create may have left, unless it is told that there is nothing.
-struct Cleanup {
+pub(super) struct Cleanup {
     engine: Arc<Engine>,
-    job: Option<Job>,
+    pub(super) job: Option<Job>,
+}
+
+impl Cleanup {
+    pub(super) fn new(call: &Call, job: Job) -> Self {
+        Self {
+            engine: Arc::clone(call.session().engine()),
+            job: Some(job),
+        }
+    }
 }
 
 impl Drop for Cleanup {

@@ -1,10 +1,12 @@
 //! The command line.
 
-use std::num::ParseIntError;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use zk_harness::fault::ClockShift;
+use zk_harness::{Profile, Selector};
+
+use crate::network::Cut;
 
 /// Real ZooKeeper ensembles for development, each under a name.
 #[derive(Debug, Parser)]
@@ -45,17 +47,97 @@ pub(crate) enum Command {
         json: bool,
     },
     /// End a server with SIGKILL.
-    Kill(Selection),
+    Kill {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        server: Selector,
+    },
     /// End a server with SIGTERM.
-    Stop(Selection),
+    Stop {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        server: Selector,
+    },
     /// Start a server that is stopped.
-    Start(Selection),
+    Start {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        server: Selector,
+    },
     /// Stop a server if it runs, and start it.
-    Restart(Selection),
-    /// Freeze a server's process.
-    Pause(Selection),
+    Restart {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        #[arg(required_unless_present = "rolling")]
+        server: Option<Selector>,
+        /// All servers, one after the other, the leader last, each when all serve again.
+        #[arg(long, conflicts_with = "server")]
+        rolling: bool,
+    },
+    /// Freeze a server's process, as a long garbage collection would.
+    Pause {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        server: Selector,
+    },
     /// Let a paused server go on.
-    Resume(Selection),
+    Resume {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        server: Selector,
+    },
+    /// Let every write of a server to a file fail, as on a full disk.
+    FillDisk {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        server: Selector,
+    },
+    /// Let a server's writes to files succeed again.
+    FreeDisk {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        server: Selector,
+    },
+    /// Move a server's wall clock; needs `up --movable-clock`.
+    Clock {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        server: Selector,
+        #[command(flatten)]
+        shift: Shift,
+    },
+    /// Cut a server off from the other servers and from clients; needs `up --proxied`.
+    Partition {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        server: Selector,
+        #[command(flatten)]
+        how: CutOff,
+    },
+    /// Let a server and the others hear each other late; needs `up --proxied`.
+    Slow {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        server: Selector,
+        /// How late, one way, such as 50ms.
+        #[arg(long, value_name = "TIME", value_parser = parse_millis, default_value = "50ms")]
+        delay: u64,
+        /// Up to so much later still, at random.
+        #[arg(long, value_name = "TIME", value_parser = parse_millis, default_value = "0ms")]
+        jitter: u64,
+        /// At most so many bytes per second.
+        #[arg(long, value_name = "BYTES")]
+        rate: Option<u64>,
+    },
+    /// Cut the connections of a server's clients, once; needs `up --proxied`.
+    Cut {
+        /// A server's id, `leader`, `follower` (the first one), or `all`.
+        server: Selector,
+    },
+    /// Undo every partition and slow link.
+    Heal,
+    /// The process that has the fault proxies; `up` starts it.
+    #[command(hide = true)]
+    Proxies {
+        /// What makes it a process of the ensemble.
+        #[arg(allow_hyphen_values = true)]
+        marker: String,
+    },
+    /// End a session of any client, as if it had expired.
+    Expire {
+        /// The session's id, as `cons` and a server's log show it: hexadecimal behind 0x, otherwise decimal.
+        #[arg(value_parser = parse_session)]
+        session: i64,
+    },
     /// Show what the servers have logged.
     Logs {
         /// One server only.
@@ -89,6 +171,15 @@ pub(crate) struct UpArgs {
     /// Read settings from an ensemble.toml; options on the command line win.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// A set of settings: `default`, `chaos` (failovers in a second, data in memory) or `production` (slow ticks).
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) profile: Option<Profile>,
+    /// Put fault proxies in front of the servers and between them, for `partition`, `slow` and `cut`.
+    #[arg(long)]
+    pub(crate) proxied: bool,
+    /// Let `clock` move the servers' clocks; they start more slowly.
+    #[arg(long)]
+    pub(crate) movable_clock: bool,
     /// Keep the files when the ensemble goes down, or does not come up.
     #[arg(long)]
     pub(crate) keep: bool,
@@ -110,34 +201,86 @@ pub(crate) enum EnvFormat {
     Json,
 }
 
+/// Which part of a server's network is cut off; without an option, all of it.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Selection {
-    /// A server's id, `leader`, `follower` (the first one), or `all`.
-    pub(crate) server: Selector,
+#[group(multiple = false)]
+pub(crate) struct CutOff {
+    /// From the other servers only; clients reach it.
+    #[arg(long)]
+    peers: bool,
+    /// It does not hear the other servers, and is heard.
+    #[arg(long)]
+    deaf: bool,
+    /// It hears the other servers, and is not heard.
+    #[arg(long)]
+    mute: bool,
 }
 
-/// Which servers a command is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Selector {
-    Id(u32),
-    Leader,
-    Follower,
-    All,
-}
-
-impl FromStr for Selector {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "leader" => Ok(Self::Leader),
-            "follower" => Ok(Self::Follower),
-            "all" => Ok(Self::All),
-            id => id.parse().map(Self::Id).map_err(|_: ParseIntError| {
-                "give a server's id, `leader`, `follower` or `all`".to_owned()
-            }),
+impl CutOff {
+    pub(crate) const fn cut(self) -> Cut {
+        match (self.peers, self.deaf, self.mute) {
+            (true, ..) => Cut::Peers,
+            (_, true, _) => Cut::Deaf,
+            (.., true) => Cut::Mute,
+            _ => Cut::Isolated,
         }
     }
+}
+
+/// Whole milliseconds, up to an hour.
+fn parse_millis(text: &str) -> Result<u64, String> {
+    let rule = "give whole milliseconds with a unit, up to an hour, such as 50ms or 2s";
+    let time = humantime_serde::re::humantime::parse_duration(text).map_err(|_| rule)?;
+    let millis = u64::try_from(time.as_millis()).map_err(|_| rule)?;
+    if millis > 3_600_000 || !time.subsec_nanos().is_multiple_of(1_000_000) {
+        return Err(rule.into());
+    }
+    Ok(millis)
+}
+
+/// How far a clock is moved.
+#[derive(Debug, Clone, Copy, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Shift {
+    /// Ahead of the machine's time, such as 90s, 5m or 1h.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    ahead: Option<u32>,
+    /// Behind the machine's time, such as 90s, 5m or 1h.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    behind: Option<u32>,
+    /// Back to the machine's time.
+    #[arg(long)]
+    reset: bool,
+}
+
+impl Shift {
+    pub(crate) fn shift(self) -> ClockShift {
+        match (self.ahead, self.behind) {
+            (Some(seconds), _) => ClockShift::Ahead(seconds),
+            (None, Some(seconds)) => ClockShift::Behind(seconds),
+            (None, None) => ClockShift::None,
+        }
+    }
+}
+
+/// Whole seconds.
+fn parse_time(text: &str) -> Result<u32, String> {
+    let rule = "give whole seconds with a unit, such as 90s, 5m or 1h";
+    let time = humantime_serde::re::humantime::parse_duration(text).map_err(|_| rule)?;
+    let seconds = u32::try_from(time.as_secs()).map_err(|_| "give less than a century")?;
+    if time.subsec_nanos() > 0 {
+        return Err(rule.into());
+    }
+    Ok(seconds)
+}
+
+/// Ids are printed as hexadecimal numbers, with and without a sign.
+fn parse_session(text: &str) -> Result<i64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).map(u64::cast_signed),
+        None => text.parse::<i64>(),
+    };
+    parsed.map_err(|_| "give the id as servers print it, such as 0x100000bd6a30001".into())
 }
 
 /// A name is also a directory's name.
@@ -162,11 +305,31 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_ids_or_roles() {
-        assert_eq!("7".parse(), Ok(Selector::Id(7)));
-        assert_eq!("leader".parse(), Ok(Selector::Leader));
-        assert!("-1".parse::<Selector>().is_err());
-        assert!("".parse::<Selector>().is_err());
+    fn sessions_are_read_as_servers_print_them() {
+        assert_eq!(
+            parse_session("0x100000bd6a30001"),
+            Ok(0x0100_000b_d6a3_0001)
+        );
+        assert_eq!(
+            parse_session("0xff00000000000001"),
+            Ok(-0x00ff_ffff_ffff_ffff)
+        );
+        assert_eq!(parse_session("17"), Ok(17));
+        for wrong in ["", "0x", "x", "0x1g", "0x10000000000000000"] {
+            assert!(parse_session(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_whole_seconds() {
+        assert_eq!(parse_time("1h 1s"), Ok(3601));
+        for wrong in ["", "1", "1500ms", "200y", "-1s"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_millis("2s 5ms"), Ok(2005));
+        for wrong in ["", "1", "1us", "2h", "-1s"] {
+            assert!(parse_millis(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -2,8 +2,12 @@
 
 mod args;
 mod commands;
+mod display;
+mod network;
 mod render;
+mod say;
 mod store;
+mod undo;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

@@ -10,16 +10,19 @@ use anyhow::{Context as _, bail};
 use rustix::fs::FlockOperation;
 use zk_harness::Ensemble;
 
-use crate::commands::note;
+use crate::say::note;
 
 /// The directory that holds one directory per ensemble.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     root: PathBuf,
+    is_given: bool,
 }
 
 impl Store {
     pub(crate) fn new(root: Option<PathBuf>) -> anyhow::Result<Self> {
+        let environment = std::env::var_os("ZK_ENSEMBLE_DIR").map(PathBuf::from);
+        let is_given = root.is_some() && root != environment;
         let root = match root {
             Some(root) => root,
             None => default_root()
@@ -27,7 +30,17 @@ impl Store {
         };
         Ok(Self {
             root: std::path::absolute(root)?,
+            is_given,
         })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether the directory was named on the command line, so that another command would have to name it, too.
+    pub(crate) fn is_given(&self) -> bool {
+        self.is_given
     }
 
     pub(crate) fn directory(&self, name: &str) -> PathBuf {

@@ -1,0 +1,126 @@
+//! Where the time of one hand-over goes: from the release until the next holder's acquire has returned, step by step.
+//!
+//! Both sessions are with a follower, through proxies that note when each frame passes.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use comfy_table::Table;
+use comfy_table::presets;
+use zk_bench::Facts;
+use zk_bench::Settings;
+use zk_bench::Trace;
+use zk_core::Session;
+use zk_harness::DataStore;
+use zk_harness::Ensemble;
+use zk_harness::Server;
+use zk_lock::FairLock;
+
+const PATH: &str = "/trace";
+const ROUNDS: usize = 400;
+/// Thrown away, because nothing is warm yet.
+const WARM_UP: usize = 50;
+/// For whatever should take milliseconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let settings = Settings::from_env()?;
+    let load = Facts::load();
+    let data = if settings.memory {
+        DataStore::Memory
+    } else {
+        DataStore::Disk
+    };
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .data(data)
+        .proxied(true)
+        .start()
+        .await?;
+    let follower = follower(&ensemble).await?;
+    let connect = ensemble.proxy()?.address(follower)?.to_string();
+    let (holder, waiter) = (open(&connect).await?, open(&connect).await?);
+    let mut traces = Vec::new();
+    for round in 0..WARM_UP + ROUNDS {
+        let trace = hand_over(&ensemble, &holder, &waiter).await?;
+        if round >= WARM_UP {
+            traces.push(trace);
+        }
+    }
+    let facts = Facts::of(&ensemble, load);
+    say("\na hand-over step by step, in microseconds\n")?;
+    for (name, fact) in facts.lines() {
+        say(&format!("{name:<12} {fact}"))?;
+    }
+    let mut table = Table::new();
+    table
+        .load_style(presets::ASCII_MARKDOWN)
+        .set_header(["step", "median", "10 %", "90 %"]);
+    for (step, mut times) in Trace::steps(&traces) {
+        times.sort_unstable();
+        let at = |percent: usize| {
+            let time: Duration = times[(times.len() - 1) * percent / 100];
+            format!("{:.0}", time.as_secs_f64() * 1e6)
+        };
+        table.add_row([step.to_owned(), at(50), at(10), at(90)]);
+    }
+    say(&format!("\n{table}\n"))?;
+    ensemble.down().await?;
+    Ok(())
+}
+
+/// A server that does not lead.
+async fn follower(ensemble: &Ensemble) -> anyhow::Result<u32> {
+    let leader = ensemble.leader().await?.id();
+    let mut ids = ensemble.servers().iter().map(Server::id);
+    ids.find(|id| *id != leader).context("no server follows")
+}
+
+async fn open(connect: &str) -> anyhow::Result<Session> {
+    let builder = Session::builder(connect).session_timeout(Duration::from_secs(30));
+    Ok(builder.connect().await?)
+}
+
+/// Has the one release and the other one, which waits, acquire.
+async fn hand_over(
+    ensemble: &Ensemble,
+    holder: &Session,
+    waiter: &Session,
+) -> anyhow::Result<Trace> {
+    let log = ensemble.proxy()?.log();
+    let held = FairLock::new(holder, PATH)?.acquire().await?;
+    let lock = FairLock::new(waiter, PATH)?;
+    log.clear();
+    let acquiring = tokio::spawn(async move {
+        let guard = lock.acquire().await?;
+        anyhow::Ok((Instant::now(), guard))
+    });
+    let node: Arc<str> = held.path().as_str().into();
+    let waits = async {
+        let mut looks = tokio::time::interval(Duration::from_millis(1));
+        while !Trace::is_watched(&log.events(), &node) {
+            looks.tick().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waits)
+        .await
+        .context("the waiter does not watch the holder's node")?;
+    log.clear();
+    let released = Instant::now();
+    let release = tokio::spawn(held.release());
+    let (acquired, guard) = tokio::time::timeout(PATIENCE, acquiring)
+        .await
+        .context("the waiter is not granted the lock")???;
+    release.await??;
+    let trace = Trace::of(&log.events(), &node, acquired - released);
+    guard.release().await?;
+    trace.context("the proxy has not seen the whole of a hand-over")
+}
+
+fn say(line: &str) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stdout(), "{line}")?)
+}

@@ -1,0 +1,116 @@
+//! Plays the orphan contender with ours, Curator, kazoo and the client crate's own lock, and prints the comparison.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use comfy_table::Table;
+use comfy_table::presets;
+use zk_tests::orphan::Contender;
+use zk_tests::orphan::Ending;
+use zk_tests::orphan::Slow;
+use zk_tests::orphan::Stage;
+use zk_tests::peers::Curator;
+use zk_tests::peers::Kazoo;
+use zk_tests::peers::PeerContender;
+
+const LAGS: [u64; 4] = [10, 30, 300, 2500];
+const TIMES: usize = 3;
+
+struct Peers {
+    curator: anyhow::Result<Curator>,
+    kazoo: anyhow::Result<Kazoo>,
+    wire: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let own = std::env::current_exe()?;
+    let peers = Peers {
+        curator: Curator::find().await,
+        kazoo: Kazoo::find().await,
+        wire: own.with_file_name("wire-contender"),
+    };
+    let mut stage = Stage::start(None).await?;
+    let mut names = vec!["zk-lock".to_owned(), "zookeeper-client 0.11.2".to_owned()];
+    match &peers.kazoo {
+        Ok(kazoo) => names.push(format!("kazoo {}", kazoo.version())),
+        Err(error) => say(&format!("not run: kazoo: {error:#}"))?,
+    }
+    match &peers.curator {
+        Ok(curator) => names.push(format!("Curator {}", curator.version())),
+        Err(error) => say(&format!("not run: Curator: {error:#}"))?,
+    }
+
+    let mut endings: BTreeMap<(usize, u64), Vec<Ending>> = BTreeMap::new();
+    for lag in LAGS {
+        for _ in 0..TIMES {
+            for (at, name) in names.iter().enumerate() {
+                let begin = async |connect: String, path: String| {
+                    begin(&peers, name, &connect, &path).await
+                };
+                let ending = stage
+                    .play(Slow::FromLeader, Duration::from_millis(lag), begin)
+                    .await
+                    .with_context(|| format!("{name}, {lag} ms"))?;
+                say(&format!("{name}, {lag} ms: {ending:?}"))?;
+                endings.entry((at, lag)).or_default().push(ending);
+            }
+        }
+    }
+
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    let lags = LAGS.map(|lag| format!("{lag} ms"));
+    table.set_header([vec!["lock".to_owned()], lags.to_vec()].concat());
+    for (at, name) in names.iter().enumerate() {
+        let cells = LAGS.map(|lag| cell(&endings[&(at, lag)]));
+        table.add_row([vec![name.clone()], cells.to_vec()].concat());
+    }
+    say(&format!(
+        "\nZooKeeper {}, three servers, data in memory; what the leader says is late by so much, each lock {TIMES} times\n{table}",
+        stage.version()
+    ))?;
+    stage.down().await
+}
+
+async fn begin(peers: &Peers, name: &str, connect: &str, path: &str) -> anyhow::Result<Contender> {
+    let peer = match (name.split(' ').next(), &peers.curator, &peers.kazoo) {
+        (Some("Curator"), Ok(curator), _) => PeerContender::curator(curator, connect, path).await?,
+        (Some("kazoo"), _, Ok(kazoo)) => PeerContender::kazoo(kazoo, connect, path).await?,
+        (Some("zookeeper-client"), ..) => {
+            PeerContender::program(&peers.wire, connect, path).await?
+        }
+        _ => return Contender::ours(connect, path).await,
+    };
+    Ok(Contender::Peer(peer))
+}
+
+/// How the lock fared: the median time until it was acquired, or how often it never was.
+fn cell(endings: &[Ending]) -> String {
+    let mut times: Vec<_> = endings
+        .iter()
+        .filter_map(|ending| ending.acquired)
+        .collect();
+    times.sort();
+    let dead = endings.len() - times.len();
+    let nodes = endings.iter().map(|ending| ending.nodes).max().unwrap_or(0);
+    let median = times
+        .get(times.len() / 2)
+        .map(|time| format!("{:.0} ms", time.as_secs_f64() * 1e3));
+    if let Some(failed) = endings.iter().find_map(|ending| ending.failed.as_ref()) {
+        return format!("**failed**: {failed}");
+    }
+    match (dead, median) {
+        (0, Some(median)) => format!("acquired after {median}, {nodes} node(s)"),
+        (dead, _) => format!("**dead {dead} of {}**, {nodes} nodes", endings.len()),
+    }
+}
+
+fn say(line: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

@@ -1,0 +1,73 @@
+//! Takes the lock that the client crate brings with it, when told to; understands what `tests/java/Contender.java` does.
+//!
+//! ```text
+//! wire-contender CONNECT PATH SESSION_TIMEOUT_MS
+//! ```
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::io::AsyncBufReadExt as _;
+use tokio::io::BufReader;
+use zk_tests::peers::monotonic;
+use zookeeper_client::Acls;
+use zookeeper_client::Client;
+use zookeeper_client::CreateMode;
+use zookeeper_client::LockOptions;
+use zookeeper_client::LockPrefix;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let mut args = std::env::args().skip(1);
+    let mut arg = |name: &str| args.next().with_context(|| format!("{name} is missing"));
+    let (connect, path) = (arg("CONNECT")?, arg("PATH")?);
+    let timeout = Duration::from_millis(arg("SESSION_TIMEOUT_MS")?.parse()?);
+    let client = Client::connector()
+        .with_session_timeout(timeout)
+        .connect(&connect)
+        .await?;
+    say(&format!("ready {:x}", client.session_id().0))?;
+    let mut held = None;
+    let mut commands = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = commands.next_line().await? {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["acquire", wait] => {
+                let wait = Duration::from_millis(wait.parse()?);
+                let prefix = LockPrefix::new_curator(&path, "lock-")?;
+                let parents = CreateMode::Persistent.with_acls(Acls::anyone_all());
+                let options =
+                    LockOptions::new(Acls::anyone_all()).with_ancestor_options(parents)?;
+                match tokio::time::timeout(wait, client.lock(prefix, b"", options)).await {
+                    Ok(Ok(lock)) => {
+                        held = Some(lock);
+                        say(&format!("acquired {}", monotonic().as_nanos()))?;
+                    }
+                    Ok(Err(error)) => say(&format!("failed {error}"))?,
+                    Err(_) => say(&format!("timeout {}", monotonic().as_nanos()))?,
+                }
+            }
+            ["release"] => {
+                let before = monotonic();
+                // Its nodes are deleted in the background.
+                drop(held.take());
+                say(&format!("released {}", before.as_nanos()))?;
+            }
+            ["quit"] => {
+                drop(held.take());
+                // The session ends with the client, which ends with this process's last words.
+                say("bye")?;
+                return Ok(());
+            }
+            _ => say(&format!("failed unknown command {line}"))?,
+        }
+    }
+    anyhow::bail!("the driver has gone away")
+}
+
+fn say(line: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

@@ -1,0 +1,310 @@
+//! What a race came to, in Markdown: for `BENCHMARKS.md`, which the command writes itself.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use comfy_table::CellAlignment;
+use comfy_table::Table;
+use comfy_table::presets;
+
+use crate::chart;
+use crate::race::CHAIN;
+use crate::race::CURATOR;
+use crate::race::Lane;
+use crate::race::OURS;
+use crate::race::RAW;
+use crate::race::Race;
+use crate::race::SESSIONS;
+use crate::race::bound_millis;
+use crate::standing::Spread;
+
+/// Puts races into the repository's `BENCHMARKS.md`, in place of those of an earlier run, and draws the chart.
+///
+/// # Errors
+///
+/// If a file cannot be read or written, or has no place for it.
+pub fn write(root: &Path, command: &str, is_busy: bool, races: &[Race]) -> anyhow::Result<()> {
+    let path = root.join("BENCHMARKS.md");
+    let failed = || format!("cannot write the figures to {}", path.display());
+    let text = fs::read_to_string(&path).with_context(failed)?;
+    let text = replaced(&text, &section(command, is_busy, races)).with_context(failed)?;
+    let drawing = root.join(CHART);
+    if let Some(directory) = drawing.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    fs::write(&drawing, chart::svg(races))
+        .with_context(|| format!("cannot write {}", drawing.display()))?;
+    fs::write(&path, text).with_context(failed)
+}
+
+fn replaced(text: &str, section: &str) -> anyhow::Result<String> {
+    let (before, rest) = text
+        .split_once(BEGIN)
+        .with_context(|| format!("it has no {BEGIN}"))?;
+    let (_, after) = rest
+        .split_once(END)
+        .with_context(|| format!("it has no {END}"))?;
+    Ok(format!("{before}{BEGIN}\n{section}{END}{after}"))
+}
+
+/// The figures, with what they depend on.
+pub fn section(command: &str, is_busy: bool, races: &[Race]) -> String {
+    let mut text = String::new();
+    if is_busy {
+        text += "**The machine had other work while this ran: not to be kept.**\n\n";
+    }
+    if let Some(race) = races.first() {
+        let facts = &race.facts;
+        let _ = writeln!(
+            text,
+            "- command: `{command}`\n- machine: {}; clients and servers share it\n- system: {}, load before: {}\n\
+             - ensemble: {}\n- peers: {}\n",
+            facts.machine,
+            facts.system,
+            facts.load,
+            facts.ensemble,
+            race.peers.join(", ")
+        );
+    }
+    let _ = writeln!(
+        text,
+        "![hand-overs a second by number of sessions]({CHART})\n"
+    );
+    text += &figures_to_reach(races);
+    for race in races {
+        let _ = writeln!(text, "\n### Data {}\n\n{}", race.facts.data, table(race));
+        if let Some([middle, longest]) = race.stranger {
+            let _ = writeln!(
+                text,
+                "\nA stranger that wants the lock all the time while the {SESSIONS} tasks do waited {middle:.0} ms in the \
+                 middle and {longest:.0} ms at most; the bound is {} ms, and what joining the queue and handing over take.",
+                bound_millis()
+            );
+        }
+    }
+    text
+}
+
+/// Each figure to reach, and what it came to.
+fn figures_to_reach(races: &[Race]) -> String {
+    let mut table = markdown(&[
+        "figure",
+        "to reach",
+        "data",
+        "came to",
+        "min–max",
+        "reached",
+    ]);
+    for (workload, contenders, reference, least) in FIGURES {
+        for race in races {
+            let Some(ratio) = ratio(race, workload, contenders, reference) else {
+                continue;
+            };
+            let is_reached = ratio.median >= least;
+            table.add_row([
+                format!("{} over {reference}", named(workload, contenders)),
+                format!("≥ {least}"),
+                place(race).to_owned(),
+                format!("{:.2}", ratio.median),
+                format!("{:.2}–{:.2}", ratio.min, ratio.max),
+                if is_reached { "yes" } else { "**no**" }.to_owned(),
+            ]);
+        }
+    }
+    format!("{table}\n")
+}
+
+fn ratio(race: &Race, workload: &str, contenders: usize, reference: &str) -> Option<Spread> {
+    let lane = |who: &str| lane(race, workload, contenders, who);
+    Some(lane(OURS)?.over(lane(reference)?))
+}
+
+pub(crate) fn lane<'a>(
+    race: &'a Race,
+    workload: &str,
+    contenders: usize,
+    who: &str,
+) -> Option<&'a Lane> {
+    race.lanes
+        .iter()
+        .find(|lane| lane.workload == workload && lane.contenders == contenders && lane.who == who)
+}
+
+fn table(race: &Race) -> String {
+    let mut table = markdown(&[
+        "workload",
+        "who",
+        "rate /s",
+        "min–max",
+        "p50 ms",
+        "p99 ms",
+        "zk-lock is",
+        "packets in",
+        "packets out",
+        "watches fired",
+        "bytes in",
+        "bytes out",
+    ]);
+    for lane in &race.lanes {
+        let rate = lane.rate();
+        let times = match lane.who.as_str() {
+            OURS => String::new(),
+            who => ratio(race, &lane.workload, lane.contenders, who)
+                .map_or_else(String::new, |ratio| format!("{:.2} ×", ratio.median)),
+        };
+        let each = |digits: usize, number: fn(&crate::Traffic) -> f64| {
+            let known = lane.goes.iter().all(|go| go.traffic.is_some());
+            let middle = lane.median(|go| go.traffic.as_ref().map_or(0.0, number));
+            if known {
+                format!("{middle:.digits$}")
+            } else {
+                String::new()
+            }
+        };
+        table.add_row([
+            named(&lane.workload, lane.contenders),
+            lane.who.clone(),
+            format!("{:.0}", rate.median),
+            format!("{:.0}–{:.0}", rate.min, rate.max),
+            format!("{:.3}", lane.median(|go| go.p50_micros) / 1e3),
+            format!("{:.3}", lane.median(|go| go.p99_micros) / 1e3),
+            times,
+            each(2, |traffic| traffic.received),
+            each(2, |traffic| traffic.sent),
+            each(2, |traffic| traffic.fired),
+            each(0, |traffic| traffic.bytes_in),
+            each(0, |traffic| traffic.bytes_out),
+        ]);
+    }
+    table.to_string()
+}
+
+fn markdown(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header(header);
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn named(workload: &str, contenders: usize) -> String {
+    match workload {
+        "alone" => "one session".to_owned(),
+        "sessions" => format!("{contenders} sessions"),
+        other => format!("{contenders} {other}"),
+    }
+}
+
+pub(crate) fn place(race: &Race) -> &'static str {
+    if race.in_memory {
+        "in memory"
+    } else {
+        "on disk"
+    }
+}
+
+/// The workload, how many contend, the reference, and the least ratio to it.
+const FIGURES: [(&str, usize, &str, f64); 5] = [
+    ("alone", 1, RAW, 0.95),
+    ("alone", 1, CURATOR, 1.2),
+    ("sessions", SESSIONS, CURATOR, 2.0),
+    ("sessions", SESSIONS, CHAIN, 0.8),
+    ("tasks", SESSIONS, CURATOR, 50.0),
+];
+
+const CHART: &str = "docs/bench/lock.svg";
+const BEGIN: &str = "<!-- written by cargo xtask bench lock --peers -->";
+const END: &str = "<!-- to here -->";
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::facts::Facts;
+    use crate::race::Go;
+    use crate::traffic::Traffic;
+
+    pub(crate) fn example() -> Race {
+        let lane = |workload: &str, contenders, who: &str, rates: &[f64]| Lane {
+            workload: workload.to_owned(),
+            contenders,
+            who: who.to_owned(),
+            goes: rates
+                .iter()
+                .map(|rate| Go {
+                    per_second: *rate,
+                    p50_micros: 1e6 / rate,
+                    p99_micros: 2e6 / rate,
+                    traffic: Some(Traffic {
+                        received: 6.0,
+                        sent: 7.5,
+                        fired: 2.0,
+                        bytes_in: 400.0,
+                        bytes_out: 300.0,
+                    }),
+                })
+                .collect(),
+        };
+        let text = str::to_owned;
+        Race {
+            facts: Facts {
+                machine: text("m"),
+                system: text("s"),
+                load: text("0 0 0"),
+                ensemble: text("e"),
+                data: text("memory"),
+            },
+            in_memory: true,
+            peers: vec![text("Curator 5.4.0")],
+            lanes: vec![
+                lane("alone", 1, OURS, &[90.0, 100.0, 110.0]),
+                lane("alone", 1, RAW, &[100.0, 100.0, 100.0]),
+                lane("sessions", 2, OURS, &[500.0]),
+                lane("sessions", 20, OURS, &[900.0]),
+                lane("sessions", 20, CURATOR, &[500.0]),
+                lane("sessions", 100, CURATOR, &[300.0]),
+            ],
+            stranger: Some([80.0, 104.0]),
+        }
+    }
+
+    #[test]
+    fn what_is_reached_and_what_is_not_is_said() {
+        let text = section("cargo xtask bench lock --peers", true, &[example()]);
+        let row = |start: &str| {
+            let row = text
+                .lines()
+                .find(|line| line.trim_start_matches("| ").starts_with(start));
+            row.unwrap_or_else(|| panic!("no {start} in {text}"))
+                .to_owned()
+        };
+        let cells = |start: &str| -> Vec<String> {
+            let row = row(start);
+            let cells = row.trim_matches('|').split('|');
+            cells.map(|cell| cell.trim().to_owned()).collect()
+        };
+        assert_eq!(
+            cells("one session over create")[1..],
+            ["≥ 0.95", "in memory", "1.00", "0.90–1.10", "yes"]
+        );
+        assert_eq!(cells("20 sessions over Curator")[5], "**no**");
+        assert_eq!(
+            cells("2 sessions")[7..],
+            ["6.00", "7.50", "2.00", "400", "300"]
+        );
+        assert!(text.contains("104 ms at most; the bound is 100 ms"));
+        assert!(text.contains("not to be kept"));
+    }
+
+    #[test]
+    fn the_section_takes_the_place_of_the_former_one_and_nothing_else() {
+        let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
+        let once = replaced(&text, "new\n").unwrap();
+        assert_eq!(once, format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
+        assert_eq!(replaced(&once, "new\n").unwrap(), once);
+        let error = replaced("nothing", "new").unwrap_err().to_string();
+        assert!(error.starts_with("it has no <!--"), "{error}");
+    }
+}

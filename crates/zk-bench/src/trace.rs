@@ -1,0 +1,79 @@
+//! A hand-over taken apart: what the client, the wire and the servers do in it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_harness::proxy::Event;
+use zk_harness::proxy::Op;
+use zk_harness::proxy::What;
+
+/// How long each step of a hand-over took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trace {
+    /// From the call of `release` until the acquire returned.
+    whole: Duration,
+    /// From the arrival of the delete at the proxy until it had gone on.
+    passing: Duration,
+    /// From then until the server's notification of the waiter arrived at the proxy.
+    servers: Duration,
+    /// From the notification until the reply to the delete arrived.
+    reply: Duration,
+}
+
+impl Trace {
+    /// Whether the node was read, which whoever waits for it does to watch it, and the client has heard of it.
+    pub fn is_watched(events: &[Event], node: &Arc<str>) -> bool {
+        events.iter().any(|event| match &event.what {
+            What::Delivered { request, code: 0 } => {
+                request.op == Op::GetData && request.paths.iter().any(|path| **path == **node)
+            }
+            _ => false,
+        })
+    }
+
+    /// Takes apart what a proxy has seen of the deletion of `node`, of all of which the client says how long it took.
+    pub fn of(events: &[Event], node: &Arc<str>, whole: Duration) -> Option<Self> {
+        let at = |is_it: &dyn Fn(&What) -> bool| {
+            let event = events.iter().find(|event| is_it(&event.what))?;
+            Some(event.at)
+        };
+        let is_delete = |paths: &[String]| paths.iter().any(|path| **path == **node);
+        let requested =
+            at(&|what| matches!(what, What::Requested(request) if is_delete(&request.paths)))?;
+        let forwarded =
+            at(&|what| matches!(what, What::Forwarded(request) if is_delete(&request.paths)))?;
+        let notified = at(&|what| matches!(what, What::Notified { path } if path == node))?;
+        let replied =
+            at(&|what| matches!(what, What::Replied { request, .. } if is_delete(&request.paths)))?;
+        Some(Self {
+            whole,
+            passing: forwarded.saturating_sub(requested),
+            servers: notified.saturating_sub(forwarded),
+            reply: replied.saturating_sub(notified),
+        })
+    }
+
+    /// The steps in words, with the times of all hand-overs.
+    pub fn steps(traces: &[Self]) -> Vec<(&'static str, Vec<Duration>)> {
+        let all = |step: fn(&Self) -> Duration| traces.iter().map(step).collect::<Vec<_>>();
+        vec![
+            (
+                "the whole: release called, the next acquire returned",
+                all(|one| one.whole),
+            ),
+            (
+                "servers: delete received, committed by a quorum, the waiter notified",
+                all(|one| one.servers),
+            ),
+            (
+                "both clients, the proxy's second half and loopback",
+                all(|one| one.whole.saturating_sub(one.servers + one.passing)),
+            ),
+            ("the proxy's first half", all(|one| one.passing)),
+            (
+                "not waited for: the reply to the delete, after the notification",
+                all(|one| one.reply),
+            ),
+        ]
+    }
+}

@@ -1,0 +1,323 @@
+//! The link of a session, and who is told of its changes.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::task::Context;
+use std::task::Poll;
+use std::task::Waker;
+
+use super::Link;
+
+/// Keeps the newest [`Link`] of a session; a transport has it.
+///
+/// Whoever waits for a change is woken in the order in which they began to wait.
+/// The channel of Tokio for this wakes in an order by chance, and what a session sends first after a break would be
+/// another request in each run of a simulation.
+///
+/// # Dropping
+///
+/// Tells the [`LinkReceiver`]s that nothing comes any more.
+#[derive(Debug)]
+pub struct LinkSender(Arc<Mutex<State>>);
+
+/// Is told of the changes of a [`Link`].
+#[derive(Debug)]
+pub struct LinkReceiver {
+    state: Arc<Mutex<State>>,
+    /// How many changes it has seen.
+    seen: u64,
+}
+
+/// Nobody keeps the link any more: the [`LinkSender`] is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("nobody keeps the link any more")]
+#[non_exhaustive]
+pub struct LinkGone;
+
+#[derive(Debug)]
+struct State {
+    link: Link,
+    changes: u64,
+    is_gone: bool,
+    receivers: usize,
+    /// Whom to wake, by the order in which they began to wait.
+    waiting: BTreeMap<u64, Waker>,
+    last_number: u64,
+    /// Who waits for the last receiver to go.
+    abandoned: Option<Waker>,
+}
+
+impl LinkSender {
+    /// Begins with this link.
+    pub fn new(link: Link) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            link,
+            changes: 0,
+            is_gone: false,
+            receivers: 0,
+            waiting: BTreeMap::new(),
+            last_number: 0,
+            abandoned: None,
+        })))
+    }
+
+    /// Returns a receiver that has seen the link as it is now.
+    pub fn subscribe(&self) -> LinkReceiver {
+        LinkReceiver::new(&self.0)
+    }
+
+    /// Returns the newest link.
+    pub fn now(&self) -> Link {
+        lock(&self.0).link
+    }
+
+    /// Replaces the link and tells every receiver.
+    pub fn send(&self, link: Link) {
+        let waiting = {
+            let mut state = lock(&self.0);
+            state.link = link;
+            state.changes += 1;
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_values().for_each(Waker::wake);
+    }
+
+    /// Waits until there is no receiver; one task at a time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub(crate) async fn abandoned(&self) {
+        poll_fn(|context| {
+            let mut state = lock(&self.0);
+            if state.receivers == 0 {
+                return Poll::Ready(());
+            }
+            state.abandoned = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl Drop for LinkSender {
+    fn drop(&mut self) {
+        let waiting = {
+            let mut state = lock(&self.0);
+            state.is_gone = true;
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_values().for_each(Waker::wake);
+    }
+}
+
+impl LinkReceiver {
+    fn new(state: &Arc<Mutex<State>>) -> Self {
+        let mut it = lock(state);
+        it.receivers += 1;
+        Self {
+            state: Arc::clone(state),
+            seen: it.changes,
+        }
+    }
+
+    /// Returns the newest link, whether or not it was seen before.
+    pub fn now(&self) -> Link {
+        lock(&self.state).link
+    }
+
+    /// Returns the newest link, and takes it for seen.
+    pub fn seen(&mut self) -> Link {
+        let state = lock(&self.state);
+        self.seen = state.changes;
+        state.link
+    }
+
+    /// Tells whether nobody keeps the link any more.
+    pub fn is_gone(&self) -> bool {
+        lock(&self.state).is_gone
+    }
+
+    /// Waits for a change that was not seen, and takes it for seen.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkGone`] when there will be none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing is missed.
+    pub async fn changed(&mut self) -> Result<(), LinkGone> {
+        let seen = self.seen;
+        self.wait(|state| state.changes != seen).await?;
+        self.seen();
+        Ok(())
+    }
+
+    /// Waits until `condition` holds for the newest link, and returns that.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkGone`] when it does not hold and there will be no other.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing is missed but links that were replaced before anyone looked.
+    pub async fn wait_for(
+        &mut self,
+        mut condition: impl FnMut(&Link) -> bool,
+    ) -> Result<Link, LinkGone> {
+        self.wait(|state| condition(&state.link)).await
+    }
+
+    async fn wait(&self, mut is_met: impl FnMut(&State) -> bool) -> Result<Link, LinkGone> {
+        let mut place = Place {
+            state: &self.state,
+            number: None,
+        };
+        poll_fn(|context| place.poll(context, &mut is_met)).await
+    }
+}
+
+impl Clone for LinkReceiver {
+    fn clone(&self) -> Self {
+        let mut clone = Self::new(&self.state);
+        clone.seen = self.seen;
+        clone
+    }
+}
+
+impl Drop for LinkReceiver {
+    fn drop(&mut self) {
+        let abandoned = {
+            let mut state = lock(&self.state);
+            state.receivers -= 1;
+            if state.receivers == 0 {
+                state.abandoned.take()
+            } else {
+                None
+            }
+        };
+        if let Some(abandoned) = abandoned {
+            abandoned.wake();
+        }
+    }
+}
+
+/// A place among those who wait; given up when it is dropped.
+struct Place<'a> {
+    state: &'a Mutex<State>,
+    number: Option<u64>,
+}
+
+impl Place<'_> {
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        is_met: &mut impl FnMut(&State) -> bool,
+    ) -> Poll<Result<Link, LinkGone>> {
+        let mut state = lock(self.state);
+        if is_met(&state) {
+            return Poll::Ready(Ok(state.link));
+        }
+        if state.is_gone {
+            return Poll::Ready(Err(LinkGone));
+        }
+        let number = *self.number.get_or_insert_with(|| {
+            state.last_number += 1;
+            state.last_number
+        });
+        state.waiting.insert(number, context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            let waker = lock(self.state).waiting.remove(&number);
+            drop(waker);
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::Phase;
+
+    const DOWN: Link = Link {
+        phase: Phase::Down,
+        breaks: 1,
+    };
+    const UP: Link = Link {
+        phase: Phase::Up,
+        breaks: 1,
+    };
+
+    /// Notes its number when it is woken.
+    struct Note {
+        number: usize,
+        woken: Arc<Mutex<Vec<usize>>>,
+    }
+
+    impl std::task::Wake for Note {
+        fn wake(self: Arc<Self>) {
+            self.woken.lock().unwrap().push(self.number);
+        }
+    }
+
+    #[test]
+    fn who_waits_first_is_woken_first_and_who_went_keeps_no_place() {
+        let sender = LinkSender::new(DOWN);
+        let woken = Arc::default();
+        let receivers: Vec<_> = (0..20).map(|_| sender.subscribe()).collect();
+        let mut waiting = Vec::new();
+        for (number, receiver) in receivers.iter().enumerate() {
+            let mut receiver = receiver.clone();
+            let mut wait =
+                Box::pin(async move { receiver.wait_for(|link| link.phase == Phase::Up).await });
+            let woken = Arc::clone(&woken);
+            let waker = Waker::from(Arc::new(Note { number, woken }));
+            let mut context = Context::from_waker(&waker);
+            // A look in between changes no place.
+            for _ in 0..=number % 2 {
+                assert!(wait.as_mut().poll(&mut context).is_pending());
+            }
+            waiting.push(wait);
+        }
+        drop(waiting.remove(7));
+        sender.send(UP);
+        let expected: Vec<_> = (0..20).filter(|number| *number != 7).collect();
+        assert_eq!(*woken.lock().unwrap(), expected);
+        drop(waiting);
+        assert!(lock(&sender.0).waiting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_sender_and_of_the_last_receiver_are_told() {
+        let sender = LinkSender::new(DOWN);
+        let (mut one, other) = (sender.subscribe(), sender.subscribe());
+        assert_eq!(
+            (one.seen(), other.now(), one.is_gone()),
+            (DOWN, DOWN, false)
+        );
+        let (told, ()) = tokio::join!(one.changed(), async { sender.send(UP) });
+        assert_eq!((told, one.now()), (Ok(()), UP));
+        drop(other);
+        let ((), ()) = tokio::join!(sender.abandoned(), async { drop(one) });
+        let mut last = sender.subscribe();
+        let (gone, ()) = tokio::join!(last.changed(), async { drop(sender) });
+        assert_eq!(gone, Err(LinkGone));
+        assert!(last.is_gone());
+        assert_eq!(last.wait_for(|link| *link == UP).await, Ok(UP));
+    }
+}

@@ -1,0 +1,151 @@
+//! Persistent watches at the boundary to the client crate, on servers of both releases.
+
+use std::time::Duration;
+
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_core::WatchEvent;
+use zk_core::WatchEvent::ChildrenChanged as Children;
+use zk_core::WatchEvent::Created;
+use zk_core::WatchEvent::DataChanged as Data;
+use zk_core::WatchEvent::Deleted;
+use zk_core::transport::Notice;
+use zk_core::transport::Request;
+use zk_core::transport::Response;
+use zk_core::transport::Transport;
+use zk_core::transport::Watching;
+use zk_harness::Ensemble;
+
+use crate::PATIENCE;
+use crate::connect;
+use crate::eventually;
+use crate::server_with;
+use crate::watches_of;
+use crate::within;
+
+const RELEASES: [&str; 2] = ["3.8", "3.9"];
+
+async fn with_release(servers: usize, release: &str, test: impl AsyncFnOnce(&Ensemble)) {
+    let ensemble = Ensemble::builder()
+        .servers(servers)
+        .zookeeper(release)
+        .start()
+        .await
+        .expect("a server starts");
+    test(&ensemble).await;
+    ensemble.down().await.expect("the server goes down");
+}
+
+async fn open(connect_string: String) -> impl Transport {
+    let session = Session::builder(connect_string).session_timeout(PATIENCE);
+    session.transport().await.expect("a session is granted")
+}
+
+async fn watch(transport: &impl Transport, path: &str, recursive: bool) -> Watching {
+    let path = NodePath::parse(path).unwrap();
+    let answer = transport.submit(Request::AddWatch { path, recursive });
+    match answer.await {
+        Ok(Response::Watching(watching)) => watching,
+        answer => panic!("{answer:?}"),
+    }
+}
+
+async fn told(watching: &mut Watching, count: usize) -> Vec<(String, WatchEvent)> {
+    let mut told = Vec::new();
+    for _ in 0..count {
+        match within(Duration::from_secs(10), "a notice", watching.next()).await {
+            Some(Notice::Changed { path, event, .. }) => told.push((path.to_string(), event)),
+            other => panic!("{other:?} after {told:?}"),
+        }
+    }
+    told
+}
+
+// covers: C14
+#[tokio::test(flavor = "multi_thread")]
+async fn persistent_watches_tell_every_change_until_they_are_dropped() {
+    for release in RELEASES {
+        with_release(1, release, async |ensemble| {
+            let other = connect(ensemble).await;
+            other.create("/app", "").await.unwrap();
+            let transport = open(format!("{}/app", ensemble.connect_string())).await;
+            let mut one = watch(&transport, "/a", false).await;
+            let mut all = watch(&transport, "/", true).await;
+
+            let (_, stat) = other.create("/app/a", "").await.unwrap();
+            other.set("/app/a", "x").await.unwrap();
+            other.set("/app/a", "y").await.unwrap();
+            other.create("/app/a/b", "").await.unwrap();
+            other.set("/app/a/b", "x").await.unwrap();
+            other.delete("/app/a/b").await.unwrap();
+            other.delete("/app/a").await.unwrap();
+            let first = within(Duration::from_secs(10), "a notice", one.next()).await;
+            let zxid = ensemble.version().starts_with("3.9").then_some(stat.czxid);
+            let born = Notice::Changed {
+                path: NodePath::parse("/a").unwrap(),
+                event: Created,
+                zxid,
+            };
+            assert_eq!(first, Some(born), "{release}");
+            let expected = [
+                ("/a", Data),
+                ("/a", Data),
+                ("/a", Children),
+                ("/a", Children),
+                ("/a", Deleted),
+            ]
+            .map(|(path, event)| (path.to_owned(), event));
+            assert_eq!(told(&mut one, 5).await, expected, "{release}");
+            let expected = [
+                ("/a", Created),
+                ("/a", Data),
+                ("/a", Data),
+                ("/a/b", Created),
+                ("/a/b", Data),
+                ("/a/b", Deleted),
+                ("/a", Deleted),
+            ]
+            .map(|(path, event)| (path.to_owned(), event));
+            assert_eq!(told(&mut all, 7).await, expected, "{release}");
+
+            assert!(watches_of(ensemble).await > 0);
+            drop((one, all));
+            eventually("the server has no watch left", async || {
+                watches_of(ensemble).await == 0
+            })
+            .await;
+        })
+        .await;
+    }
+}
+
+// covers: C14
+#[tokio::test(flavor = "multi_thread")]
+async fn a_persistent_watch_ends_with_the_link_and_another_one_tells_again() {
+    for release in RELEASES {
+        with_release(3, release, async |ensemble| {
+            let transport = open(ensemble.connect_string()).await;
+            let mut before = watch(&transport, "/a", true).await;
+            let server = server_with(ensemble, transport.session_id()).await;
+            server.kill().await.unwrap();
+            assert_eq!(
+                within(PATIENCE, "the link is lost", before.next()).await,
+                Some(Notice::LinkLost)
+            );
+            assert_eq!(before.next().await, None, "nothing comes after it");
+            drop(before);
+            let mut after =
+                within(PATIENCE, "the link is back", watch(&transport, "/a", true)).await;
+            let other = connect(ensemble).await;
+            other.create("/a", "").await.unwrap();
+            let expected = ("/a".to_owned(), Created);
+            assert_eq!(told(&mut after, 1).await, [expected], "{release}");
+            transport.close();
+            assert_eq!(
+                within(PATIENCE, "the session ends", after.next()).await,
+                Some(Notice::LinkLost)
+            );
+        })
+        .await;
+    }
+}

@@ -1,0 +1,175 @@
+//! What is done to servers one by one: start and stop them, and break them on purpose.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use zk_harness::fault::ClockShift;
+use zk_harness::{Ensemble, Error, ProcessState, Selector, Server};
+
+use crate::say::{note, print};
+use crate::store::Store;
+use crate::undo::Undo;
+
+/// What to do to a server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Action {
+    Kill,
+    Stop,
+    Start,
+    Restart,
+    Pause,
+    Resume,
+    FillDisk,
+    FreeDisk,
+    ShiftClock(ClockShift),
+}
+
+impl Action {
+    /// The command that takes it back, without the server; nothing if nothing does, or nothing needs to.
+    const fn undo(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Kill | Self::Stop => Some(&["start"]),
+            Self::Pause => Some(&["resume"]),
+            Self::FillDisk => Some(&["free-disk"]),
+            Self::ShiftClock(ClockShift::Ahead(_) | ClockShift::Behind(_)) => {
+                Some(&["clock", "--reset"])
+            }
+            _ => None,
+        }
+    }
+
+    async fn perform(self, server: &Server) -> Result<&'static str, Error> {
+        match self {
+            Self::Kill => server.kill().await.map(|()| "killed"),
+            Self::Stop => server.stop().await.map(|()| "stopped"),
+            Self::Start => server.start().map(|()| "started"),
+            Self::Restart => server.restart().await.map(|()| "restarted"),
+            Self::Pause => server.pause().await.map(|()| "paused"),
+            Self::Resume => server.resume().await.map(|()| "resumed"),
+            Self::FillDisk => server.fill_disk().map(|()| "has a full disk"),
+            // It may have ended for want of room.
+            Self::FreeDisk if server.process_state() == ProcessState::Stopped => {
+                server.start().map(|()| "had ended, and is started")
+            }
+            Self::FreeDisk => server.free_disk().map(|()| "has room on its disk"),
+            Self::ShiftClock(ClockShift::None) => server
+                .shift_clock(ClockShift::None)
+                .map(|()| "has the machine's time"),
+            Self::ShiftClock(shift) => server
+                .shift_clock(shift)
+                .map(|()| "has another time, within a second"),
+        }
+    }
+}
+
+/// Does `action` to each server that `which` means.
+pub(crate) async fn act(
+    store: &Store,
+    name: &str,
+    which: Selector,
+    action: Action,
+) -> anyhow::Result<ExitCode> {
+    store.open(name)?;
+    let _lock = store.lock(name, false)?;
+    let ensemble = store.open(name)?;
+    let mut changed = Vec::new();
+    let done = act_on_each(&ensemble, which, action, &mut changed).await;
+    // Also if it failed on the way: what was done until then is there.
+    if let (Some(command), [first, others @ ..]) = (action.undo(), changed.as_slice()) {
+        // The leader may be another one by then, so the server is named.
+        let server = if others.is_empty() { first } else { "all" };
+        Undo::new(store, name).tell(command, &[server]);
+    }
+    done?;
+    Ok(if changed.is_empty() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Does it to one server after the other, and says to which in `changed`.
+async fn act_on_each(
+    ensemble: &Ensemble,
+    which: Selector,
+    action: Action,
+    changed: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    for server in ensemble.select(which).await? {
+        let done = match action.perform(server).await {
+            Ok(done) => done,
+            // `all` means all that it can be done to.
+            Err(error @ Error::WrongState { .. }) if which == Selector::All => {
+                note(&format!("note: {error}"));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        changed.push(server.id().to_string());
+        if matches!(action, Action::Start | Action::Restart | Action::FreeDisk) {
+            wait_answer(ensemble, server).await?;
+        }
+        print(&format!("server {} {done}\n", server.id()))?;
+    }
+    Ok(())
+}
+
+/// Restarts every server, one after the other.
+pub(crate) async fn roll(store: &Store, name: &str) -> anyhow::Result<ExitCode> {
+    store.open(name)?;
+    let _lock = store.lock(name, false)?;
+    store.open(name)?.restart_rolling().await?;
+    print("all servers restarted, one after the other\n")
+}
+
+/// Ends a session.
+pub(crate) async fn expire(store: &Store, name: &str, session: i64) -> anyhow::Result<ExitCode> {
+    store.open(name)?.expire(session).await?;
+    print(&format!("session {session:#x} expired\n"))
+}
+
+/// Waits until a started server serves; without a quorum it cannot, and then its process is enough.
+async fn wait_answer(ensemble: &Ensemble, server: &Server) -> anyhow::Result<()> {
+    let within = ensemble.spec().start_timeout;
+    let deadline = tokio::time::Instant::now() + within;
+    loop {
+        let status = ensemble.status().await;
+        let running = status
+            .servers
+            .iter()
+            .filter(|server| server.process == ProcessState::Running)
+            .count();
+        let own = status.servers.iter().find(|own| own.id == server.id());
+        match own {
+            Some(own) if own.role.is_some() => return Ok(()),
+            Some(own) if own.process == ProcessState::Stopped && server.has_exited() => {
+                bail!(
+                    "server {} exited at once; the end of its log:\n{}",
+                    server.id(),
+                    server.log_tail(15)
+                );
+            }
+            _ => {}
+        }
+        if 2 * running <= status.servers.len() && server.pid().is_some() {
+            note(&format!(
+                "note: {running} of {} servers run, which is no quorum",
+                status.servers.len()
+            ));
+            return Ok(());
+        }
+        if tokio::time::Instant::now() > deadline {
+            bail!(
+                "server {} did not serve within {within:?}; the end of its log:\n{}",
+                server.id(),
+                server.log_tail(15)
+            );
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the pause between two looks at the server"
+        )]
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,47 @@
+//! `down`: kill the servers, and remove the files unless they are to be kept.
+
+use std::process::ExitCode;
+
+use zk_harness::Ensemble;
+
+use super::KEEP_FILE;
+use crate::say::print;
+use crate::store::Store;
+
+/// One that cannot be taken down does not keep the others up.
+pub(crate) async fn down_all(store: &Store, keep: bool, remove: bool) -> anyhow::Result<ExitCode> {
+    let mut code = ExitCode::SUCCESS;
+    for name in store.names()? {
+        if let Err(error) = down(store, &name, keep, remove).await
+            // Else somebody else took it down meanwhile.
+            && Ensemble::exists(&store.directory(&name))
+        {
+            code = crate::report(&error);
+        }
+    }
+    Ok(code)
+}
+
+pub(crate) async fn down(
+    store: &Store,
+    name: &str,
+    keep: bool,
+    remove: bool,
+) -> anyhow::Result<ExitCode> {
+    store.open(name)?;
+    let lock = store.lock(name, false)?;
+    let ensemble = store.open(name)?;
+    let directory = store.directory(name);
+    let keep = keep || (!remove && directory.join(KEEP_FILE).exists());
+    if keep {
+        ensemble.kill_all().await?;
+        return print(&format!(
+            "ensemble {name} is down; its files are kept in {}\n",
+            directory.display()
+        ));
+    }
+    // If this command is killed now, the next one waits until its guard process is done.
+    ensemble.hold(lock).down().await?;
+    store.tidy();
+    print(&format!("ensemble {name} is down; its files are removed\n"))
+}

@@ -1,0 +1,78 @@
+//! `list`, `status` and `env`: what only looks.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use zk_harness::{Ensemble, ProcessState};
+
+use super::proxies;
+use crate::args::EnvFormat;
+use crate::network::Files;
+use crate::render;
+use crate::say::print;
+use crate::store::Store;
+
+pub(crate) async fn list(store: &Store) -> anyhow::Result<ExitCode> {
+    let mut rows = Vec::new();
+    let mut code = ExitCode::SUCCESS;
+    for name in store.names()? {
+        match store.open(&name) {
+            Ok(ensemble) => {
+                let status = ensemble.status().await;
+                rows.push((name, ensemble, status));
+            }
+            Err(error) if Ensemble::exists(&store.directory(&name)) => {
+                code = crate::report(&error);
+            }
+            // It was taken down between the two looks.
+            Err(_) => {}
+        }
+    }
+    if !rows.is_empty() {
+        print(&render::ensembles(&rows))?;
+    } else if code == ExitCode::SUCCESS {
+        print("no ensembles\n")?;
+    }
+    Ok(code)
+}
+
+pub(crate) async fn status(store: &Store, name: &str, json: bool) -> anyhow::Result<ExitCode> {
+    let ensemble = store.open(name)?;
+    let status = ensemble.status().await;
+    if json {
+        print(&render::json(name, &ensemble, &status)?)?;
+    } else {
+        let mut text = format!(
+            "{}\n{}connect: {}\n",
+            render::summary(name, &ensemble, &status),
+            render::servers(&status),
+            ensemble.connect_string()
+        );
+        for server in &status.servers {
+            if let (Some(problem), ProcessState::Running) = (&server.problem, server.process) {
+                writeln!(text, "server {}: {problem}", server.id)?;
+            }
+        }
+        if let Some(faults) = Files::new(ensemble.directory()).wanted()?.describe() {
+            writeln!(text, "network: {faults}")?;
+        }
+        if ensemble.has_proxies() && !proxies::answer(&ensemble) {
+            text.push_str("no client gets through: the process of the fault proxies is gone; `up` starts it again\n");
+        }
+        print(&text)?;
+    }
+    Ok(if status.health.serves() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+pub(crate) fn env(store: &Store, name: &str, format: EnvFormat) -> anyhow::Result<ExitCode> {
+    let connect = store.open(name)?.connect_string();
+    print(&match format {
+        EnvFormat::Export => format!("export ZK_CONNECT={connect}\n"),
+        EnvFormat::Value => format!("{connect}\n"),
+        EnvFormat::Json => format!("{}\n", serde_json::json!({ "ZK_CONNECT": connect })),
+    })
+}

@@ -1,0 +1,224 @@
+//! The process that has an ensemble's fault proxies and the links between its servers, and what it is told.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use zk_harness::proxy::{Clients, Close, Steer};
+use zk_harness::{Ensemble, Selector, Server};
+
+use crate::network::{Cut, Files, LOOK_EVERY, Network};
+use crate::say::print;
+use crate::store::Store;
+use crate::undo::Undo;
+
+/// Starts the process, unless it runs, and waits until the network is as it is to be; returns whether it was started.
+///
+/// With `whole` nothing of earlier partitions and slow links is left: servers that have to start over such a network
+/// would not come up.
+pub(crate) async fn ensure(store: &Store, name: &str, whole: bool) -> anyhow::Result<bool> {
+    let ensemble = store.open(name)?;
+    if !ensemble.has_proxies() {
+        return Ok(false);
+    }
+    let files = Files::new(ensemble.directory());
+    let runs = files.lock()?.is_none();
+    let mut network = files.wanted()?;
+    let heals = whole && network.describe().is_some();
+    if runs && !heals {
+        return Ok(false);
+    }
+    if heals {
+        network.heal();
+    }
+    network.generation += 1;
+    files.want(&network)?;
+    if runs {
+        files.until_applied(network.generation).await?;
+        return Ok(false);
+    }
+    let log = files.log();
+    let log = File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
+    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    Command::new(program)
+        .arg("--dir")
+        .arg(store.root())
+        .args(["--name", name, "proxies"])
+        // With it, `down` finds the process.
+        .arg(ensemble.marker("proxies"))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        // Ctrl-C in the terminal is not for it.
+        .process_group(0)
+        .spawn()
+        .context("cannot start the process of the fault proxies")?;
+    files.until_applied(network.generation).await?;
+    Ok(true)
+}
+
+/// Whether somebody listens where clients are sent to. To look at the lock could keep a process that starts from it.
+pub(crate) fn answer(ensemble: &Ensemble) -> bool {
+    let string = ensemble.connect_string();
+    let mut addresses = string.split(',').filter_map(|text| text.parse().ok());
+    addresses.all(|address| TcpStream::connect_timeout(&address, ANSWER_WITHIN).is_ok())
+}
+
+/// The process itself: it ends with the ensemble's files, or is killed with its servers.
+pub(crate) async fn serve(store: &Store, name: &str) -> anyhow::Result<ExitCode> {
+    let mut ensemble = store.open(name)?;
+    let files = Files::new(ensemble.directory());
+    let Some(_lock) = files.lock()? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    ensemble.start_proxies()?;
+    let mut made: Option<Network> = None;
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    while Ensemble::exists(ensemble.directory()) {
+        looks.tick().await;
+        let wanted = files.wanted()?;
+        if made.as_ref() != Some(&wanted) {
+            let cuts = made.map_or_else(|| wanted.cuts.clone(), |made| made.cuts);
+            make(&ensemble, &wanted, &cuts).await?;
+            files.apply(&wanted)?;
+            made = Some(wanted);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the network as it is wanted; `cut` says which cuts were made before.
+async fn make(
+    ensemble: &Ensemble,
+    wanted: &Network,
+    cut: &BTreeMap<u32, u64>,
+) -> anyhow::Result<()> {
+    if let Ok(links) = ensemble.links() {
+        let known: BTreeMap<_, _> = wanted
+            .ways
+            .iter()
+            .map(|way| ((way.from, way.to), way))
+            .collect();
+        // Each way goes from what it was to what it is to be: one that stays blocked lets nothing through meanwhile.
+        for (pair, _) in links.all().conditions() {
+            let one = links.one_way(pair.0, pair.1)?;
+            let Some(way) = known.get(&pair) else {
+                one.heal();
+                continue;
+            };
+            one.delay(Duration::from_millis(way.delay))
+                .jitter(Duration::from_millis(way.jitter));
+            match way.rate {
+                Some(rate) => one.rate(rate),
+                None => one.full_rate(),
+            };
+            if way.blocked {
+                one.block();
+            } else {
+                one.unblock();
+            }
+        }
+    }
+    let proxy = ensemble.proxy()?;
+    for server in ensemble.servers().iter().map(Server::id) {
+        let steer = if wanted.unreachable.contains(&server) {
+            Steer::Nowhere
+        } else {
+            Steer::Home
+        };
+        proxy.steer(Clients::At(server), steer)?;
+        if wanted.cuts.get(&server) != cut.get(&server) {
+            proxy.cut(Clients::At(server), Close::Rst).await;
+        }
+    }
+    Ok(())
+}
+
+/// Something that is done to the network.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Change {
+    Partition(Cut),
+    /// Milliseconds late, of which so many at random, and bytes per second.
+    Slow(u64, u64, Option<u64>),
+    Cut,
+    Heal,
+}
+
+/// Changes the network around each server that `which` means.
+pub(crate) async fn change(
+    store: &Store,
+    name: &str,
+    which: Selector,
+    change: Change,
+) -> anyhow::Result<ExitCode> {
+    store.open(name)?;
+    let _lock = store.lock(name, false)?;
+    let ensemble = store.open(name)?;
+    anyhow::ensure!(
+        ensemble.has_proxies(),
+        "the ensemble {name} has no fault proxies; take it down, and start it with `up --proxied`"
+    );
+    let files = Files::new(ensemble.directory());
+    anyhow::ensure!(
+        files.lock()?.is_none(),
+        "the process of the fault proxies is gone; `up` starts it again; its log is {}",
+        files.log().display()
+    );
+    let mut network = files.wanted()?;
+    let mut text = String::new();
+    let ids: Vec<u32> = ensemble.servers().iter().map(Server::id).collect();
+    let is_between_servers = match change {
+        Change::Partition(cut) => cut != Cut::Isolated,
+        Change::Slow(..) => true,
+        Change::Cut | Change::Heal => false,
+    };
+    anyhow::ensure!(
+        ids.len() > 1 || !is_between_servers,
+        "the ensemble {name} has one server, and no link between servers; `partition` and `cut` keep clients from it"
+    );
+    if let Change::Heal = change {
+        network.heal();
+        text.push_str("the network is whole\n");
+    } else {
+        for server in ensemble.select(which).await? {
+            let id = server.id();
+            let others: Vec<u32> = ids.iter().copied().filter(|other| *other != id).collect();
+            let what = match change {
+                Change::Partition(cut) => {
+                    network.partition(id, &others, cut);
+                    match cut {
+                        Cut::Isolated => "is isolated",
+                        Cut::Peers => "is cut off from the other servers",
+                        Cut::Deaf => "does not hear the other servers",
+                        Cut::Mute => "is not heard by the other servers",
+                    }
+                }
+                Change::Slow(delay, jitter, rate) => {
+                    network.slow(id, &others, (delay, jitter, rate));
+                    "and the other servers hear each other late"
+                }
+                Change::Cut => {
+                    network.cut(id);
+                    "has its clients' connections cut"
+                }
+                Change::Heal => continue,
+            };
+            writeln!(text, "server {id} {what}")?;
+        }
+    }
+    network.generation += 1;
+    files.want(&network)?;
+    files.until_applied(network.generation).await?;
+    let code = print(&text)?;
+    if matches!(change, Change::Partition(_) | Change::Slow(..)) {
+        Undo::new(store, name).tell(&["heal"], &[]);
+    }
+    Ok(code)
+}
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);

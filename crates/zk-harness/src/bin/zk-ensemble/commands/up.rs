@@ -1,0 +1,259 @@
+//! `up`: start an ensemble and leave it running.
+
+use std::fs;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use zk_harness::dist::{Progress, Search};
+use zk_harness::{DataStore, Ensemble, Keep, ProcessState, Spec};
+
+use super::ELECTION_WITHIN;
+use super::KEEP_FILE;
+use super::proxies;
+use crate::args::{Data, UpArgs};
+use crate::display::Display;
+use crate::render;
+use crate::say::{note, print};
+use crate::store::Store;
+
+pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitCode> {
+    let spec = spec(options)?;
+    for warning in spec.validate()? {
+        note(&format!("note: {warning}"));
+    }
+    let search = Search::from_env()?;
+    let lock = store.lock(name, true)?;
+    let directory = store.directory(name);
+    if Ensemble::exists(&directory) {
+        return up_again(store, name, options).await;
+    }
+    if fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_some()) {
+        bail!(
+            "{} has files in it but no ensemble, as after a start that a power failure cut off; if nothing in it is of value, remove it, or choose another --name",
+            directory.display()
+        );
+    }
+    let progress = Display::new();
+    let servers = spec.server_specs().len();
+    progress.say(&match servers {
+        1 => "starting 1 server".to_owned(),
+        servers => format!("starting {servers} servers"),
+    });
+    let shown = Arc::clone(&progress);
+    let search = search.progress(Arc::new(move |progress: &Progress| {
+        shown.progress(progress);
+    }));
+    let keep = if options.keep {
+        Keep::Always
+    } else {
+        Keep::Never
+    };
+    let started = Ensemble::builder()
+        .spec(spec)
+        .directory(&directory)
+        .search(search)
+        .keep(keep)
+        .hold(lock.try_clone()?)
+        .proxied(options.proxied)
+        .quorum_links(options.proxied && servers > 1)
+        .start()
+        .await;
+    progress.clear();
+    let ensemble = match started {
+        Ok(ensemble) => ensemble,
+        Err(error) => {
+            // What could not even be begun leaves the directory that the lock was on.
+            store.discard(name, lock);
+            return Err(error.into());
+        }
+    };
+    if options.keep {
+        keep_files(store, name)?;
+    }
+    let report = *ensemble.start_report();
+    ensemble.detach()?;
+    // The proxies of this process are gone; those of another one take their places.
+    let handed_over = async {
+        proxies::ensure(store, name, false).await?;
+        let ensemble = store.open(name)?;
+        if ensemble.has_proxies() {
+            ensemble.wait_serving().await?;
+        }
+        anyhow::Ok(ensemble)
+    };
+    let ensemble = match handed_over.await {
+        Ok(ensemble) => ensemble,
+        Err(error) => {
+            let ensemble = store.open(name)?;
+            if options.keep {
+                ensemble.kill_all().await?;
+            } else {
+                ensemble.hold(lock).down().await?;
+            }
+            return Err(error);
+        }
+    };
+    let status = ensemble.status().await;
+    print(&format!(
+        "{}\n{}connect: {}\nserves after {}\n",
+        render::summary(name, &ensemble, &status),
+        render::servers(&status),
+        ensemble.connect_string(),
+        render::report(&report),
+    ))
+}
+
+/// Has a later `down` keep the files.
+fn keep_files(store: &Store, name: &str) -> anyhow::Result<()> {
+    let file = store.directory(name).join(KEEP_FILE);
+    fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// `up` of an ensemble that is there: says so, or starts its servers if none runs.
+async fn up_again(store: &Store, name: &str, options: &UpArgs) -> anyhow::Result<ExitCode> {
+    let ensemble = store.open(name)?;
+    refuse_other_settings(name, &ensemble, options)?;
+    if options.keep {
+        keep_files(store, name)?;
+    }
+    let running = ensemble
+        .servers()
+        .iter()
+        .filter(|server| server.process_state() != ProcessState::Stopped)
+        .count();
+    let relinked = proxies::ensure(store, name, running == 0).await?;
+    let what = if running > 0 {
+        if 2 * running > ensemble.servers().len() {
+            // Perhaps its leader has just gone. The status tells whether there is a new one.
+            drop(ensemble.wait_leader(ELECTION_WITHIN).await);
+        }
+        if relinked {
+            // The servers had lost each other. What is said below tells whether they have found each other again.
+            drop(tokio::time::timeout(ELECTION_WITHIN, ensemble.wait_quorum()).await);
+        }
+        "is already up"
+    } else {
+        let data = ensemble.has_data();
+        let started = match ensemble.start_stopped() {
+            Ok(()) => ensemble.wait_serving().await,
+            failed => failed,
+        };
+        if let Err(error) = started {
+            // It was down before, and is again.
+            ensemble.kill_all().await?;
+            return Err(error.into());
+        }
+        if data {
+            "was down and is up again, with its data"
+        } else {
+            "was down and is up again; its data, which was in memory, is lost"
+        }
+    };
+    let status = ensemble.status().await;
+    print(&format!(
+        "ensemble {name} {what}\n{}\n{}connect: {}\n",
+        render::summary(name, &ensemble, &status),
+        render::servers(&status),
+        ensemble.connect_string()
+    ))?;
+    if status.health.serves() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    bail!(
+        "no quorum serves; `start all` starts the servers that are stopped, `resume all` those that are paused"
+    )
+}
+
+fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> anyhow::Result<()> {
+    let spec = ensemble.spec();
+    let mut other = Vec::new();
+    if options
+        .servers
+        .is_some_and(|servers| servers != ensemble.servers().len())
+    {
+        other.push(match ensemble.servers().len() {
+            1 => "it has 1 server".to_owned(),
+            servers => format!("it has {servers} servers"),
+        });
+    }
+    if options.data.is_some_and(|data| store_of(data) != spec.data) {
+        other.push(format!(
+            "its data is {}",
+            if spec.data == DataStore::Memory {
+                "in memory"
+            } else {
+                "on disk"
+            }
+        ));
+    }
+    if let Some(wanted) = &options.zookeeper {
+        let version = ensemble.version();
+        if spec.zookeeper.as_ref() != Some(wanted)
+            && version != wanted
+            && !version.starts_with(&format!("{wanted}."))
+        {
+            other.push(format!("it runs ZooKeeper {version}"));
+        }
+    }
+    if let Some(profile) = options.profile {
+        let (wanted, there) = (profile.spec(), (spec.tick_time, spec.sync_limit));
+        if (wanted.tick_time, wanted.sync_limit) != there {
+            other.push(format!("its ticks are not those of the profile {profile}"));
+        }
+    }
+    if options.proxied && !ensemble.has_proxies() {
+        other.push("it has no fault proxies".to_owned());
+    }
+    if options.movable_clock && !spec.movable_clock {
+        other.push("its clocks cannot be moved".to_owned());
+    }
+    if let Some(file) = &options.config {
+        let wanted = self::spec(options)?;
+        let mut there = spec.clone();
+        there.directory = None;
+        if there != wanted && other.is_empty() {
+            other.push(format!("those of {} differ", file.display()));
+        }
+    }
+    if !other.is_empty() {
+        bail!(
+            "the ensemble {name} is there already, with other settings: {}; take it down first, or choose another --name",
+            other.join(", ")
+        );
+    }
+    Ok(())
+}
+
+fn spec(options: &UpArgs) -> anyhow::Result<Spec> {
+    let mut spec = match &options.config {
+        None => options.profile.unwrap_or_default().spec(),
+        Some(file) => {
+            let text = fs::read_to_string(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            Spec::from_toml(&text).with_context(|| format!("{} is not right", file.display()))?
+        }
+    };
+    if spec.directory.is_some() {
+        bail!("directory: a named ensemble lies in --dir; leave the setting out of the file");
+    }
+    if let Some(servers) = options.servers {
+        spec.servers = servers;
+        spec.server.clear();
+    }
+    if let Some(zookeeper) = &options.zookeeper {
+        spec.zookeeper = Some(zookeeper.clone());
+    }
+    if let Some(data) = options.data {
+        spec.data = store_of(data);
+    }
+    spec.movable_clock |= options.movable_clock;
+    Ok(spec)
+}
+
+const fn store_of(data: Data) -> DataStore {
+    match data {
+        Data::Memory => DataStore::Memory,
+        Data::Disk => DataStore::Disk,
+    }
+}

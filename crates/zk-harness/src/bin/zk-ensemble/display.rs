@@ -1,0 +1,72 @@
+//! What `up` shows while it works.
+
+use std::io::{self, IsTerminal as _};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use zk_harness::dist::Progress;
+
+use crate::say::note;
+
+/// Shows what `up` is doing: a moving bar on a terminal, a line per step elsewhere.
+pub(crate) struct Display {
+    bar: Option<ProgressBar>,
+    last: Mutex<String>,
+}
+
+impl Display {
+    pub(crate) fn new() -> Arc<Self> {
+        let bar = io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new_spinner();
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        Arc::new(Self {
+            bar,
+            last: Mutex::new(String::new()),
+        })
+    }
+
+    pub(crate) fn say(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+            return;
+        }
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != what {
+            // Progress is a courtesy: a closed standard error is no reason to fail.
+            note(what);
+            what.clone_into(&mut last);
+        }
+    }
+
+    pub(crate) fn progress(&self, progress: &Progress) {
+        self.say(&progress.what);
+        let Some(bar) = &self.bar else { return };
+        match progress.total {
+            Some(total) => {
+                bar.set_style(style(
+                    "{spinner} {msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}",
+                ));
+                bar.set_length(total);
+                bar.set_position(progress.done);
+            }
+            None if progress.done > 0 => {
+                bar.set_style(style("{spinner} {msg} {bytes}"));
+                bar.set_position(progress.done);
+            }
+            None => bar.set_style(style("{spinner} {msg}")),
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}

@@ -1,0 +1,83 @@
+//! What a mutex and a register do.
+
+use super::Model;
+
+/// A lock with fencing tokens: one holder at a time, and each has a higher token than those before.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct MutexModel {}
+
+/// What is done to a [`MutexModel`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MutexOp {
+    /// It was granted.
+    Acquire {
+        /// Which grant it is, a number used once.
+        grant: usize,
+        /// The token; unknown tokens are as high as they have to be.
+        token: Option<u64>,
+    },
+    /// A grant ended: it was given back, or lost.
+    End {
+        /// Which grant.
+        grant: usize,
+    },
+}
+
+impl Model for MutexModel {
+    /// Who holds it, and the highest token so far.
+    type State = (Option<usize>, Option<u64>);
+    type Op = MutexOp;
+
+    fn initial(&self) -> Self::State {
+        (None, None)
+    }
+
+    fn step(&self, (holder, highest): &Self::State, op: &MutexOp) -> Option<Self::State> {
+        match *op {
+            MutexOp::Acquire { grant, token } => {
+                let rises = token.is_none() || highest.is_none() || *highest < token;
+                (holder.is_none() && rises).then(|| (Some(grant), token.or(*highest)))
+            }
+            MutexOp::End { grant } => (*holder == Some(grant)).then_some((None, *highest)),
+        }
+    }
+}
+
+/// A value that can be read, replaced, and replaced if it is as expected.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct RegisterModel {
+    /// The value before all operations.
+    pub initial: Option<u64>,
+}
+
+/// What is done to a [`RegisterModel`]; values are numbers, and none is a value, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RegisterOp {
+    /// A read returned a value.
+    Read(Option<u64>),
+    /// A write replaced the value.
+    Write(Option<u64>),
+    /// A write found the value as expected, and replaced it.
+    Cas(Option<u64>, Option<u64>),
+}
+
+impl Model for RegisterModel {
+    type State = Option<u64>;
+    type Op = RegisterOp;
+
+    fn initial(&self) -> Option<u64> {
+        self.initial
+    }
+
+    fn step(&self, state: &Option<u64>, op: &RegisterOp) -> Option<Option<u64>> {
+        match *op {
+            RegisterOp::Read(value) => (value == *state).then_some(*state),
+            RegisterOp::Write(value) => Some(value),
+            RegisterOp::Cas(from, to) => (from == *state).then_some(to),
+        }
+    }
+}

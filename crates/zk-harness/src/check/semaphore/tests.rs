@@ -1,0 +1,137 @@
+use proptest::prelude::*;
+
+use super::super::sketch::{Sketch, counted, unjudged, valid, violated};
+use super::*;
+
+fn check(permits: u32, sketch: &Sketch) -> Verdict {
+    Semaphore::new(permits).check(&sketch.history())
+}
+
+fn take(s: &mut Sketch, client: &str, time: std::ops::Range<u64>, permits: u32) -> u64 {
+    s.ok(client, &Op::acquire_permits("/x", permits), time, ())
+}
+
+// covers: H9
+#[test]
+fn as_many_as_there_are_permits_may_be_held() {
+    let mut s = Sketch::new();
+    take(&mut s, "a", 0..10, 2);
+    take(&mut s, "b", 0..11, 1);
+    s.release("a", 20..25);
+    take(&mut s, "c", 0..21, 2);
+    s.release("b", 30..35);
+    s.release("c", 30..35);
+    let verdict = check(3, &s);
+    valid(&verdict);
+    assert_eq!(counted(&verdict, "most permits at a time"), 3);
+    violated(&check(2, &s), &["too many: 1 2", "too many: 2 4"]);
+}
+
+#[test]
+fn several_permits_at_once_count_as_many() {
+    let mut s = Sketch::new();
+    take(&mut s, "a", 0..10, 1);
+    take(&mut s, "b", 0..11, 3);
+    s.release("a", 20..25);
+    s.release("b", 20..25);
+    let verdict = check(3, &s);
+    violated(&verdict, &["too many: 1 2"]);
+    assert_eq!(
+        verdict.violations[0].sentence,
+        "b was granted 3 of /x while 1 were relied on: 4 together, and there are 3"
+    );
+}
+
+#[test]
+fn one_client_may_hold_several_leases() {
+    let mut s = Sketch::new();
+    take(&mut s, "a", 0..10, 1);
+    take(&mut s, "a", 0..11, 1);
+    s.release("a", 20..25);
+    take(&mut s, "a", 20..26, 1);
+    s.release("a", 30..35);
+    s.release("a", 40..45);
+    valid(&check(2, &s));
+    violated(&check(1, &s), &["too many: 1 2", "too many: 1 4"]);
+}
+
+#[test]
+fn who_was_granted_before_the_number_sank_may_keep_it() {
+    let mut s = Sketch::new();
+    take(&mut s, "a", 0..10, 1);
+    take(&mut s, "b", 0..11, 1);
+    s.ok("admin", &Op::set_permits("/x", 1), 20..30, ());
+    s.ok("a", &Op::read("/y"), 100..101, ());
+    s.release("b", 60..65);
+    let mut early = Sketch::new();
+    valid(&check(2, &s));
+    // Invoked while there still were two.
+    take(&mut early, "a", 0..10, 1);
+    early.ok("admin", &Op::set_permits("/x", 1), 20..30, ());
+    take(&mut early, "b", 25..40, 1);
+    early.release("a", 50..55);
+    early.release("b", 50..55);
+    valid(&check(2, &early));
+    // Invoked after that.
+    take(&mut s, "c", 35..70, 1);
+    s.release("c", 80..85);
+    violated(&check(2, &s), &["too many: 1 6"]);
+}
+
+#[test]
+fn a_number_that_was_replaced_is_in_force_no_more() {
+    let mut s = Sketch::new();
+    s.ok("admin", &Op::set_permits("/x", 2), 0..10, ());
+    s.ok("admin", &Op::set_permits("/x", 1), 20..30, ());
+    take(&mut s, "a", 31..40, 1);
+    take(&mut s, "b", 31..41, 1);
+    s.release("a", 50..55);
+    s.release("b", 50..55);
+    violated(&check(1, &s), &["too many: 3 4"]);
+}
+
+#[test]
+fn a_number_that_may_have_risen_is_not_held_against_anybody() {
+    for (outcome_known, expected_valid) in [(true, true), (false, false)] {
+        let mut s = Sketch::new();
+        let more = Op::set_permits("/x", 2);
+        if outcome_known {
+            s.unknown("admin", &more, 0..5);
+        } else {
+            s.failed("admin", &more, 0..5);
+        }
+        take(&mut s, "a", 0..10, 1);
+        take(&mut s, "b", 0..11, 1);
+        s.release("a", 20..25);
+        s.release("b", 20..25);
+        assert_eq!(check(1, &s).is_valid(), expected_valid);
+    }
+}
+
+#[test]
+fn without_a_grant_nothing_is_judged() {
+    unjudged(&check(1, &Sketch::new()), "no acquire");
+}
+
+proptest! {
+    /// The sweep and a look at each moment say the same.
+    #[test]
+    fn too_many_are_found_exactly_if_there_are(
+        holds in prop::collection::vec((1..40_u64, 1..20_u64, 1..4_u32), 1..9),
+        permits in 1..8_u32,
+    ) {
+        let mut s = Sketch::new();
+        for (client, (from, held, count)) in holds.iter().enumerate() {
+            let client = format!("p{client}");
+            take(&mut s, &client, 0..*from, *count);
+            s.release(&client, from + held..1000);
+        }
+        let most = (0..60).map(|at| {
+            let held = holds.iter().filter(|(from, held, _)| (*from..from + held).contains(&at));
+            held.map(|(_, _, count)| *count).sum::<u32>()
+        }).max().unwrap();
+        let verdict = check(permits, &s);
+        prop_assert_eq!(verdict.found > 0, most > permits);
+        prop_assert_eq!(counted(&verdict, "most permits at a time"), u64::from(most));
+    }
+}

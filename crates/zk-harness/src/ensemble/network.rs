@@ -1,0 +1,114 @@
+//! How clients reach an ensemble, and the proxies and links on the way.
+
+use super::Ensemble;
+#[cfg(doc)]
+use super::EnsembleBuilder;
+use crate::error::Error;
+use crate::links::QuorumLinks;
+use crate::proxy::FaultProxy;
+
+/// A proxy that ends with its ensemble, whoever else has a handle to it.
+#[derive(Debug)]
+pub(super) struct Proxy(FaultProxy);
+
+/// Links that end with their ensemble, whoever else has a handle to them.
+#[derive(Debug)]
+pub(super) struct Links(QuorumLinks);
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl Ensemble {
+    /// The connection string for clients: `host:port,host:port,…`.
+    ///
+    /// With [fault proxies](EnsembleBuilder::proxied) it leads to them, and
+    /// [`direct_connect_string`](Self::direct_connect_string) past them.
+    pub fn connect_string(&self) -> String {
+        let proxied = self.plan.members.iter().map(|member| member.proxy_port);
+        match proxied.collect::<Option<Vec<u16>>>() {
+            Some(ports) => {
+                let address = |port: &u16| format!("{}:{port}", std::net::Ipv4Addr::LOCALHOST);
+                ports.iter().map(address).collect::<Vec<_>>().join(",")
+            }
+            None => self.direct_connect_string(),
+        }
+    }
+
+    /// Whether it was started with fault proxies or links, which [`start_proxies`](Self::start_proxies) starts again.
+    pub fn has_proxies(&self) -> bool {
+        let members = &self.plan.members;
+        members
+            .iter()
+            .any(|member| member.proxy_port.is_some() || !member.relays.is_empty())
+    }
+
+    /// The connection string of the servers themselves, whether there are proxies or not.
+    pub fn direct_connect_string(&self) -> String {
+        let addresses = self
+            .servers
+            .iter()
+            .map(|server| server.client_address().to_string());
+        addresses.collect::<Vec<_>>().join(",")
+    }
+
+    /// A handle to the fault proxies in front of the servers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPresent`] if the ensemble was started without [`EnsembleBuilder::proxied`].
+    pub fn proxy(&self) -> Result<FaultProxy, Error> {
+        self.proxy
+            .as_ref()
+            .map(|proxy| proxy.0.clone())
+            .ok_or(Error::NotPresent {
+                what: "fault proxies",
+                setting: "proxied",
+            })
+    }
+
+    /// A handle to the links between the servers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPresent`] if the ensemble was started without [`EnsembleBuilder::quorum_links`], or has one server.
+    pub fn links(&self) -> Result<QuorumLinks, Error> {
+        self.links
+            .as_ref()
+            .map(|links| links.0.clone())
+            .ok_or(Error::NotPresent {
+                what: "links between its servers",
+                setting: "quorum_links",
+            })
+    }
+
+    /// Starts the fault proxies and the links that an ensemble was started with and that ended with the process that had
+    /// [detached](Self::detach) or kept it, on the same ports. If they run here already, nothing happens.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if a port is taken, as by another process that has attached to the ensemble.
+    pub fn start_proxies(&mut self) -> Result<(), Error> {
+        let members = self.plan.members.iter().zip(&self.servers);
+        let proxied: Vec<_> = members
+            .filter_map(|(member, server)| {
+                Some((member.id, member.proxy_port?, server.client_address()))
+            })
+            .collect();
+        if self.proxy.is_none() && !proxied.is_empty() {
+            self.proxy = Some(Proxy(FaultProxy::start_on(proxied)?));
+        }
+        if self.links.is_none() {
+            self.links = QuorumLinks::start(&self.plan)?.map(Links);
+        }
+        Ok(())
+    }
+}

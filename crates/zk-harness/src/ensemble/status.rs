@@ -1,0 +1,170 @@
+//! What an ensemble looks like at one moment, and who leads it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::Ensemble;
+use super::LOOK_EVERY;
+use crate::admin::{self, AdminError};
+use crate::error::Error;
+use crate::health::{Answer, Health, Role};
+use crate::process::ProcessState;
+use crate::server::Server;
+use crate::wait::Looks;
+
+/// What an ensemble looks like at one moment.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Status {
+    /// Whether clients are served.
+    pub health: Health,
+    /// Each server, in the order of the ensemble.
+    pub servers: Vec<ServerStatus>,
+}
+
+/// What one server looks like at one moment.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServerStatus {
+    /// The `myid`.
+    pub id: u32,
+    /// What the server says it is; nothing if it does not serve.
+    pub role: Option<Role>,
+    /// What its process is doing.
+    pub process: ProcessState,
+    /// The port for clients.
+    pub client_port: u16,
+    /// Its process id, if there is a process.
+    pub pid: Option<i32>,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Why there is no role.
+    pub problem: Option<String>,
+    pub(super) epoch: u64,
+    pub(super) answered: bool,
+}
+
+impl Ensemble {
+    /// The server that leads, or the only one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQuorum`] if none does at this moment.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn leader(&self) -> Result<&Server, Error> {
+        let status = self.status().await;
+        match status.health.leader() {
+            Some(leader) => Ok(&self.servers[leader]),
+            None => Err(Error::NoQuorum {
+                seen: status.seen(),
+            }),
+        }
+    }
+
+    /// Waits for at most `within` until a server leads, as after the last leader was killed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQuorum`] if none does by then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn wait_leader(&self, within: Duration) -> Result<&Server, Error> {
+        let mut looks = Looks::within(within, LOOK_EVERY);
+        loop {
+            let leader = self.leader().await;
+            if leader.is_ok() || !looks.again().await {
+                return leader;
+            }
+        }
+    }
+
+    /// Asks every server what it is. A server that does not answer within 1 s counts as not serving.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn status(&self) -> Status {
+        let mut questions = JoinSet::new();
+        for (index, server) in self.servers.iter().enumerate() {
+            let address = server.client_address();
+            // A server without a process is not asked: its port may by now be somebody else's.
+            let process = self.servers[index].process_state();
+            questions.spawn(async move {
+                let answer = match process {
+                    ProcessState::Stopped => Err((false, "its process does not run".to_owned())),
+                    ProcessState::Paused => Err((false, "its process is paused".to_owned())),
+                    ProcessState::Running => {
+                        admin::srvr(address, STATUS_WITHIN).await.map_err(|error| {
+                            (matches!(error, AdminError::NotServing), error.to_string())
+                        })
+                    }
+                };
+                (index, answer)
+            });
+        }
+        let mut servers: Vec<_> = self.servers.iter().map(ServerStatus::unasked).collect();
+        for (index, answer) in questions.join_all().await {
+            match answer {
+                Ok(srvr) => {
+                    servers[index].role = Some(srvr.mode.into());
+                    servers[index].epoch = srvr.epoch();
+                    servers[index].answered = true;
+                }
+                Err((answered, problem)) => {
+                    servers[index].problem = Some(problem);
+                    servers[index].answered = answered;
+                }
+            }
+        }
+        let answers: Vec<Answer> = servers
+            .iter()
+            .map(|server| server.role.map(|role| (role, server.epoch)))
+            .collect();
+        Status {
+            health: Health::judge(&answers),
+            servers,
+        }
+    }
+}
+
+impl Status {
+    /// What each server answered, on one line.
+    pub fn seen(&self) -> String {
+        let lines: Vec<_> = self
+            .servers
+            .iter()
+            .map(|server| match (&server.problem, server.role) {
+                (Some(problem), _) => format!("server {}: {problem}", server.id),
+                (None, Some(role)) => format!("server {}: {role}", server.id),
+                (None, None) => format!("server {}: no answer", server.id),
+            })
+            .collect();
+        lines.join("; ")
+    }
+}
+
+impl ServerStatus {
+    pub(super) fn unasked(server: &Server) -> Self {
+        let found = server.find();
+        Self {
+            id: server.id(),
+            role: None,
+            process: server.process_state(),
+            client_port: server.client_port(),
+            pid: found.map(|(pid, _)| pid.as_raw_pid()),
+            directory: server.directory(),
+            problem: None,
+            epoch: 0,
+            answered: false,
+        }
+    }
+}
+
+const STATUS_WITHIN: Duration = Duration::from_secs(1);

@@ -1,0 +1,116 @@
+//! Waiting until an ensemble serves.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::Ensemble;
+use super::LOOK_EVERY;
+use super::status::Status;
+use crate::error::Error;
+use crate::health::Health;
+use crate::wait::Looks;
+use crate::wire;
+
+impl Ensemble {
+    /// Waits until every server serves, one leads, and a node was written through each; for at most the spec's
+    /// `start_timeout`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ServerExited`] as soon as a process is gone, [`Error::NotServing`] at the deadline.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: a canary node that was being written ends with its session.
+    pub async fn wait_serving(&self) -> Result<(), Error> {
+        self.wait_whole(Instant::now()).await.map(|_| ())
+    }
+
+    /// Waits until a quorum serves and a node was written through its leader; for at most the spec's `start_timeout`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotServing`] at the deadline.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: a canary node that was being written ends with its session.
+    pub async fn wait_quorum(&self) -> Result<(), Error> {
+        let within = self.plan.spec.start_timeout;
+        let mut looks = Looks::within(within, LOOK_EVERY);
+        loop {
+            let mut status = self.status().await;
+            if let Some(leader) = status.health.leader() {
+                match wire::canary(self.servers[leader].client_address(), CANARY_WITHIN).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) => status.servers[leader].problem = Some(error.to_string()),
+                }
+            }
+            if !looks.again().await {
+                return Err(self.not_serving(within, &status));
+            }
+        }
+    }
+
+    /// Waits until all is well, and says when all servers answered, when one led, and when the canaries were through.
+    pub(super) async fn wait_whole(&self, started: Instant) -> Result<[Instant; 3], Error> {
+        let within = self.plan.spec.start_timeout;
+        let mut answered = None;
+        let mut settled = None;
+        let mut looks = Looks::within(within.saturating_sub(started.elapsed()), LOOK_EVERY);
+        loop {
+            if let Some(dead) = self.servers.iter().find(|server| server.has_exited()) {
+                let (id, log, tail) = (dead.id(), dead.log_file(), dead.log_tail(TAIL_LINES));
+                return Err(Error::ServerExited { id, log, tail });
+            }
+            let mut status = self.status().await;
+            // An answer that says "not serving" is an answer: the process is up and looks for a leader.
+            if status.servers.iter().all(|server| server.answered) {
+                answered.get_or_insert_with(Instant::now);
+            }
+            if let Health::Whole { .. } = status.health {
+                let settled = *settled.get_or_insert_with(Instant::now);
+                match self.canaries().await {
+                    Ok(()) => return Ok([answered.unwrap_or(settled), settled, Instant::now()]),
+                    Err((index, problem)) => status.servers[index].problem = Some(problem),
+                }
+            }
+            if !looks.again().await {
+                return Err(self.not_serving(within, &status));
+            }
+        }
+    }
+
+    /// Writes, reads and removes a node through every server.
+    async fn canaries(&self) -> Result<(), (usize, String)> {
+        let mut canaries = JoinSet::new();
+        for (index, server) in self.servers.iter().enumerate() {
+            let address = server.client_address();
+            canaries.spawn(async move {
+                wire::canary(address, CANARY_WITHIN)
+                    .await
+                    .map_err(|error| (index, error.to_string()))
+            });
+        }
+        canaries.join_all().await.into_iter().collect()
+    }
+
+    pub(super) fn not_serving(&self, within: Duration, status: &Status) -> Error {
+        let blamed = status
+            .servers
+            .iter()
+            .position(|server| server.problem.is_some())
+            .map_or(&self.servers[0], |index| &self.servers[index]);
+        Error::NotServing {
+            within,
+            seen: status.seen(),
+            id: blamed.id(),
+            log: blamed.log_file(),
+            tail: blamed.log_tail(TAIL_LINES),
+        }
+    }
+}
+
+const CANARY_WITHIN: Duration = Duration::from_secs(5);
+const TAIL_LINES: usize = 15;

@@ -1,0 +1,143 @@
+//! The format: what one line of a history says.
+
+use serde::{Deserialize, Serialize};
+
+use super::answer::{Answer, Outcome};
+use super::op::Op;
+
+/// The version of the format that this program writes and reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Line {
+    Begin {
+        #[serde(rename = "proc")]
+        process: String,
+        #[serde(rename = "t_mono_ns")]
+        at: u64,
+        version: u32,
+        #[serde(default)]
+        pid: u32,
+    },
+    Invoke {
+        #[serde(rename = "proc")]
+        process: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<String>,
+        #[serde(rename = "t_mono_ns")]
+        at: u64,
+        id: u64,
+        #[serde(flatten)]
+        op: Op,
+    },
+    Return {
+        #[serde(rename = "proc")]
+        process: String,
+        #[serde(rename = "t_mono_ns")]
+        at: u64,
+        id: u64,
+        outcome: Word,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+        #[serde(flatten)]
+        answer: Answer,
+    },
+    Until {
+        #[serde(rename = "proc")]
+        process: String,
+        #[serde(rename = "t_mono_ns")]
+        at: u64,
+        id: u64,
+        until: u64,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+    },
+    Saw {
+        #[serde(rename = "proc")]
+        process: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<String>,
+        #[serde(rename = "t_mono_ns")]
+        at: u64,
+        id: u64,
+        path: String,
+        #[serde(flatten)]
+        answer: Answer,
+    },
+    Fault {
+        #[serde(rename = "proc")]
+        process: String,
+        #[serde(rename = "t_mono_ns")]
+        at: u64,
+        id: u64,
+        phase: Phase,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        name: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        target: String,
+    },
+    End {
+        #[serde(rename = "proc")]
+        process: String,
+        #[serde(rename = "t_mono_ns")]
+        at: u64,
+    },
+    /// A line of a later program.
+    #[serde(other)]
+    Unrecognised,
+}
+
+/// How an operation ended, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Word {
+    Ok,
+    Failed,
+    Unknown,
+}
+
+/// Whether a fault begins or ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Phase {
+    Begin,
+    End,
+}
+
+impl Line {
+    /// The line that tells of an end.
+    pub(super) fn returned(process: &str, at: u64, id: u64, outcome: Outcome) -> Self {
+        let (outcome, reason, answer) = match outcome {
+            Outcome::Ok(answer) => (Word::Ok, String::new(), answer),
+            Outcome::Failed { reason } => (Word::Failed, reason, Answer::default()),
+            Outcome::Unknown { reason } => (Word::Unknown, reason, Answer::default()),
+        };
+        Self::Return {
+            process: process.to_owned(),
+            at,
+            id,
+            outcome,
+            reason,
+            answer,
+        }
+    }
+
+    /// As a line of a file, with the end of the line.
+    pub(super) fn to_text(&self) -> String {
+        let mut text = serde_json::to_string(self).expect("a line has texts and numbers only");
+        text.push('\n');
+        text
+    }
+}
+
+impl Word {
+    pub(super) fn outcome(self, reason: String, answer: Answer) -> Outcome {
+        match self {
+            Self::Ok => Outcome::Ok(answer),
+            Self::Failed => Outcome::Failed { reason },
+            Self::Unknown => Outcome::Unknown { reason },
+        }
+    }
+}

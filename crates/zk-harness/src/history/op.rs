@@ -1,0 +1,438 @@
+//! What was asked for: operations with their arguments.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// An operation with its arguments.
+///
+/// The functions of this type make one each; [`Recorder::invoke`](super::Recorder::invoke) takes it.
+/// `path` names the thing the operation is about. It is compared as a text: a path of a node, or any other name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Op {
+    /// Waits for a lock, or for permits of a semaphore. The answer has the fencing token, if there is one.
+    Acquire {
+        /// The lock.
+        path: String,
+        /// Whether others may hold it, too.
+        #[serde(default, skip_serializing_if = "Mode::is_exclusive")]
+        mode: Mode,
+        /// How many permits of a semaphore.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        permits: u32,
+    },
+    /// Gives back what an acquire was granted.
+    Release {
+        /// The lock.
+        path: String,
+        /// The id of the acquire; without it, the last grant of the same process and task that is not released yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<u64>,
+    },
+    /// Changes how many permits a semaphore has.
+    SetPermits {
+        /// The semaphore.
+        path: String,
+        /// From now on.
+        permits: u32,
+    },
+    /// Reads one value. The answer has the value, its version, or both.
+    Read {
+        /// What is read.
+        path: String,
+    },
+    /// Replaces one value.
+    Write {
+        /// What is written.
+        path: String,
+        /// The value from then on.
+        value: Value,
+        /// The fencing token that the resource compares with the highest one before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<u64>,
+    },
+    /// Replaces one value if it is as expected, and fails otherwise.
+    Cas {
+        /// What is written.
+        path: String,
+        /// What it has to be before.
+        from: Value,
+        /// The value from then on.
+        to: Value,
+    },
+    /// Puts an item into a queue.
+    Offer {
+        /// The queue.
+        path: String,
+        /// The item, which is offered once in a history.
+        item: Value,
+        /// Items of one priority keep their order.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        priority: i32,
+    },
+    /// Takes items from a queue; the answer has none if it was empty.
+    Take {
+        /// The queue.
+        path: String,
+    },
+    /// Says that an item that was taken is done with, and is not to be delivered again.
+    Ack {
+        /// The queue.
+        path: String,
+        /// The item.
+        item: Value,
+    },
+    /// Takes all that is left in a queue, at the end of a test.
+    Drain {
+        /// The queue.
+        path: String,
+    },
+    /// Makes ids. The answer has them.
+    NewId {
+        /// The space in which they are unique.
+        path: String,
+    },
+    /// Adds an element to a set.
+    Add {
+        /// The set.
+        path: String,
+        /// The element, which is added once in a history.
+        element: Value,
+    },
+    /// Reads a whole set.
+    ReadAll {
+        /// The set.
+        path: String,
+    },
+    /// Adds to a counter.
+    Increment {
+        /// The counter.
+        path: String,
+        /// How much, which may be negative.
+        by: i64,
+    },
+    /// A listener or cache was shown a value and its version; this has no duration.
+    Saw {
+        /// What is listened to.
+        path: String,
+    },
+    /// An operation of a later program, which no checker of this one judges.
+    #[serde(other)]
+    Unrecognised,
+}
+
+impl Op {
+    /// Waits for a lock.
+    pub fn acquire(path: impl Into<String>) -> Self {
+        Self::grant(path, Mode::Exclusive, 1)
+    }
+
+    /// Waits for a lock that readers share.
+    pub fn acquire_shared(path: impl Into<String>) -> Self {
+        Self::grant(path, Mode::Shared, 1)
+    }
+
+    /// Waits for permits of a semaphore.
+    pub fn acquire_permits(path: impl Into<String>, permits: u32) -> Self {
+        Self::grant(path, Mode::Exclusive, permits)
+    }
+
+    /// Gives back the last grant of the same process and task.
+    ///
+    /// [`Held::release`](super::Held::release) names the grant, and is needed where there may be several.
+    pub fn release(path: impl Into<String>) -> Self {
+        Self::Release {
+            path: path.into(),
+            of: None,
+        }
+    }
+
+    /// Changes how many permits a semaphore has.
+    pub fn set_permits(path: impl Into<String>, permits: u32) -> Self {
+        Self::SetPermits {
+            path: path.into(),
+            permits,
+        }
+    }
+
+    /// Reads one value, its version, or both.
+    pub fn read(path: impl Into<String>) -> Self {
+        Self::Read { path: path.into() }
+    }
+
+    /// Replaces one value.
+    pub fn write(path: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::Write {
+            path: path.into(),
+            value: value.into(),
+            token: None,
+        }
+    }
+
+    /// Replaces one value of a resource that refuses a token lower than one before.
+    pub fn write_fenced(path: impl Into<String>, value: impl Into<Value>, token: u64) -> Self {
+        Self::Write {
+            path: path.into(),
+            value: value.into(),
+            token: Some(token),
+        }
+    }
+
+    /// Replaces one value if it is as expected.
+    pub fn cas(path: impl Into<String>, from: impl Into<Value>, to: impl Into<Value>) -> Self {
+        Self::Cas {
+            path: path.into(),
+            from: from.into(),
+            to: to.into(),
+        }
+    }
+
+    /// Puts an item into a queue.
+    pub fn offer(path: impl Into<String>, item: impl Into<Value>) -> Self {
+        Self::offer_with_priority(path, item, 0)
+    }
+
+    /// Puts an item into a queue in which items of one priority keep their order.
+    pub fn offer_with_priority(
+        path: impl Into<String>,
+        item: impl Into<Value>,
+        priority: i32,
+    ) -> Self {
+        Self::Offer {
+            path: path.into(),
+            item: item.into(),
+            priority,
+        }
+    }
+
+    /// Takes items from a queue.
+    pub fn take(path: impl Into<String>) -> Self {
+        Self::Take { path: path.into() }
+    }
+
+    /// Says that an item that was taken is done with.
+    pub fn ack(path: impl Into<String>, item: impl Into<Value>) -> Self {
+        Self::Ack {
+            path: path.into(),
+            item: item.into(),
+        }
+    }
+
+    /// Takes all that is left in a queue.
+    pub fn drain(path: impl Into<String>) -> Self {
+        Self::Drain { path: path.into() }
+    }
+
+    /// Makes ids.
+    pub fn new_id(path: impl Into<String>) -> Self {
+        Self::NewId { path: path.into() }
+    }
+
+    /// Adds an element to a set.
+    pub fn add(path: impl Into<String>, element: impl Into<Value>) -> Self {
+        Self::Add {
+            path: path.into(),
+            element: element.into(),
+        }
+    }
+
+    /// Reads a whole set.
+    pub fn read_all(path: impl Into<String>) -> Self {
+        Self::ReadAll { path: path.into() }
+    }
+
+    /// Adds to a counter.
+    pub fn increment(path: impl Into<String>, by: i64) -> Self {
+        Self::Increment {
+            path: path.into(),
+            by,
+        }
+    }
+
+    /// What it is about; empty for an operation that this program does not know.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Acquire { path, .. }
+            | Self::Release { path, .. }
+            | Self::SetPermits { path, .. }
+            | Self::Read { path }
+            | Self::Write { path, .. }
+            | Self::Cas { path, .. }
+            | Self::Offer { path, .. }
+            | Self::Take { path }
+            | Self::Ack { path, .. }
+            | Self::Drain { path }
+            | Self::NewId { path }
+            | Self::Add { path, .. }
+            | Self::ReadAll { path }
+            | Self::Increment { path, .. }
+            | Self::Saw { path } => path,
+            Self::Unrecognised => "",
+        }
+    }
+
+    /// Its name in the format.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Acquire { .. } => "acquire",
+            Self::Release { .. } => "release",
+            Self::SetPermits { .. } => "set_permits",
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::Cas { .. } => "cas",
+            Self::Offer { .. } => "offer",
+            Self::Take { .. } => "take",
+            Self::Ack { .. } => "ack",
+            Self::Drain { .. } => "drain",
+            Self::NewId { .. } => "new_id",
+            Self::Add { .. } => "add",
+            Self::ReadAll { .. } => "read_all",
+            Self::Increment { .. } => "increment",
+            Self::Saw { .. } => "saw",
+            Self::Unrecognised => "unrecognised",
+        }
+    }
+
+    fn grant(path: impl Into<String>, mode: Mode, permits: u32) -> Self {
+        Self::Acquire {
+            path: path.into(),
+            mode,
+            permits,
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Acquire {
+                path,
+                mode,
+                permits,
+            } => {
+                write!(f, "acquire {path}")?;
+                if *mode == Mode::Shared {
+                    f.write_str(" shared")?;
+                }
+                if *permits != 1 {
+                    write!(f, " {permits} permits")?;
+                }
+                Ok(())
+            }
+            Self::Release { path, .. } => write!(f, "release {path}"),
+            Self::SetPermits { path, permits } => write!(f, "set permits of {path} to {permits}"),
+            Self::Read { path } => write!(f, "read {path}"),
+            Self::Write { path, value, token } => {
+                write!(f, "write {path} = {value}")?;
+                token.map_or(Ok(()), |token| write!(f, " with token {token}"))
+            }
+            Self::Cas { path, from, to } => write!(f, "cas {path} from {from} to {to}"),
+            Self::Offer { path, item, .. } => write!(f, "offer {item} to {path}"),
+            Self::Take { path } => write!(f, "take from {path}"),
+            Self::Ack { path, item } => write!(f, "ack {item} of {path}"),
+            Self::Drain { path } => write!(f, "drain {path}"),
+            Self::NewId { path } => write!(f, "new id of {path}"),
+            Self::Add { path, element } => write!(f, "add {element} to {path}"),
+            Self::ReadAll { path } => write!(f, "read all of {path}"),
+            Self::Increment { path, by } => write!(f, "increment {path} by {by}"),
+            Self::Saw { path } => write!(f, "saw {path}"),
+            Self::Unrecognised => f.write_str("an unrecognised operation"),
+        }
+    }
+}
+
+/// Whether others may hold a lock at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Mode {
+    /// Nobody else: a mutex, or the write side of a read/write lock.
+    #[default]
+    Exclusive,
+    /// Other readers.
+    Shared,
+}
+
+impl Mode {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde calls it with a reference"
+    )]
+    fn is_exclusive(&self) -> bool {
+        *self == Self::Exclusive
+    }
+}
+
+/// A value of a register, an item of a queue, or an element of a set.
+///
+/// Numbers and texts are enough: a checker compares values and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Value {
+    /// A whole number.
+    Number(i64),
+    /// A text.
+    Text(String),
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<i32> for Value {
+    fn from(number: i32) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+const fn is_one(permits: &u32) -> bool {
+    *permits == 1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+const fn is_zero(priority: &i32) -> bool {
+    *priority == 0
+}

@@ -1,0 +1,271 @@
+//! Links between two listeners that are no ZooKeeper.
+
+use std::io;
+use std::io::Read;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::net::TcpStream;
+use std::time::Instant;
+
+use super::*;
+
+const WITHIN: Duration = Duration::from_secs(20);
+const AGES: Duration = Duration::from_secs(3600);
+const A_WHILE: Duration = Duration::from_millis(150);
+
+/// Server 1 connects to server 2, which is a listener of the test.
+struct Pairing {
+    links: QuorumLinks,
+    relay: SocketAddr,
+    server: TcpListener,
+}
+
+impl Pairing {
+    fn new(call_back: Option<SocketAddr>) -> Self {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = listen(0).unwrap();
+        let relay = listener.local_addr().unwrap();
+        let target = server.local_addr().unwrap();
+        let pair = (1, 2);
+        let parts = Relay {
+            pair,
+            target,
+            call_back,
+        };
+        let links = QuorumLinks::start_on(vec![(listener, parts)], [1, 2].into()).unwrap();
+        Self {
+            links,
+            relay,
+            server,
+        }
+    }
+
+    /// Waits until the links have so many connections.
+    fn until_connected(&self, wanted: usize) {
+        let waited = crate::wait::until_blocking(WITHIN, Duration::from_millis(5), || {
+            let live = self.links.all().connections();
+            if live == wanted { Ok(()) } else { Err(live) }
+        });
+        assert_eq!(waited, Ok(()), "waited for {wanted} connections");
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.relay).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(WITHIN)).unwrap();
+        stream
+    }
+
+    fn accept(&self) -> TcpStream {
+        let (stream, _) = self.server.accept().unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(WITHIN)).unwrap();
+        stream
+    }
+
+    fn connected(&self) -> (TcpStream, TcpStream) {
+        let client = self.connect();
+        (client, self.accept())
+    }
+}
+
+fn expect(mut from: impl Read, text: &[u8]) {
+    let mut got = vec![0; text.len()];
+    from.read_exact(&mut got).unwrap();
+    assert_eq!(got, text);
+}
+
+/// Whether nothing arrives for a while.
+fn is_silent(stream: &TcpStream) -> bool {
+    stream.set_read_timeout(Some(A_WHILE)).unwrap();
+    let read = stream.peek(&mut [0]);
+    stream.set_read_timeout(Some(WITHIN)).unwrap();
+    read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
+fn one_way(links: &QuorumLinks) -> Ways {
+    links.one_way(1, 2).unwrap()
+}
+
+#[test]
+fn bytes_pass_both_ways_and_so_does_the_end() {
+    let pairing = Pairing::new(None);
+    let (mut client, mut server) = pairing.connected();
+    client.write_all(b"there").unwrap();
+    expect(&server, b"there");
+    server.write_all(b"back").unwrap();
+    expect(&client, b"back");
+    assert_eq!(pairing.links.all().connections(), 1);
+    drop(server);
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn one_way_is_late_and_the_other_is_not() {
+    let pairing = Pairing::new(None);
+    let (mut client, mut server) = pairing.connected();
+    let delay = Duration::from_millis(300);
+    one_way(&pairing.links).delay(delay);
+    let sent = Instant::now();
+    client.write_all(b"late").unwrap();
+    expect(&server, b"late");
+    assert!(sent.elapsed() >= delay, "{:?}", sent.elapsed());
+    let conditions = one_way(&pairing.links).conditions();
+    assert_eq!(conditions[0].0, (1, 2));
+    assert_eq!(conditions[0].1.delay, delay);
+    // Longer than the test waits.
+    one_way(&pairing.links).delay(AGES);
+    server.write_all(b"soon").unwrap();
+    expect(&client, b"soon");
+    pairing.links.heal();
+    client.write_all(b"again").unwrap();
+    expect(&server, b"again");
+}
+
+#[test]
+fn a_rate_limits_what_passes() {
+    let pairing = Pairing::new(None);
+    let (mut client, server) = pairing.connected();
+    let bytes = vec![7; 30_000];
+    one_way(&pairing.links).rate(100_000);
+    let sent = Instant::now();
+    client.write_all(&bytes).unwrap();
+    expect(&server, &bytes);
+    let least = Duration::from_millis(300);
+    assert!(sent.elapsed() >= least, "{:?}", sent.elapsed());
+    one_way(&pairing.links).rate(1).full_rate();
+    client.write_all(&bytes).unwrap();
+    expect(&server, &bytes);
+}
+
+#[test]
+fn a_blocked_way_keeps_everything_even_the_end_until_it_is_unblocked() {
+    let pairing = Pairing::new(None);
+    let (mut client, mut server) = pairing.connected();
+    one_way(&pairing.links).block();
+    client.write_all(b"lost?").unwrap();
+    assert!(is_silent(&server));
+    server.write_all(b"still heard").unwrap();
+    expect(&client, b"still heard");
+    drop(client);
+    assert!(is_silent(&server));
+    one_way(&pairing.links).unblock();
+    expect(&server, b"lost?");
+    assert_eq!(server.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn no_connection_comes_to_be_while_either_way_is_blocked() {
+    let pairing = Pairing::new(None);
+    pairing.server.set_nonblocking(true).unwrap();
+    for (from, to) in [(1, 2), (2, 1)] {
+        let way = pairing.links.one_way(from, to).unwrap();
+        way.block();
+        let mut patient = pairing.connect();
+        patient.write_all(b"hello").unwrap();
+        // This one gives up before, so nobody ever hears of it.
+        let mut impatient = pairing.connect();
+        impatient.write_all(b"hello").unwrap();
+        // Both are in the relay's hands before one of them gives up: one that is taken on later finds the way open.
+        pairing.until_connected(2);
+        drop(impatient);
+        pairing.until_connected(1);
+        assert!(pairing.server.accept().is_err());
+        way.unblock();
+        let accepted = crate::wait::until_blocking(WITHIN, Duration::from_millis(5), || {
+            pairing.server.accept()
+        });
+        let server = accepted.unwrap().0;
+        server.set_nonblocking(false).unwrap();
+        expect(&server, b"hello");
+        assert!(is_silent(&server));
+        assert!(
+            pairing.server.accept().is_err(),
+            "the impatient one is gone"
+        );
+        drop((patient, server));
+        pairing.until_connected(0);
+    }
+}
+
+#[test]
+fn a_cut_closes_what_there_is_and_no_more() {
+    let pairing = Pairing::new(None);
+    for close in [Close::Fin, Close::Rst] {
+        let (mut client, mut server) = pairing.connected();
+        // The connection is there: a byte has passed.
+        client.write_all(b"x").unwrap();
+        expect(&server, b"x");
+        pairing.links.one_way(2, 1).unwrap().cut(close);
+        for end in [&mut client, &mut server] {
+            let read = end.read(&mut [0]);
+            match close {
+                Close::Rst => assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset),
+                _ => assert_eq!(read.unwrap(), 0),
+            }
+        }
+    }
+    let (mut client, server) = pairing.connected();
+    client.write_all(b"anew").unwrap();
+    expect(&server, b"anew");
+}
+
+#[test]
+fn a_server_that_is_down_looks_so() {
+    let pairing = Pairing::new(None);
+    let Pairing {
+        links,
+        relay,
+        server,
+    } = pairing;
+    drop(server);
+    let mut client = TcpStream::connect(relay).unwrap();
+    let error = client.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    links.stop();
+    assert!(TcpStream::connect(relay).is_err());
+}
+
+#[test]
+fn a_server_is_called_back_by_the_relay() {
+    let pairing = Pairing::new(Some("127.0.0.1:20001".parse().unwrap()));
+    let greeting = |address: &str| {
+        let mut message = (-65536_i64).to_be_bytes().to_vec();
+        message.extend(1_i64.to_be_bytes());
+        message.extend(u32::try_from(address.len()).unwrap().to_be_bytes());
+        message.extend(address.as_bytes());
+        message
+    };
+    let mut client = pairing.connect();
+    let mut said = greeting("127.0.0.1:31001");
+    said.extend(b"then more");
+    for byte in said {
+        client.write_all(&[byte]).unwrap();
+    }
+    let server = pairing.accept();
+    let mut heard = greeting("127.0.0.1:20001");
+    heard.extend(b"then more");
+    expect(&server, &heard);
+}
+
+#[test]
+fn ways_are_chosen_by_servers() {
+    let pairing = Pairing::new(None);
+    let links = &pairing.links;
+    let pairs =
+        |ways: Ways| -> Vec<_> { ways.conditions().iter().map(|(pair, _)| *pair).collect() };
+    assert_eq!(pairs(links.one_way(1, 2).unwrap()), [(1, 2)]);
+    assert_eq!(pairs(links.between(2, 1).unwrap()), [(1, 2), (2, 1)]);
+    assert_eq!(pairs(links.from(2).unwrap()), [(2, 1)]);
+    assert_eq!(pairs(links.to(2).unwrap()), [(1, 2)]);
+    assert_eq!(pairs(links.around(2).unwrap()), [(1, 2), (2, 1)]);
+    links.isolate(1).unwrap();
+    assert!(links.all().conditions().iter().all(|(_, way)| way.blocked));
+    links.heal();
+    let healed = links.all().conditions();
+    assert!(healed.iter().all(|(_, way)| *way == Conditions::default()));
+    assert!(matches!(
+        links.isolate(3),
+        Err(Error::NoSuchServer { id: 3, .. })
+    ));
+}

@@ -1,0 +1,434 @@
+//! Every action at every kind of frame, and what the journal says of it; no sockets, no clock.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::wire::Op;
+use crate::wire::frame;
+use crate::wire::jute::Encoder;
+use crate::wire::record;
+
+const UP: Direction = Direction::Request;
+const DOWN: Direction = Direction::Reply;
+const SESSION: i64 = 5;
+const DELAY: Duration = Duration::from_millis(100);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn core() -> Core {
+    let address = |id: u32| {
+        let port = 1000 + u16::try_from(id).unwrap();
+        (id, SocketAddr::from(([127, 0, 0, 1], port)))
+    };
+    Core::new([address(1), address(2)].into(), 1000)
+}
+
+fn frame(payload: &[u8]) -> Piece {
+    Piece::Frame(frame::wrap(payload))
+}
+
+fn connect(session: i64) -> Piece {
+    let mut payload = record::connect(Duration::from_secs(4));
+    payload[16..24].copy_from_slice(&session.to_be_bytes());
+    frame(&payload)
+}
+
+fn granted(session: i64) -> Piece {
+    let mut to = Encoder::default();
+    frame(&to.int(0).int(4000).long(session).buffer(&[7; 16]).finish())
+}
+
+fn request(xid: i32, op: Op) -> Piece {
+    let mut to = Encoder::default();
+    frame(&to.int(xid).int(op.code()).buffer(b"/a").finish())
+}
+
+fn reply(xid: i32, code: i32) -> Piece {
+    frame(&Encoder::default().int(xid).long(99).int(code).finish())
+}
+
+fn notification() -> Piece {
+    let mut to = Encoder::default();
+    to.int(-1).long(-1).int(0).int(3).int(3);
+    frame(&to.buffer(b"/a").finish())
+}
+
+/// A core with a connection to server 1 that has a session, and request 1 in flight.
+fn connected() -> (Core, LinkId) {
+    let mut core = core();
+    let link = core.accepted(ms(0), 1);
+    core.dialed(link, 1);
+    core.arrived(ms(0), link, UP, connect(0));
+    core.arrived(ms(0), link, DOWN, granted(SESSION));
+    core.arrived(ms(0), link, UP, request(1, Op::Create));
+    core.journal.clear();
+    (core, link)
+}
+
+/// Each kind of frame in a session, its direction, and a matcher that fits it.
+fn frames() -> Vec<(Direction, Piece, Match)> {
+    vec![
+        (UP, request(2, Op::Delete), Match::delete("/a")),
+        (UP, request(-2, Op::Ping), Match::ping()),
+        (UP, request(2, Op::CloseSession), Match::close_session()),
+        (UP, request(2, Op::Other(999)), Match::op(Op::Other(999))),
+        (DOWN, reply(1, 0), Match::create("/a").reply()),
+        (DOWN, reply(1, -110), Match::create("/a").reply_code(-110)),
+        (DOWN, notification(), Match::notification("/a")),
+        (UP, frame(b"?"), Match::any_frame()),
+        (DOWN, frame(b"?"), Match::any_frame()),
+    ]
+}
+
+fn actions() -> Vec<Action> {
+    vec![
+        Action::Pass,
+        Action::Delay(DELAY),
+        Action::Rate(1000),
+        Action::Hold,
+        Action::DropThenCut(Close::Rst),
+        Action::ForwardThenCut(Close::Fin),
+        Action::BlackHole,
+    ]
+}
+
+fn texts(core: &Core) -> Vec<String> {
+    core.journal
+        .events()
+        .map(|event| event.what.to_string())
+        .collect()
+}
+
+#[test]
+fn every_action_is_ordered_at_every_kind_of_frame() {
+    for (direction, piece, matching) in frames() {
+        for action in actions() {
+            let (mut core, link) = connected();
+            let about = format!("{action:?} on {matching}");
+            let rule = core.add_rule(matching.clone(), Occurrence::Every, action);
+            let order = core.arrived(ms(10), link, direction, piece.clone());
+            assert_eq!(order.bytes, piece.clone().into_bytes(), "{about}");
+            let len = u64::try_from(order.bytes.len()).unwrap();
+            let due = match action {
+                Action::Delay(delay) => ms(10) + delay,
+                Action::Rate(_) => ms(10 + len),
+                _ => ms(0),
+            };
+            assert_eq!(order.due, due, "{about}");
+            assert_eq!(order.ticket.is_some(), action == Action::Hold, "{about}");
+            let is_request = direction == UP && piece != frame(b"?");
+            let xid = i32::from_be_bytes(
+                order.bytes[4..]
+                    .get(..4)
+                    .map_or([0; 4], |x| x.try_into().unwrap()),
+            );
+            let cut = |close| Cut {
+                rule: Some(rule),
+                close,
+                answer_to: is_request.then_some(xid),
+            };
+            let act = match action {
+                Action::DropThenCut(close) => Act::Cut(cut(close)),
+                Action::ForwardThenCut(close) => Act::PassThenCut(cut(close)),
+                Action::BlackHole => Act::Swallow,
+                _ => Act::Pass,
+            };
+            assert_eq!(order.act, act, "{about}");
+            // A cut counts when it has been made.
+            let at_once = !matches!(order.act, Act::Cut(_) | Act::PassThenCut(_));
+            assert_eq!(
+                core.rules().counts(rule),
+                (1, u64::from(at_once)),
+                "{about}"
+            );
+            if let Act::Cut(cut) | Act::PassThenCut(cut) = order.act {
+                core.cut(ms(11), link, cut);
+                assert_eq!(core.rules().counts(rule), (1, 1), "{about}");
+                let last = texts(&core).pop().unwrap();
+                assert!(last.starts_with("cut by"), "{about}: {last}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_handshake_is_judged_in_both_directions() {
+    for action in actions() {
+        for direction in [UP, DOWN] {
+            let mut core = core();
+            let link = core.accepted(ms(0), 2);
+            core.dialed(link, 2);
+            let matching = match direction {
+                UP => Match::handshake().session(SESSION),
+                DOWN => Match::handshake().reply().server(2),
+            };
+            let rule = core.add_rule(matching, Occurrence::Nth(1), action);
+            let up = core.arrived(ms(0), link, UP, connect(SESSION));
+            let down = core.arrived(ms(0), link, DOWN, granted(SESSION));
+            assert_eq!(core.rules().counts(rule).0, 1, "{action:?} {direction:?}");
+            let (struck, other) = match direction {
+                UP => (up, Some(down)),
+                DOWN => (down, None),
+            };
+            assert_eq!(struck.ticket.is_some(), action == Action::Hold);
+            // In a black hole the other direction is dark, too; nothing else reaches it.
+            if let Some(other) = other {
+                assert_eq!(other.act == Act::Swallow, action == Action::BlackHole);
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_overtakes_what_is_late_in_its_direction() {
+    let (mut core, link) = connected();
+    core.add_rule(
+        Match::delete("/a"),
+        Occurrence::Nth(1),
+        Action::Delay(DELAY),
+    );
+    let late = core.arrived(ms(10), link, UP, request(2, Op::Delete));
+    let next = core.arrived(ms(20), link, UP, request(3, Op::Delete));
+    assert_eq!((late.due, next.due), (ms(110), ms(110)));
+    let back = core.arrived(ms(20), link, DOWN, reply(1, 0));
+    assert_eq!(back.due, ms(0), "the other direction is free");
+    core.add_rule(Match::delete("/a"), Occurrence::Every, Action::Delay(ms(1)));
+    let short = core.arrived(ms(30), link, UP, request(4, Op::Delete));
+    assert_eq!(short.due, ms(110));
+}
+
+#[test]
+fn a_rate_adds_up() {
+    let (mut core, link) = connected();
+    core.add_rule(Match::any_frame(), Occurrence::Every, Action::Rate(1000));
+    let len = u64::try_from(request(2, Op::Delete).into_bytes().len()).unwrap();
+    let first = core.arrived(ms(10), link, UP, request(2, Op::Delete));
+    let second = core.arrived(ms(10), link, UP, request(3, Op::Delete));
+    let after_a_rest = core.arrived(ms(5000), link, UP, request(4, Op::Delete));
+    assert_eq!(first.due, ms(10 + len));
+    assert_eq!(second.due, ms(10 + 2 * len));
+    assert_eq!(after_a_rest.due, ms(5000 + len));
+}
+
+#[test]
+fn what_is_held_is_released_by_its_own_rule_only() {
+    let (mut core, link) = connected();
+    let creates = core.add_rule(Match::create("/a"), Occurrence::Every, Action::Hold);
+    let deletes = core.add_rule(Match::delete("/a"), Occurrence::Every, Action::Hold);
+    let hold = |core: &mut Core, op| {
+        let order = core.arrived(ms(0), link, UP, request(2, op));
+        order.ticket.unwrap()
+    };
+    let create = hold(&mut core, Op::Create);
+    let delete = hold(&mut core, Op::Delete);
+    core.release(creates);
+    assert!(!core.is_held(create) && core.is_held(delete));
+    let create = hold(&mut core, Op::Create);
+    core.remove_rule(creates);
+    assert!(!core.is_held(create), "removing releases");
+    assert_eq!(
+        core.arrived(ms(0), link, UP, request(2, Op::Create)).ticket,
+        None
+    );
+    let another = hold(&mut core, Op::Delete);
+    core.release(deletes);
+    assert!(!core.is_held(delete) && !core.is_held(another));
+    let last = hold(&mut core, Op::Delete);
+    core.heal();
+    assert!(!core.is_held(last));
+    assert_eq!(
+        core.arrived(ms(0), link, UP, request(2, Op::Delete)).ticket,
+        None
+    );
+    let rule = core.add_rule(Match::delete("/a"), Occurrence::Every, Action::Hold);
+    let gone = hold(&mut core, Op::Delete);
+    core.ended(ms(1), link);
+    assert!(!core.is_held(gone), "with its connection");
+    assert_eq!(core.rules().counts(rule), (1, 1));
+}
+
+#[test]
+fn a_black_hole_swallows_both_directions_and_a_healed_link_is_cut() {
+    for heal in [Core::remove_rule, Core::release, |core: &mut Core, _| {
+        core.heal();
+    }] {
+        let (mut core, link) = connected();
+        let rule = core.add_rule(Match::delete("/a"), Occurrence::Nth(1), Action::BlackHole);
+        let before = core.arrived(ms(0), link, UP, request(2, Op::Create));
+        assert_eq!(before.act, Act::Pass);
+        core.arrived(ms(0), link, UP, request(3, Op::Delete));
+        assert!(core.is_dark(link));
+        for (direction, piece, _) in frames() {
+            let order = core.arrived(ms(1), link, direction, piece);
+            assert_eq!(order.act, Act::Swallow);
+        }
+        assert_eq!(
+            core.rules().counts(rule),
+            (1, 1),
+            "once for each connection"
+        );
+        assert_eq!(core.wants_cut(link), None);
+        heal(&mut core, rule);
+        assert!(!core.is_dark(link));
+        assert_eq!(core.wants_cut(link), Some(Close::Fin));
+    }
+}
+
+#[test]
+fn a_request_and_its_answer_are_four_events() {
+    let (mut core, link) = connected();
+    let forth = core.arrived(ms(1), link, UP, request(2, Op::Delete));
+    core.passed(ms(2), link, forth.mark);
+    let back = core.arrived(ms(3), link, DOWN, reply(2, -101));
+    core.passed(ms(4), link, back.mark);
+    assert_eq!(
+        texts(&core),
+        [
+            "delete /a (xid 2) requested",
+            "delete /a (xid 2) forwarded",
+            "delete /a (xid 2) answered with -101",
+            "delete /a (xid 2): answer delivered",
+        ]
+    );
+    let times: Vec<_> = core.journal.events().map(|event| event.at).collect();
+    assert_eq!(times, [ms(1), ms(2), ms(3), ms(4)]);
+    assert!(core.journal.events().all(|event| event.server == Some(1)
+        && event.session == Some(SESSION)
+        && event.link == link));
+}
+
+#[test]
+fn a_session_is_known_with_its_password_and_where_it_is() {
+    let (mut core, link) = connected();
+    let session = core.sessions()[&SESSION].clone();
+    assert_eq!(session.password, [7; 16]);
+    assert_eq!(session.timeout, ms(4000));
+    assert_eq!(session.link, Some((link, 1)));
+    // It moves to another connection before the first one is over.
+    let next = core.accepted(ms(1), 2);
+    core.dialed(next, 2);
+    core.arrived(ms(1), next, UP, connect(SESSION));
+    core.arrived(ms(1), next, DOWN, granted(SESSION));
+    core.ended(ms(2), link);
+    assert_eq!(core.sessions()[&SESSION].link, Some((next, 2)));
+    core.ended(ms(3), next);
+    assert_eq!(core.sessions()[&SESSION].link, None);
+}
+
+#[test]
+fn connections_are_led_by_address_session_and_order() {
+    let mut core = core();
+    let port = |led: Option<(u32, SocketAddr)>| led.map(|(id, address)| (id, address.port()));
+    assert_eq!(port(core.lead(1, &connect(0))), Some((1, 1001)));
+    core.steer(Clients::Session(SESSION), Steer::To(2));
+    assert_eq!(port(core.lead(1, &connect(SESSION))), Some((2, 1002)));
+    assert_eq!(port(core.lead(1, &connect(0))), Some((1, 1001)));
+    assert_eq!(
+        port(core.lead(1, &Piece::Word(b"srvr".to_vec()))),
+        Some((1, 1001))
+    );
+    core.steer(Clients::At(1), Steer::Nowhere);
+    assert_eq!(core.lead(1, &connect(0)), None);
+    core.set_server(2, SocketAddr::from(([127, 0, 0, 1], 9)));
+    assert_eq!(port(core.lead(2, &connect(0))), Some((2, 9)));
+    assert_eq!(core.lead(3, &connect(0)), None, "there is no server 3");
+    core.heal();
+    assert_eq!(port(core.lead(1, &connect(SESSION))), Some((1, 1001)));
+}
+
+#[test]
+fn the_connections_that_are_meant_are_cut() {
+    for (clients, expected) in [
+        (Clients::All, vec![1, 2, 3]),
+        (Clients::At(2), vec![2]),
+        (Clients::Session(SESSION), vec![1]),
+        (Clients::Session(99), vec![]),
+    ] {
+        let (mut core, first) = connected();
+        let second = core.accepted(ms(0), 1);
+        core.dialed(second, 2);
+        let undecided = core.accepted(ms(0), 2);
+        let wanted = core.want_cut(clients, Close::Rst);
+        assert_eq!(wanted, expected.into_iter().collect(), "{clients:?}");
+        assert_eq!((first, second, undecided), (1, 2, 3));
+        assert_eq!(core.is_any_alive(&wanted), !wanted.is_empty());
+        let cut = Cut {
+            rule: None,
+            close: Close::Rst,
+            answer_to: None,
+        };
+        for link in &wanted {
+            assert_eq!(core.wants_cut(*link), Some(Close::Rst));
+            core.cut(ms(1), *link, cut);
+        }
+        assert!(!core.is_any_alive(&wanted));
+        assert!(
+            core.want_cut(clients, Close::Fin).is_empty(),
+            "they are cut already"
+        );
+    }
+}
+
+#[test]
+fn the_rest_of_a_long_frame_goes_the_way_of_its_beginning() {
+    let (mut core, link) = connected();
+    let rule = core.add_rule(Match::any_frame(), Occurrence::Every, Action::Delay(DELAY));
+    let mut to = Encoder::default();
+    let head = to.int(2).int(5).buffer(&[0; 20]).finish();
+    let begin = core.arrived(ms(10), link, UP, Piece::LongFrame(frame::wrap(&head)));
+    let rest = core.arrived(ms(50), link, UP, Piece::Raw(vec![0; 100]));
+    assert_eq!((begin.due, rest.due), (ms(110), ms(110)));
+    assert_eq!(core.rules().counts(rule), (1, 1));
+    assert_eq!(texts(&core)[0], "setData (xid 2) requested");
+}
+
+#[test]
+fn a_stream_that_is_not_understood_obeys_rules_for_any_frame() {
+    let mut core = core();
+    let link = core.accepted(ms(0), 1);
+    core.dialed(link, 1);
+    let rule = core.add_rule(
+        Match::any_frame().server(1),
+        Occurrence::From(2),
+        Action::Hold,
+    );
+    let word = core.arrived(ms(0), link, UP, Piece::Word(b"srvr".to_vec()));
+    assert_eq!(word.ticket, None);
+    assert!(core.is_raw(link, UP) && core.is_raw(link, DOWN));
+    let answer = core.arrived(ms(0), link, DOWN, Piece::Raw(b"Zookeeper".to_vec()));
+    assert!(answer.ticket.is_some());
+    assert_eq!(core.rules().counts(rule), (2, 1));
+}
+
+#[test]
+fn what_is_overheard_is_noted_and_judged_by_no_rule() {
+    let (mut core, link) = connected();
+    let rule = core.add_rule(Match::any_frame(), Occurrence::Every, Action::Hold);
+    assert_eq!(core.overheard(ms(1), link, &notification()), None);
+    assert_eq!(core.overheard(ms(1), link, &reply(1, 0)), Some(1));
+    assert_eq!(core.rules().counts(rule), (0, 0));
+    assert_eq!(texts(&core).len(), 2);
+}
+
+proptest! {
+    /// Without rules everything passes at once and as it is, whatever it is.
+    #[test]
+    fn without_rules_everything_passes(pieces in prop::collection::vec((any::<bool>(), any::<Vec<u8>>(), 0..3_u8), 0..12), greeted: bool) {
+        let (mut core, mut link) = connected();
+        if !greeted {
+            link = core.accepted(ms(0), 1);
+        }
+        for (up, bytes, kind) in pieces {
+            let piece = match kind {
+                0 => Piece::Frame(frame::wrap(&bytes)),
+                1 => Piece::Raw(bytes),
+                _ => Piece::NoFrame(bytes),
+            };
+            let order = core.arrived(ms(1), link, if up { UP } else { DOWN }, piece.clone());
+            prop_assert_eq!(order.bytes, piece.into_bytes());
+            prop_assert_eq!((order.act, order.due, order.ticket), (Act::Pass, ms(0), None));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! `run.json`: what a run is and how it is judged.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::Checker;
+
+/// What `run.json` says of a run.
+///
+/// Fields that this program does not know are ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Description {
+    /// The name of the run.
+    pub name: String,
+    /// Its seed.
+    pub seed: u64,
+    /// How it is judged.
+    pub checkers: Vec<Checker>,
+    /// The command that runs the test again; empty if nobody knows.
+    pub again: String,
+}
+
+/// A directory that has no `run.json`, or one that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DescriptionError {
+    /// There is none, or it cannot be read.
+    #[error("cannot read {path}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is none of a run.
+    #[error("{path} does not describe a run")]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A later program wrote it.
+    #[error(
+        "{path} has version {version}, and this program reads version {}",
+        Description::VERSION
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Which version.
+        version: u64,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    version: u32,
+    name: String,
+    seed: u64,
+    checkers: Vec<Checker>,
+    #[serde(default)]
+    again: String,
+}
+
+impl Description {
+    /// The version of `run.json` that this program writes and reads.
+    pub const VERSION: u32 = 1;
+
+    /// Reads the description of a run from its directory.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it cannot be read.
+    pub fn read(directory: &Path) -> Result<Self, DescriptionError> {
+        let path = directory.join(NAME);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(source) => return Err(DescriptionError::Io { path, source }),
+        };
+        let version = serde_json::from_str::<serde_json::Value>(&text)
+            .ok()
+            .and_then(|json| json.get("version")?.as_u64())
+            .filter(|version| *version != u64::from(Self::VERSION));
+        if let Some(version) = version {
+            return Err(DescriptionError::Version { path, version });
+        }
+        match serde_json::from_str(&text) {
+            Ok(File {
+                name,
+                seed,
+                checkers,
+                again,
+                ..
+            }) => Ok(Self {
+                name,
+                seed,
+                checkers,
+                again,
+            }),
+            Err(source) => Err(DescriptionError::Json { path, source }),
+        }
+    }
+
+    pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
+        let file = File {
+            version: Self::VERSION,
+            name: self.name.clone(),
+            seed: self.seed,
+            checkers: self.checkers.clone(),
+            again: self.again.clone(),
+        };
+        let text = serde_json::to_string_pretty(&file)?;
+        std::fs::write(directory.join(NAME), text + "\n")
+    }
+}
+
+const NAME: &str = "run.json";

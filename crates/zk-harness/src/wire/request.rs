@@ -1,0 +1,275 @@
+//! What a request asks for, and of which nodes.
+
+use std::fmt;
+
+use super::frame::OpCode;
+use super::frame::RequestHeader;
+use super::jute::DecodeError;
+use super::jute::Decoder;
+use super::op::Op;
+
+/// A request that a client has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Request {
+    /// The client's own number for it, from 1; negative for pings (-2), auth (-4) and watches after a reconnect (-8).
+    pub xid: i32,
+    /// What it asks for.
+    pub op: Op,
+    /// The nodes it names: one, or of a transaction one for each part, or of `setWatches` one for each watch.
+    ///
+    /// Of a sequential node it is the path without the number.
+    pub paths: Vec<String>,
+}
+
+impl Request {
+    /// Reads the payload of a frame, header first.
+    pub(crate) fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = Decoder::new(payload);
+        let header = RequestHeader::decode(&mut from)?;
+        let op = header.op.into();
+        Ok(Self {
+            xid: header.xid,
+            op,
+            paths: paths(op, &mut from)?,
+        })
+    }
+
+    /// Reads the header only, of a frame that is too long to be kept.
+    pub(crate) fn decode_head(payload: &[u8]) -> Result<Self, DecodeError> {
+        let header = RequestHeader::decode(&mut Decoder::new(payload))?;
+        Ok(Self {
+            xid: header.xid,
+            op: header.op.into(),
+            paths: Vec::new(),
+        })
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.op)?;
+        for path in &self.paths {
+            write!(f, " {path}")?;
+        }
+        write!(f, " (xid {})", self.xid)
+    }
+}
+
+/// The node of a notification, behind its header.
+pub(crate) fn notified_path(body: &[u8]) -> Result<String, DecodeError> {
+    let mut from = Decoder::new(body);
+    from.int("the kind of a notification")?;
+    from.int("the state in a notification")?;
+    path(&mut from)
+}
+
+fn paths(op: Op, from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
+    match op {
+        Op::Create
+        | Op::Create2
+        | Op::CreateContainer
+        | Op::CreateTtl
+        | Op::Delete
+        | Op::Exists
+        | Op::GetData
+        | Op::SetData
+        | Op::GetAcl
+        | Op::SetAcl
+        | Op::GetChildren
+        | Op::GetChildren2
+        | Op::Sync
+        | Op::Check
+        | Op::CheckWatches
+        | Op::RemoveWatches
+        | Op::GetEphemerals
+        | Op::GetAllChildrenNumber
+        | Op::AddWatch => Ok(vec![path(from)?]),
+        Op::Multi | Op::MultiRead => parts(from),
+        Op::SetWatches => watches(from, 3),
+        Op::SetWatches2 => watches(from, 5),
+        Op::Ping
+        | Op::Reconfig
+        | Op::Auth
+        | Op::Sasl
+        | Op::WhoAmI
+        | Op::CloseSession
+        | Op::Other(_) => Ok(Vec::new()),
+    }
+}
+
+/// The paths of a transaction's parts. Each part has a header of its own; the last one says that it is the last.
+fn parts(from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
+    let mut paths = Vec::new();
+    loop {
+        let op = Op::from(OpCode(from.int("the kind of a part")?));
+        let done = from.bool("the end of the parts")?;
+        from.int("the error of a part")?;
+        if done {
+            return Ok(paths);
+        }
+        paths.push(path(from)?);
+        match op {
+            Op::Create | Op::Create2 | Op::CreateContainer | Op::CreateTtl => {
+                from.buffer("the data of a part")?;
+                let entries = from.int("the length of an access list")?;
+                for _ in 0..entries.max(0) {
+                    from.int("the permissions of an access list")?;
+                    from.buffer("the scheme of an access list")?;
+                    from.buffer("the identity of an access list")?;
+                }
+                from.int("the flags of a part")?;
+                if op == Op::CreateTtl {
+                    from.long("the time to live of a part")?;
+                }
+            }
+            Op::SetData => {
+                from.buffer("the data of a part")?;
+                from.int("the version of a part")?;
+            }
+            Op::GetData | Op::GetChildren => {
+                from.bool("the watch of a part")?;
+            }
+            // Deletes, checks, and whatever else has a path and a version.
+            _ => {
+                from.int("the version of a part")?;
+            }
+        }
+    }
+}
+
+fn watches(from: &mut Decoder<'_>, lists: usize) -> Result<Vec<String>, DecodeError> {
+    from.long("the newest zxid seen")?;
+    let mut paths = Vec::new();
+    for _ in 0..lists {
+        let count = from.int("the number of watches")?;
+        for _ in 0..count.max(0) {
+            paths.push(path(from)?);
+        }
+    }
+    Ok(paths)
+}
+
+fn path(from: &mut Decoder<'_>) -> Result<String, DecodeError> {
+    let text = from.buffer("a path")?;
+    Ok(String::from_utf8_lossy(text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::jute::Encoder;
+    use crate::wire::record;
+
+    fn header(to: &mut Encoder, op: i32) {
+        to.int(7).int(op);
+    }
+
+    #[test]
+    fn the_path_is_read_from_every_kind_that_has_one() {
+        let with = [
+            1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 17, 18, 19, 21, 103, 104, 106,
+        ];
+        for op in -20..=120 {
+            let mut to = Encoder::default();
+            header(&mut to, op);
+            to.buffer(b"/a").int(0);
+            let payload = to.finish();
+            if matches!(op, 14 | 22 | 101 | 105) {
+                continue;
+            }
+            let expected = if with.contains(&op) {
+                vec!["/a"]
+            } else {
+                vec![]
+            };
+            let request = Request::decode(&payload).unwrap();
+            assert_eq!(request.paths, expected, "{op}");
+            assert_eq!((request.xid, request.op), (7, Op::from(op)));
+        }
+    }
+
+    #[test]
+    fn a_transaction_has_the_paths_of_its_parts() {
+        let mut to = Encoder::default();
+        header(&mut to, 14);
+        let acl = |to: &mut Encoder| {
+            to.int(1).int(31).buffer(b"world").buffer(b"anyone");
+        };
+        to.int(13).bool(false).int(-1).buffer(b"/check").int(3);
+        to.int(1)
+            .bool(false)
+            .int(-1)
+            .buffer(b"/create")
+            .buffer(b"data");
+        acl(&mut to);
+        to.int(3);
+        to.int(21).bool(false).int(-1).buffer(b"/ttl").buffer(b"");
+        acl(&mut to);
+        to.int(5).long(1000);
+        to.int(5)
+            .bool(false)
+            .int(-1)
+            .buffer(b"/set")
+            .buffer(b"x")
+            .int(-1);
+        to.int(2).bool(false).int(-1).buffer(b"/delete").int(-1);
+        to.int(-1).bool(true).int(-1);
+        let payload = to.finish();
+        let request = Request::decode(&payload).unwrap();
+        assert_eq!(
+            request.paths,
+            ["/check", "/create", "/ttl", "/set", "/delete"]
+        );
+        assert_eq!(
+            request.to_string(),
+            "multi /check /create /ttl /set /delete (xid 7)"
+        );
+        for len in 8..payload.len() {
+            assert!(Request::decode(&payload[..len]).is_err(), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn reads_and_watches_have_all_their_paths() {
+        let mut to = Encoder::default();
+        header(&mut to, 22);
+        to.int(8).bool(false).int(-1).buffer(b"/a").bool(false);
+        to.int(4).bool(false).int(-1).buffer(b"/b").bool(true);
+        to.int(-1).bool(true).int(-1);
+        assert_eq!(Request::decode(&to.finish()).unwrap().paths, ["/a", "/b"]);
+        for (op, lists) in [(101, 3), (105, 5)] {
+            let mut to = Encoder::default();
+            header(&mut to, op);
+            to.long(1);
+            for list in 0..lists {
+                to.int(1).buffer(format!("/{list}").as_bytes());
+            }
+            assert_eq!(Request::decode(&to.finish()).unwrap().paths.len(), lists);
+        }
+    }
+
+    #[test]
+    fn what_the_canary_sends_is_read_back() {
+        let create = Request::decode(&record::create_ephemeral(1, "/x", b"abc")).unwrap();
+        assert_eq!(create.to_string(), "create /x (xid 1)");
+        let close = Request::decode(&record::close_session(3)).unwrap();
+        assert_eq!(close.to_string(), "closeSession (xid 3)");
+        assert!(close.paths.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(op in -20..120_i32, bytes: Vec<u8>) {
+            let mut to = Encoder::default();
+            header(&mut to, op);
+            let mut payload = to.finish();
+            payload.extend(&bytes);
+            drop(Request::decode(&payload));
+            drop(Request::decode(&bytes));
+            drop(notified_path(&bytes));
+        }
+    }
+}

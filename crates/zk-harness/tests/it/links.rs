@@ -1,0 +1,292 @@
+//! The links between real servers, slowed, blocked and cut.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+use std::time::Instant;
+
+use zk_harness::Ensemble;
+use zk_harness::Error;
+use zk_harness::Role;
+use zk_harness::proxy::Close;
+
+use crate::support::eventually;
+use crate::support::in_memory;
+use crate::support::raw::NO_NODE;
+use crate::support::raw::OK;
+use crate::support::raw::Raw;
+use crate::support::raw::ask;
+
+const SOON: Duration = Duration::from_secs(20);
+
+async fn linked(version: &str) -> Ensemble {
+    in_memory(3)
+        .zookeeper(version)
+        .quorum_links(true)
+        .start()
+        .await
+        .unwrap()
+}
+
+/// Waits until another server than `old` leads.
+async fn wait_successor(ensemble: &Ensemble, old: u32) -> u32 {
+    let deadline = tokio::time::Instant::now() + SOON;
+    loop {
+        let status = ensemble.status().await;
+        let leader = status.health.leader().map(|at| status.servers[at].id);
+        match leader {
+            Some(leader) if leader != old => return leader,
+            _ => assert!(tokio::time::Instant::now() < deadline, "{}", status.seen()),
+        }
+    }
+}
+
+/// Waits until a server follows or leads again, or does not serve.
+async fn wait_role(ensemble: &Ensemble, server: u32, role: Option<Role>) {
+    let deadline = tokio::time::Instant::now() + SOON;
+    loop {
+        let status = ensemble.status().await;
+        let seen = status.servers.iter().find(|seen| seen.id == server);
+        if seen.unwrap().role == role {
+            return;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{}", status.seen());
+    }
+}
+
+/// The connections of a server that lead past the links, to another server's own port.
+fn direct_connections(ensemble: &Ensemble) -> Vec<String> {
+    let peers: BTreeSet<u16> = ensemble
+        .servers()
+        .iter()
+        .flat_map(|server| own_ports(&server.directory(), server.id()))
+        .collect();
+    let mut found = Vec::new();
+    for server in ensemble.servers() {
+        let Some(pid) = server.pid() else { continue };
+        let own = sockets_of(pid);
+        let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
+        let table6 = std::fs::read_to_string(format!("/proc/{pid}/net/tcp6")).unwrap_or_default();
+        for line in table.lines().chain(table6.lines()).skip(1) {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            let port = |address: &str| {
+                let port = address.rsplit(':').next().unwrap();
+                u16::from_str_radix(port, 16).unwrap_or(0)
+            };
+            if own.contains(fields[9]) && peers.contains(&port(fields[2])) {
+                found.push(format!("server {}: {line}", server.id()));
+            }
+        }
+    }
+    found
+}
+
+/// The ports for quorum and election that a server listens on, by its own configuration.
+fn own_ports(directory: &std::path::Path, id: u32) -> Vec<u16> {
+    let file = directory.join(format!("zoo-{id}.cfg"));
+    let text = std::fs::read_to_string(file).unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("server.{id}=")));
+    let ports = line.unwrap().split(':').skip(1);
+    ports.map(|port| port.parse().unwrap()).collect()
+}
+
+/// The inodes of a process's sockets.
+fn sockets_of(pid: i32) -> BTreeSet<String> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    let inodes = links.filter_map(|link| {
+        let link = link.to_str()?.strip_prefix("socket:[")?.to_owned();
+        Some(link.strip_suffix(']')?.to_owned())
+    });
+    inodes.collect()
+}
+
+async fn isolated_leader_is_succeeded(version: &str) {
+    let ensemble = linked(version).await;
+    let links = ensemble.links().unwrap();
+    assert!(
+        links.all().connections() >= 5,
+        "3 for elections, 2 for the quorum"
+    );
+    assert_eq!(direct_connections(&ensemble), [""; 0]);
+    let old = ensemble.leader().await.unwrap().id();
+    links.isolate(old).unwrap();
+    let new = wait_successor(&ensemble, old).await;
+    wait_role(&ensemble, old, None).await;
+    let mut raw = Raw::open(ensemble.server(new).unwrap().client_address())
+        .await
+        .unwrap();
+    assert_eq!(raw.ask(&ask::create("/without-it")).await.unwrap().code, OK);
+    assert_eq!(direct_connections(&ensemble), [""; 0]);
+
+    links.heal();
+    ensemble.wait_serving().await.unwrap();
+    assert_eq!(ensemble.leader().await.unwrap().id(), new);
+    let mut raw = Raw::open(ensemble.server(old).unwrap().client_address())
+        .await
+        .unwrap();
+    assert_eq!(raw.ask(&ask::exists("/without-it")).await.unwrap().code, OK);
+    assert_eq!(direct_connections(&ensemble), [""; 0]);
+
+    // Each in turn is killed and comes back, so that each has called each other.
+    for server in ensemble.servers() {
+        server.kill().await.unwrap();
+        ensemble.wait_quorum().await.unwrap();
+        server.start().unwrap();
+        ensemble.wait_serving().await.unwrap();
+        assert_eq!(direct_connections(&ensemble), [""; 0]);
+    }
+    ensemble.down().await.unwrap();
+}
+
+// covers: H7
+#[tokio::test]
+async fn an_isolated_leader_is_succeeded_and_follows_when_healed_on_3_8() {
+    isolated_leader_is_succeeded("3.8").await;
+}
+
+// covers: H7
+#[tokio::test]
+async fn an_isolated_leader_is_succeeded_and_follows_when_healed_on_3_9() {
+    isolated_leader_is_succeeded("3.9").await;
+}
+
+async fn a_slow_link_makes_a_follower_lag(version: &str) {
+    let ensemble = linked(version).await;
+    let leader = ensemble.leader().await.unwrap();
+    let follower = ensemble
+        .servers()
+        .iter()
+        .find(|server| server.id() != leader.id())
+        .unwrap();
+    let mut writer = Raw::open(leader.client_address()).await.unwrap();
+    let mut reader = Raw::open(follower.client_address()).await.unwrap();
+    // Half of the time within which a follower has to keep up.
+    let lag = Duration::from_secs(1);
+    let links = ensemble.links().unwrap();
+    links
+        .one_way(leader.id(), follower.id())
+        .unwrap()
+        .delay(lag);
+
+    for name in ["seen-late", "synced"] {
+        let (path, asked) = write_unseen(name, &mut writer, &mut reader, lag).await;
+        if name == "synced" {
+            assert_eq!(reader.ask(&ask::sync("/")).await.unwrap().code, OK);
+            assert_eq!(reader.ask(&ask::exists(&path)).await.unwrap().code, OK);
+            continue;
+        }
+        while reader.ask(&ask::exists(&path)).await.unwrap().code != OK {
+            assert!(asked.elapsed() < SOON, "{path} is never seen");
+        }
+        assert!(asked.elapsed() >= lag, "{:?}", asked.elapsed());
+    }
+    ensemble.down().await.unwrap();
+}
+
+/// Makes a node through the leader that the follower, asked at once, does not show; says which, and since when.
+async fn write_unseen(
+    name: &str,
+    writer: &mut Raw,
+    reader: &mut Raw,
+    lag: Duration,
+) -> (String, Instant) {
+    for attempt in 0..20 {
+        let path = format!("/{name}-{attempt}");
+        let asked = Instant::now();
+        assert_eq!(writer.ask(&ask::create(&path)).await.unwrap().code, OK);
+        let seen = reader.ask(&ask::exists(&path)).await.unwrap().code;
+        // On a machine that is too slow for that it says nothing.
+        if asked.elapsed() < lag {
+            assert_eq!(seen, NO_NODE, "{path} after {:?}", asked.elapsed());
+            return (path, asked);
+        }
+    }
+    panic!("no write and read took less than {lag:?}");
+}
+
+// covers: H7
+#[tokio::test]
+async fn a_follower_behind_a_slow_link_lags_unless_it_syncs_on_3_8() {
+    a_slow_link_makes_a_follower_lag("3.8").await;
+}
+
+// covers: H7
+#[tokio::test]
+async fn a_follower_behind_a_slow_link_lags_unless_it_syncs_on_3_9() {
+    a_slow_link_makes_a_follower_lag("3.9").await;
+}
+
+// covers: H7
+#[tokio::test]
+async fn a_follower_that_hears_nothing_drops_out_and_comes_back() {
+    let ensemble = linked("3.9").await;
+    let leader = ensemble.leader().await.unwrap().id();
+    let follower = if leader == 1 { 2 } else { 1 };
+    let links = ensemble.links().unwrap();
+    let way = links.one_way(leader, follower).unwrap();
+    way.block();
+    wait_role(&ensemble, follower, None).await;
+    assert_eq!(ensemble.leader().await.unwrap().id(), leader);
+    way.unblock();
+    ensemble.wait_serving().await.unwrap();
+    assert_eq!(direct_connections(&ensemble), [""; 0]);
+    ensemble.down().await.unwrap();
+}
+
+// covers: H7
+#[tokio::test]
+async fn cut_links_are_opened_again_and_proxies_stay() {
+    let ensemble = in_memory(3)
+        .quorum_links(true)
+        .proxied(true)
+        .start()
+        .await
+        .unwrap();
+    let links = ensemble.links().unwrap();
+    let proxy = ensemble.proxy().unwrap();
+    for close in [Close::Fin, Close::Rst] {
+        let leader = ensemble.leader().await.unwrap();
+        links.around(leader.id()).unwrap().cut(close);
+        // The cut may be noticed after the first look, but a write needs the links.
+        ensemble.wait_serving().await.unwrap();
+        leader.kill().await.unwrap();
+        ensemble.wait_quorum().await.unwrap();
+        leader.start().unwrap();
+        ensemble.wait_serving().await.unwrap();
+        let address = proxy.address(leader.id()).unwrap();
+        let mut raw = Raw::open(address).await.unwrap();
+        assert_eq!(raw.ask(&ask::exists("/")).await.unwrap().code, OK);
+        assert_eq!(raw.ask(&ask::close()).await.unwrap().code, OK);
+    }
+    let ports = links.clone();
+    ensemble.down().await.unwrap();
+    eventually("the links are gone", || ports.all().connections() == 0);
+}
+
+// covers: H7
+#[tokio::test]
+async fn links_that_cannot_be_are_refused() {
+    let refused = |text: &str, error: Error| assert_eq!(error.to_string(), text);
+    refused(
+        "quorum_links = 33: at most 32 servers have links, which take two ports for each pair",
+        in_memory(33).quorum_links(true).start().await.unwrap_err(),
+    );
+    refused(
+        "properties.reconfigEnabled = \"true\": it is not set together with quorum_links: servers would tell each other \
+         their own ports",
+        in_memory(3)
+            .quorum_links(true)
+            .property("reconfigEnabled", "true")
+            .start()
+            .await
+            .unwrap_err(),
+    );
+    let ensemble = in_memory(1).quorum_links(true).start().await.unwrap();
+    refused(
+        "the ensemble has no links between its servers: start it with `Ensemble::builder().quorum_links(true)`",
+        ensemble.links().unwrap_err(),
+    );
+    ensemble.down().await.unwrap();
+}

@@ -1,0 +1,133 @@
+//! What an election can be told beyond its path.
+
+use std::time::Duration;
+
+use zk_core::Acl;
+use zk_lock::Layout;
+use zk_lock::LockOptions;
+use zk_lock::OwnerInfo;
+
+/// The settings of a participant.
+///
+/// # Defaults
+///
+/// - [`id`](Self::with_id): `<host name>/<process id>`
+/// - [`metadata`](Self::with_metadata): none
+/// - [`acl`](Self::with_acl): that of the session
+/// - [`rejoin`](Self::with_rejoin): [`Rejoin::Always`]
+/// - [`grace`](Self::with_grace): 10 seconds
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElectionOptions {
+    id: Option<String>,
+    metadata: Vec<u8>,
+    acl: Option<Acl>,
+    rejoin: Rejoin,
+    grace: Duration,
+}
+
+/// What a participant does whose node is gone, or whose leadership ended, while its session lives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rejoin {
+    /// It gets in line again, at the end.
+    #[default]
+    Always,
+    /// It is out, and says so.
+    Never,
+}
+
+impl ElectionOptions {
+    /// Sets the name by which others know this participant, of one line.
+    ///
+    /// The default is `<host name>/<process id>`.
+    /// It need not be unique: nothing is decided by it.
+    /// Of an id with a line break only the first line is the id, and the rest counts as metadata.
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Sets what else the others are told of this participant, such as the address at which it serves when it leads.
+    ///
+    /// The default is nothing.
+    /// Everyone who may read the nodes sees it: keep it short, and free of secrets.
+    /// It stands behind the id in the data of the node, after a line break: a Curator client, which knows no metadata,
+    /// takes both for the id.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: impl Into<Vec<u8>>) -> Self {
+        self.metadata = metadata.into();
+        self
+    }
+
+    /// Sets the access rules of our nodes, and of the parents if they have to be made.
+    ///
+    /// The default is that of the session.
+    /// See [`LockOptions::with_acl`] for the permissions that participants need.
+    #[must_use]
+    pub fn with_acl(mut self, acl: Acl) -> Self {
+        self.acl = Some(acl);
+        self
+    }
+
+    /// Sets whether a participant gets in line again that lost its place or its leadership while its session lives.
+    ///
+    /// The default is [`Rejoin::Always`].
+    #[must_use]
+    pub const fn with_rejoin(mut self, rejoin: Rejoin) -> Self {
+        self.rejoin = rejoin;
+        self
+    }
+
+    /// Sets how long the task of a [`Selector`](crate::Selector) may go on that was asked to resign.
+    ///
+    /// The default is 10 seconds.
+    /// After that it is dropped; with zero it is dropped at once.
+    /// A [`LeaderLatch`](crate::LeaderLatch) has no task and does not look at this.
+    #[must_use]
+    pub const fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    pub(crate) const fn rejoin(&self) -> Rejoin {
+        self.rejoin
+    }
+
+    pub(crate) const fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    /// The same in the words of the wait queue below.
+    pub(crate) fn for_lock(&self, layout: Layout) -> LockOptions {
+        let mut options = LockOptions::default().with_layout(layout);
+        let mut data = match &self.id {
+            Some(id) => id.clone().into_bytes(),
+            None => OwnerInfo::this_process().to_string().into_bytes(),
+        };
+        if !self.metadata.is_empty() {
+            data.push(SEPARATOR);
+            data.extend_from_slice(&self.metadata);
+        }
+        options = options.with_owner(data);
+        match &self.acl {
+            Some(acl) => options.with_acl(acl.clone()),
+            None => options,
+        }
+    }
+}
+
+impl Default for ElectionOptions {
+    fn default() -> Self {
+        Self {
+            id: None,
+            metadata: Vec::new(),
+            acl: None,
+            rejoin: Rejoin::default(),
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Stands between the id and the metadata of a participant.
+pub(crate) const SEPARATOR: u8 = b'\n';

@@ -1,0 +1,105 @@
+//! Leaders that lose their servers, their connection or their session.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use zk_harness::proxy::Clients;
+use zk_harness::proxy::Close;
+use zk_harness::proxy::Steer;
+use zk_leader::End;
+use zk_leader::LeaderLatch;
+use zk_leader::Loss;
+
+use crate::connect;
+use crate::leading;
+use crate::soon;
+use crate::until_waiting;
+use crate::with_servers;
+
+// covers: E2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_survives_the_death_of_the_leading_server() {
+    with_servers(3, async |ensemble| {
+        let (one, other) = (connect(ensemble).await, connect(ensemble).await);
+        let first = LeaderLatch::new(&one, "/a").unwrap().join();
+        let lease = leading(&first).await;
+        let second = LeaderLatch::new(&other, "/a").unwrap().join();
+        until_waiting(&second).await;
+        ensemble.leader().await.unwrap().kill().await.unwrap();
+        ensemble.wait_quorum().await.unwrap();
+        soon("it resigns", first.handle().leave()).await;
+        let next = leading(&second).await;
+        assert!(next.fencing_token() > lease.fencing_token());
+    })
+    .await;
+}
+
+/// The leader's session is expired by the ensemble; the one who follows leads, and a new session joins again.
+// covers: E2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_session_expires_ends_and_joins_with_the_next_session() {
+    with_servers(1, async |ensemble| {
+        let (one, other) = (connect(ensemble).await, connect(ensemble).await);
+        let first = LeaderLatch::new(&one, "/a").unwrap().join();
+        let lease = leading(&first).await;
+        let second = LeaderLatch::new(&other, "/a").unwrap().join();
+        until_waiting(&second).await;
+        ensemble.expire(one.id().as_i64()).await.unwrap();
+        let end = soon("it ends", first.handle().ended()).await;
+        assert!(matches!(end, End::SessionLost), "{end:?}");
+        assert_eq!(lease.lost().await, Loss::SessionLost);
+        let next = leading(&second).await;
+        assert!(!lease.is_trusted() && next.is_trusted());
+
+        let again = LeaderLatch::new(&connect(ensemble).await, "/a")
+            .unwrap()
+            .join();
+        until_waiting(&again).await;
+        second.leave().await;
+        let again = leading(&again).await;
+        assert!(again.fencing_token() > next.fencing_token());
+    })
+    .await;
+}
+
+/// Cut off from all servers, the leader says so before the next one leads.
+// covers: E2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_cut_off_steps_down_before_the_next_one_leads() {
+    with_servers(3, async |ensemble| {
+        let (one, other) = (connect(ensemble).await, connect(ensemble).await);
+        let first = LeaderLatch::new(&one, "/a").unwrap().join();
+        let lease = leading(&first).await;
+        let second = LeaderLatch::new(&other, "/a").unwrap().join();
+        until_waiting(&second).await;
+        let lost = tokio::spawn({
+            let lost = lease.lost();
+            async move { (lost.await, Instant::now()) }
+        });
+        let proxy = ensemble.proxy().unwrap();
+        let session = Clients::Session(one.id().as_i64());
+        proxy.steer(session, Steer::Nowhere).unwrap();
+        proxy.cut(session, Close::Rst).await;
+        let cut = Instant::now();
+        let next = leading(&second).await;
+        let led = Instant::now();
+        let (loss, told) = soon("it is told", lost).await.unwrap();
+        assert_eq!(loss, Loss::TrustLapsed);
+        assert!(told < led, "told {:?} after the next one led", told - led);
+        assert!(!first.is_leader() && !lease.is_trusted());
+        println!(
+            "told {:?} after the cut, and {:?} before the next one led",
+            told - cut,
+            led - told
+        );
+        assert!(led - cut < 3 * one.session_timeout(), "{:?}", led - cut);
+        assert!(next.fencing_token() > lease.fencing_token());
+        proxy.heal();
+        let end = soon("it learns the rest", first.handle().ended()).await;
+        assert!(matches!(end, End::SessionLost), "{end:?}");
+        tokio::time::timeout(Duration::from_secs(5), second.leave())
+            .await
+            .unwrap();
+    })
+    .await;
+}

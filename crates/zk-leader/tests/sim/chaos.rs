@@ -1,0 +1,231 @@
+//! Everything at once, at random, by seed.
+
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_leader::Candidacy;
+use zk_leader::End;
+use zk_leader::Handle;
+use zk_leader::Lease;
+use zk_leader::State;
+use zk_lock::FencingToken;
+use zk_sim::Chaos;
+use zk_sim::Check;
+use zk_sim::Ensemble;
+
+use crate::latch;
+use crate::left;
+use crate::options;
+use crate::pass;
+use crate::selector_with;
+use crate::soon;
+
+/// What all participants of one election share.
+#[derive(Debug, Default)]
+struct Judge {
+    /// Every lease there was: whoever trusts one must be the only one.
+    leases: Vec<Lease>,
+    highest: Option<FencingToken>,
+    terms: usize,
+    /// How many tasks run right now.
+    running: Vec<Lease>,
+}
+
+impl Judge {
+    fn begins(&mut self, lease: &Lease, seed: u64) {
+        for other in &self.leases {
+            let is_other = other.fencing_token() != lease.fencing_token();
+            assert!(
+                !(is_other && other.is_trusted() && lease.is_trusted()),
+                "seed {seed}: {other:?} and {lease:?}"
+            );
+        }
+        if self.highest < Some(lease.fencing_token()) {
+            self.highest = Some(lease.fencing_token());
+            self.terms += 1;
+            self.leases.push(lease.clone());
+        }
+        self.leases.retain(Lease::is_trusted);
+    }
+}
+
+/// Notes that a task runs, for as long as it lives.
+struct Runs {
+    judge: Arc<Mutex<Judge>>,
+    token: FencingToken,
+}
+
+impl Runs {
+    fn begin(judge: &Arc<Mutex<Judge>>, lease: &Lease, seed: u64) -> Self {
+        let mut all = judge.lock().unwrap_or_else(PoisonError::into_inner);
+        all.begins(lease, seed);
+        assert!(
+            all.running.is_empty(),
+            "seed {seed}: {:?} and {lease:?}",
+            all.running
+        );
+        all.running.push(lease.clone());
+        Self {
+            judge: Arc::clone(judge),
+            token: lease.fencing_token(),
+        }
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        let mut all = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+        all.running.retain(|it| it.fencing_token() != self.token);
+    }
+}
+
+/// Leads by a latch until the session is over, or for so many times.
+async fn latch_on(session: Session, judge: Arc<Mutex<Judge>>, seed: u64, me: u64) {
+    let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(me));
+    let mut candidacy: Candidacy = latch(&session).join();
+    for _ in 0..ROUNDS {
+        let limit = Duration::from_millis(random.u64(1..4000));
+        match tokio::time::timeout(limit, candidacy.leading()).await {
+            Ok(Ok(lease)) => {
+                judge.lock().unwrap().begins(&lease, seed);
+                let work = Duration::from_micros(random.u64(0..60_000));
+                drop(tokio::time::timeout(work, lease.lost()).await);
+                match random.u8(0..3) {
+                    0 => drop(candidacy.resign().await),
+                    1 => candidacy = latch(&session).join(),
+                    _ => {
+                        candidacy.handle().leave().await;
+                        candidacy = latch(&session).join();
+                    }
+                }
+            }
+            Ok(Err(End::SessionLost)) => return,
+            Ok(Err(end)) => panic!("seed {seed}: {end:?}"),
+            Err(_) if random.bool() => candidacy = latch(&session).join(),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Leads by a selector.
+async fn select_on(session: Session, judge: Arc<Mutex<Judge>>, seed: u64, me: u64) {
+    let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(me));
+    let options = options().with_grace(Duration::from_millis(20));
+    for _ in 0..ROUNDS / 2 {
+        let selector = selector_with(&session, &options);
+        let handle = selector.handle().clone();
+        let mut within = random.fork();
+        let task = |lease: Lease| {
+            let runs = Runs::begin(&judge, &lease, seed);
+            let work = Duration::from_micros(within.u64(0..60_000));
+            let goes_on = within.bool();
+            async move {
+                let _runs = runs;
+                pass(work).await;
+                if goes_on {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            }
+        };
+        let bother = bother(handle, Duration::from_millis(random.u64(1..8000)));
+        let ran = selector.run(task);
+        tokio::select! {
+            biased;
+            ended = ran => match ended {
+                Ok(()) | Err(End::Left) => {}
+                Err(End::SessionLost) => return,
+                Err(end) => panic!("seed {seed}: {end:?}"),
+            },
+            () = bother => {}
+        }
+    }
+}
+
+/// Asks to resign, and drops the run a little later.
+async fn bother(handle: Handle, after: Duration) {
+    pass(after).await;
+    drop(tokio::time::timeout(Duration::from_millis(500), handle.resign()).await);
+    pass(after / 4).await;
+}
+
+/// Everything but an expiry by a word, of which no leader can know in time. Long cuts bring about the others.
+fn chaos() -> Chaos {
+    Chaos::default()
+        .lasting(Duration::from_secs(6))
+        .every(Duration::from_millis(150))
+        // Now and then longer than a session lives.
+        .longest(Duration::from_secs(16))
+}
+
+async fn run(ensemble: Ensemble, seed: u64) -> usize {
+    // A latch and a selector on one path are two elections.
+    let (latches, selectors): (Arc<Mutex<Judge>>, Arc<Mutex<Judge>>) = Default::default();
+    let mut sessions = Vec::new();
+    let mut participants = Vec::new();
+    for me in 0..PARTICIPANTS {
+        let session = ensemble.connect().await;
+        sessions.push(session.clone());
+        participants.push(tokio::spawn(latch_on(
+            session.clone(),
+            Arc::clone(&latches),
+            seed,
+            me,
+        )));
+        let selecting = select_on(session, Arc::clone(&selectors), seed, me + PARTICIPANTS);
+        participants.push(tokio::spawn(selecting));
+    }
+    let disturbing = tokio::spawn(chaos().unleash(&ensemble));
+    for participant in participants {
+        let ended = tokio::time::timeout(Duration::from_secs(1200), participant).await;
+        ended
+            .unwrap_or_else(|_| panic!("somebody waits for ever: {:?}", left(&ensemble)))
+            .unwrap();
+    }
+    disturbing.await.unwrap();
+    // Once all is healed, whoever wants to lead does.
+    let session = ensemble.connect().await;
+    let candidacy = latch(&session).join();
+    let lease = soon("somebody leads", candidacy.leading()).await.unwrap();
+    latches.lock().unwrap().begins(&lease, seed);
+    assert!(matches!(candidacy.handle().state(), State::Leading(_)));
+    candidacy.leave().await;
+    for session in sessions {
+        tokio::select! {
+            biased;
+            () = soon("everything is cleaned up", session.settled()) => {}
+            () = session.lost() => {}
+        }
+    }
+    pass(Duration::from_secs(30)).await;
+    assert_eq!(left(&ensemble), [""; 0]);
+    assert_eq!(ensemble.watch_count(), 0);
+    let terms = |judge: &Mutex<Judge>| judge.lock().unwrap().terms;
+    terms(&latches) + terms(&selectors)
+}
+
+// covers: E1 E2
+#[test]
+fn whatever_happens_no_two_leaders_trust_their_leases_and_after_healing_somebody_leads() {
+    let terms = Cell::new(0);
+    let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
+    let checked = Check::new(0..SEEDS)
+        .ensemble(ensemble)
+        .run(async |ensemble, seed| terms.set(terms.get() + run(ensemble, seed).await));
+    println!("{} leaderships in {checked}", terms.get());
+    assert!(
+        checked.seeds == 1 || terms.get() > 10 * checked.seeds,
+        "{} leaderships prove nothing",
+        terms.get()
+    );
+}
+
+const SEEDS: u64 = 400;
+const PARTICIPANTS: u64 = 3;
+const ROUNDS: usize = 8;

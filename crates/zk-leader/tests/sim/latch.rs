@@ -1,0 +1,374 @@
+//! The latch while nothing or everything goes wrong, state by state.
+
+use std::time::Duration;
+
+use zk_core::ErrorClass;
+use zk_core::ErrorKind;
+use zk_core::RetryPolicy;
+use zk_core::transport::Fault;
+use zk_leader::End;
+use zk_leader::LeaderLatch;
+use zk_leader::Loss;
+use zk_leader::Rejoin;
+use zk_leader::ResignError;
+use zk_leader::State;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::PATH;
+use crate::latch;
+use crate::led_and_waited_for;
+use crate::left;
+use crate::node_of;
+use crate::options;
+use crate::pass;
+use crate::polled;
+use crate::soon;
+use crate::until;
+use crate::until_waiting;
+
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn the_next_one_leads_when_a_leader_resigns_and_the_leader_gets_in_line_again() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let (first, lease, second) = led_and_waited_for(&one, &other).await;
+    assert!(first.is_leader() && lease.is_trusted() && lease.trusted_until().is_some());
+    soon("it resigns", first.resign()).await.unwrap();
+    assert_eq!(soon("it is told", lease.lost()).await, Loss::Resigned);
+    assert!(!lease.is_trusted() && lease.trusted_until().is_none());
+    let next = soon("the next one leads", second.leading()).await.unwrap();
+    assert!(next.fencing_token() > lease.fencing_token());
+    until_waiting(first.handle()).await;
+    assert!(matches!(first.resign().await, Err(ResignError::NotLeading)));
+
+    soon("it resigns", second.resign()).await.unwrap();
+    let again = soon("the first one leads again", first.leading())
+        .await
+        .unwrap();
+    assert!(again.fencing_token() > next.fencing_token());
+    assert!(!lease.is_trusted(), "an old lease stays old");
+}
+
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn whoever_leaves_is_out_and_its_node_gone_in_every_state() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let (first, lease, second) = led_and_waited_for(&one, &other).await;
+    let handle = second.handle().clone();
+    assert!(matches!(
+        soon("a waiter leaves", second.leave()).await,
+        End::Left
+    ));
+    assert_eq!(left(&ensemble).len(), 1);
+    assert!(matches!(handle.state(), State::Ended(End::Left)));
+
+    let joining = latch(&other).join();
+    assert!(matches!(
+        soon("it leaves at once", joining.leave()).await,
+        End::Left
+    ));
+    assert_eq!(left(&ensemble).len(), 1);
+
+    let handle = first.handle().clone();
+    assert!(matches!(
+        soon("a leader leaves", first.leave()).await,
+        End::Left
+    ));
+    assert!(!lease.is_trusted() && !handle.is_leader());
+    assert!(left(&ensemble).is_empty());
+    assert!(matches!(handle.leading().await, Err(End::Left)));
+    assert!(matches!(handle.leave().await, End::Left));
+    assert_eq!(ensemble.watch_count(), 0);
+}
+
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn a_candidacy_that_is_dropped_ends_at_once_in_every_state() {
+    for state in ["joining", "waiting", "leading"] {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let ahead = (state == "waiting").then(|| latch(&other).join());
+        if let Some(ahead) = &ahead {
+            soon("it leads", ahead.leading()).await.unwrap();
+        }
+        let candidacy = latch(&one).join();
+        let handle = candidacy.handle().clone();
+        match state {
+            "waiting" => until_waiting(&handle).await,
+            "leading" => drop(soon("it leads", candidacy.leading()).await.unwrap()),
+            _ => {}
+        }
+        let lease = handle.lease();
+        drop(candidacy);
+        assert!(matches!(handle.state(), State::Ended(End::Left)), "{state}");
+        assert!(!handle.is_leader(), "{state}");
+        if let Some(lease) = lease {
+            assert!(!lease.is_trusted(), "{state}");
+            assert_eq!(soon("it is told", lease.lost()).await, Loss::Resigned);
+        }
+        soon("it is removed", one.settled()).await;
+        pass(Duration::from_secs(1)).await;
+        assert_eq!(
+            left(&ensemble).len(),
+            usize::from(ahead.is_some()),
+            "{state}"
+        );
+    }
+}
+
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn the_loss_of_the_session_ends_a_participant_in_every_state() {
+    for state in ["joining", "waiting", "leading"] {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let ahead = (state == "waiting").then(|| latch(&other).join());
+        if let Some(ahead) = &ahead {
+            soon("it leads", ahead.leading()).await.unwrap();
+        }
+        if state == "joining" {
+            ensemble.session(one.id()).partition();
+        }
+        let candidacy = latch(&one).join();
+        match state {
+            "waiting" => until_waiting(candidacy.handle()).await,
+            "leading" => drop(soon("it leads", candidacy.leading()).await.unwrap()),
+            _ => {}
+        }
+        let lease = candidacy.handle().lease();
+        ensemble.expire(one.id());
+        if state == "joining" {
+            ensemble.session(one.id()).heal();
+        }
+        let end = soon("it ends", candidacy.handle().ended()).await;
+        assert!(matches!(end, End::SessionLost), "{state}: {end:?}");
+        assert_eq!(end.class(), ErrorClass::Fatal);
+        assert!(!candidacy.is_leader());
+        if let Some(lease) = lease {
+            assert_eq!(soon("it is told", lease.lost()).await, Loss::SessionLost);
+        }
+        assert!(matches!(
+            soon("there is nothing to leave", candidacy.leave()).await,
+            End::SessionLost
+        ));
+        pass(Duration::from_secs(1)).await;
+        assert_eq!(
+            left(&ensemble).len(),
+            usize::from(ahead.is_some()),
+            "{state}"
+        );
+    }
+}
+
+/// Cut off, the leader stops to be one before the ensemble lets the next one lead.
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_says_so_before_the_next_one_leads() {
+    for led_for in [0, 1, 3, 7, 20] {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let (first, lease, second) = led_and_waited_for(&one, &other).await;
+        pass(Duration::from_secs(led_for)).await;
+        assert!(first.is_leader());
+        ensemble.session(one.id()).partition();
+        tokio::select! {
+            biased;
+            _ = second.leading() => panic!("two lead after {led_for} s"),
+            loss = lease.lost() => assert_eq!(loss, Loss::TrustLapsed),
+        }
+        assert!(!first.is_leader() && !lease.is_trusted());
+        let next = soon("the next one leads", second.leading()).await.unwrap();
+        assert!(next.fencing_token() > lease.fencing_token());
+        let end = soon("the first one learns the rest", first.handle().ended()).await;
+        assert!(matches!(end, End::SessionLost), "{end:?}");
+    }
+}
+
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_cut_off_but_kept_its_session_leads_again_with_a_higher_token() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let candidacy = latch(&session).join();
+    let lease = soon("it leads", candidacy.leading()).await.unwrap();
+    pass(Duration::from_secs(5)).await;
+    ensemble.session(session.id()).partition();
+    assert_eq!(
+        soon("the proof runs out", lease.lost()).await,
+        Loss::TrustLapsed
+    );
+    assert!(ensemble.session(session.id()).is_alive());
+    ensemble.session(session.id()).heal();
+    let again = soon("it leads again", candidacy.leading()).await.unwrap();
+    assert!(again.fencing_token() > lease.fencing_token());
+    assert!(again.is_trusted() && !lease.is_trusted());
+    soon("the old node is gone", session.settled()).await;
+    assert_eq!(left(&ensemble), [again.path().name().unwrap()]);
+}
+
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn a_participant_that_is_not_to_rejoin_ends_with_the_reason() {
+    let ensemble = Ensemble::new(3);
+    let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
+    let options = options().with_rejoin(Rejoin::Never);
+    let latch = LeaderLatch::with_options(&session, PATH, &options).unwrap();
+
+    let candidacy = latch.join();
+    let lease = soon("it leads", candidacy.leading()).await.unwrap();
+    let waiting = latch.join();
+    until_waiting(waiting.handle()).await;
+    admin
+        .delete(node_of(&ensemble, waiting.handle()))
+        .await
+        .unwrap();
+    let end = soon("the waiter ends", waiting.handle().ended()).await;
+    assert!(matches!(end, End::NodeDeleted { .. }), "{end:?}");
+
+    admin.delete(lease.path()).await.unwrap();
+    let end = soon("the leader ends", candidacy.handle().ended()).await;
+    assert!(
+        matches!(end, End::LeadershipLost(Loss::NodeDeleted)),
+        "{end:?}"
+    );
+    assert_eq!(end.class(), ErrorClass::Recoverable);
+
+    let candidacy = latch.join();
+    soon("it leads", candidacy.leading()).await.unwrap();
+    candidacy.resign().await.unwrap();
+    let end = soon("it ends", candidacy.handle().ended()).await;
+    assert!(
+        matches!(end, End::LeadershipLost(Loss::Resigned)),
+        "{end:?}"
+    );
+    assert!(left(&ensemble).is_empty());
+}
+
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn the_changes_begin_with_now_and_finish_with_the_end() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let candidacy = latch(&session).join();
+    let mut changes = candidacy.handle().changes();
+    let mut seen = Vec::new();
+    let ended = async {
+        while let Some(state) = changes.next().await {
+            if matches!(state, State::Leading(_)) {
+                candidacy.handle().leave().await;
+            }
+            let text = state.to_string();
+            seen.push(text.split(' ').next().unwrap_or_default().to_owned());
+        }
+    };
+    soon("all states pass", ended).await;
+    assert_eq!(seen.first().map(String::as_str), Some("joining"));
+    assert_eq!(seen.last().map(String::as_str), Some("ended:"));
+    assert!(seen.contains(&"leading".to_owned()), "{seen:?}");
+    assert!(changes.next().await.is_none());
+}
+
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn resigning_over_a_broken_connection_says_what_is_not_known() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble
+        .connect()
+        .await
+        .with_operation_timeout(Duration::from_secs(1))
+        .with_retry(RetryPolicy::never());
+    let candidacy = latch(&session).join();
+    let lease = soon("it leads", candidacy.leading()).await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    ensemble
+        .session(session.id())
+        .cut_for(Duration::from_secs(3));
+    let error = soon("it resigns", candidacy.resign()).await.unwrap_err();
+    assert!(
+        matches!(&error, ResignError::Unfinished { path, .. } if path == lease.path()),
+        "{error:?}"
+    );
+    assert_eq!(error.class(), ErrorClass::Recoverable);
+    assert!(!candidacy.is_leader());
+    let again = soon("it leads again", candidacy.leading()).await.unwrap();
+    soon("the old node goes", session.settled()).await;
+    assert_eq!(left(&ensemble), [again.path().name().unwrap()]);
+}
+
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn what_will_not_pass_ends_a_participant_and_what_passes_does_not() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    session.create("/leaders", "").await.unwrap();
+    session.create(PATH, "").await.unwrap();
+    ensemble.set_counter(PATH, i32::MAX - 1);
+    let candidacy = latch(&session).join();
+    let end = soon("it ends", candidacy.handle().ended()).await;
+    assert!(matches!(end, End::Refused(_)), "{end:?}");
+    assert_eq!(end.class(), ErrorClass::Outcome);
+    assert!(left(&ensemble).is_empty());
+
+    let answered = |kind| {
+        let creates = ensemble.on(matching::creates("/b/**"));
+        creates.refuse(Fault::Refused(kind, None))
+    };
+    let other = LeaderLatch::new(&session, "/b").unwrap();
+    answered(ErrorKind::NoAuth);
+    let candidacy = other.join();
+    let end = soon("it ends", candidacy.handle().ended()).await;
+    assert!(matches!(end, End::Refused(_)), "{end:?}");
+
+    let once = answered(ErrorKind::ReadOnlyServer);
+    let candidacy = other.join();
+    let failed = |it: &State| matches!(it, State::Joining { error: Some(_) });
+    until("it is told why", candidacy.handle(), failed).await;
+    soon("it leads after all", candidacy.leading())
+        .await
+        .unwrap();
+    assert_eq!(once.count(), 1);
+}
+
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn a_participant_is_told_of_the_shutdown_of_its_runtime() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let (handle, candidacy) = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let candidacy = runtime.block_on(async { latch(&session).join() });
+        (candidacy.handle().clone(), candidacy)
+    })
+    .await
+    .unwrap();
+    let end = soon("it ends", handle.ended()).await;
+    assert!(matches!(end, End::Stopped), "{end:?}");
+    until("it is told", &handle, |it| {
+        matches!(it, State::Ended(End::Stopped))
+    })
+    .await;
+    drop(candidacy);
+    assert!(matches!(handle.state(), State::Ended(End::Stopped)));
+}
+
+/// The process is stopped and goes on: before any task has run that could tell of it, the clock does.
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_stood_still_is_not_trusted_at_its_first_look() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let candidacy = latch(&session).join();
+    let lease = soon("it leads", candidacy.leading()).await.unwrap();
+    assert!(lease.is_trusted());
+    // The first poll moves the clock, and nothing else is run.
+    let stands_still = tokio::time::advance(Duration::from_secs(20));
+    assert!(polled(1, stands_still).await.is_none());
+    assert!(!lease.is_trusted() && !candidacy.is_leader());
+    let lost = polled(1, lease.lost()).await;
+    assert_eq!(lost, Some(Loss::TrustLapsed));
+}

@@ -1,0 +1,126 @@
+//! Elections on a simulated ensemble, under paused time: each failure happens exactly where the test wants it.
+
+#![cfg(test)]
+
+use std::task::Poll;
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_leader::Candidacy;
+use zk_leader::ElectionOptions;
+use zk_leader::Handle;
+use zk_leader::LeaderLatch;
+use zk_leader::Lease;
+use zk_leader::Selector;
+use zk_leader::State;
+use zk_sim::Ensemble;
+
+mod cancellation;
+mod chaos;
+mod latch;
+mod participants;
+mod selector;
+mod traps;
+
+/// The path of the election of the tests.
+const PATH: &str = "/leaders/a";
+
+fn latch(session: &Session) -> LeaderLatch {
+    LeaderLatch::new(session, PATH).expect("a good path")
+}
+
+fn selector(session: &Session) -> Selector {
+    Selector::new(session, PATH).expect("a good path")
+}
+
+fn options() -> ElectionOptions {
+    ElectionOptions::default()
+}
+
+fn selector_with(session: &Session, options: &ElectionOptions) -> Selector {
+    Selector::with_options(session, PATH, options).expect("a good path")
+}
+
+/// The children of the path of the election, as the leader has them.
+fn left(ensemble: &Ensemble) -> Vec<String> {
+    let tree = ensemble.tree();
+    let node = tree.node(PATH);
+    node.map_or_else(Vec::new, |node| {
+        node.children().map(str::to_owned).collect()
+    })
+}
+
+/// The node of the participant with this token.
+fn node_of(ensemble: &Ensemble, handle: &Handle) -> String {
+    let token = match handle.state() {
+        State::Waiting { token } => token,
+        State::Leading(lease) => lease.fencing_token(),
+        state => panic!("it has no node: {state}"),
+    };
+    let tree = ensemble.tree();
+    let path = tree
+        .nodes()
+        .find(|(_, node)| node.stat().czxid.cast_unsigned() == token.as_u64());
+    path.expect("its node is there").0.to_string()
+}
+
+/// Waits at most two minutes of the paused clock.
+async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
+    let happened = tokio::time::timeout(Duration::from_secs(120), happening).await;
+    happened.unwrap_or_else(|_| panic!("waited two minutes for this: {what}"))
+}
+
+/// Lets time pass, and everything happen that happens by then.
+async fn pass(time: Duration) {
+    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
+}
+
+/// Waits until the participant's state is such a one.
+async fn until(what: &str, handle: &Handle, is_it: impl Fn(&State) -> bool) -> State {
+    let mut changes = handle.changes();
+    soon(what, async {
+        loop {
+            let state = changes.next().await;
+            let state = state.unwrap_or_else(|| panic!("it ended before this: {what}"));
+            if is_it(&state) {
+                return state;
+            }
+        }
+    })
+    .await
+}
+
+async fn until_waiting(handle: &Handle) {
+    until("it waits", handle, |it| matches!(it, State::Waiting { .. })).await;
+}
+
+/// A participant that leads, and another one that waits behind it.
+async fn led_and_waited_for(leader: &Session, waiter: &Session) -> (Candidacy, Lease, Candidacy) {
+    let leading = latch(leader).join();
+    let lease = soon("nobody else is there", leading.leading())
+        .await
+        .expect("it leads");
+    let waiting = latch(waiter).join();
+    until_waiting(waiting.handle()).await;
+    pass(Duration::from_millis(100)).await;
+    assert!(!waiting.is_leader());
+    (leading, lease, waiting)
+}
+
+/// Polls a future as often as it wants, `times` at most, and drops it.
+async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = Box::pin(future);
+    let mut left = times;
+    std::future::poll_fn(move |cx| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}

@@ -1,0 +1,157 @@
+//! Who takes part.
+
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_leader::LeaderLatch;
+use zk_lock::FencingToken;
+use zk_sim::Ensemble;
+
+use crate::PATH;
+use crate::latch;
+use crate::left;
+use crate::options;
+use crate::pass;
+use crate::selector;
+use crate::soon;
+use crate::until_waiting;
+
+fn named(session: &Session, id: &str, metadata: &str) -> LeaderLatch {
+    let options = options().with_id(id).with_metadata(metadata);
+    LeaderLatch::with_options(session, PATH, &options).expect("a good path")
+}
+
+// covers: E3
+#[tokio::test(start_paused = true)]
+async fn participants_are_listed_in_order_the_leader_first_with_what_they_say_of_themselves() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let latch = latch(&one);
+    assert!(latch.participants().await.unwrap().is_empty());
+    assert_eq!(latch.leader().await.unwrap(), None);
+
+    let first = named(&one, "anna", "10.0.0.1:80\nrack 7").join();
+    let lease = soon("it leads", first.leading()).await.unwrap();
+    let second = named(&other, "ben", "").join();
+    until_waiting(second.handle()).await;
+    let third = latch.join();
+    until_waiting(third.handle()).await;
+
+    let all = latch.participants().await.unwrap();
+    let shown: Vec<_> = all
+        .iter()
+        .map(|it| {
+            (
+                it.id().into_owned(),
+                it.metadata(),
+                it.is_leader(),
+                it.session(),
+            )
+        })
+        .collect();
+    let (one_id, other_id) = (Some(one.id()), Some(other.id()));
+    assert_eq!(
+        shown[0],
+        ("anna".to_owned(), &b"10.0.0.1:80\nrack 7"[..], true, one_id)
+    );
+    assert_eq!(shown[1], ("ben".to_owned(), &b""[..], false, other_id));
+    let process = format!("/{}", std::process::id());
+    assert!(shown[2].0.ends_with(&process) && !shown[2].2, "{shown:?}");
+    assert!(all.is_sorted_by(|a, b| a.token() < b.token() && a.since() <= b.since()));
+    assert_eq!(all[0].token(), lease.fencing_token());
+    assert_eq!(Some(all[0].node_name()), lease.path().name());
+    assert_eq!(
+        all[1].to_string(),
+        format!("ben waits, token {}", all[1].token())
+    );
+    assert_eq!(latch.leader().await.unwrap().as_ref(), Some(&all[0]));
+    // The data of one without metadata is its id and nothing else, as of Curator's.
+    let path = format!("{PATH}/{}", all[1].node_name());
+    assert_eq!(one.get(&path).await.unwrap().0, b"ben");
+}
+
+// covers: E3
+#[tokio::test(start_paused = true)]
+async fn the_leaders_are_followed_one_after_the_other() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let observer = ensemble.connect().await;
+    let watched = latch(&observer);
+    let following = tokio::spawn(async move {
+        let mut seen: Vec<(String, FencingToken)> = Vec::new();
+        while seen.len() < 4 {
+            let last = seen.last().map(|it| it.1);
+            let leader = watched.leader_after(last).await.unwrap();
+            seen.push((leader.id().into_owned(), leader.token()));
+        }
+        seen
+    });
+    // The path is not there at first, then nobody is.
+    pass(Duration::from_secs(1)).await;
+    one.create("/leaders", "").await.unwrap();
+    one.create(PATH, "").await.unwrap();
+    one.create(format!("{PATH}/foreign"), "").await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    let first = named(&one, "anna", "").join();
+    soon("anna leads", first.leading()).await.unwrap();
+    let second = named(&other, "ben", "").join();
+    until_waiting(second.handle()).await;
+    pass(Duration::from_secs(1)).await;
+    for one in [&first, &second, &first] {
+        soon("it leads", one.leading()).await.unwrap();
+        // Long enough to be seen.
+        pass(Duration::from_millis(100)).await;
+        one.resign().await.unwrap();
+    }
+    let seen = soon("all are seen", following).await.unwrap();
+    let ids: Vec<_> = seen.iter().map(|it| it.0.as_str()).collect();
+    assert_eq!(ids, ["anna", "ben", "anna", "ben"]);
+    assert!(seen.is_sorted_by(|a, b| a.1 < b.1));
+}
+
+/// One who follows is woken by leaders that go, and not by others that come.
+// covers: E3
+#[tokio::test(start_paused = true)]
+async fn one_who_follows_reads_nothing_while_others_join_and_leave() {
+    let ensemble = Ensemble::new(3);
+    let (one, observer) = (ensemble.connect().await, ensemble.connect().await);
+    let first = latch(&one).join();
+    let lease = soon("it leads", first.leading()).await.unwrap();
+    let watched = latch(&observer);
+    let token = Some(lease.fencing_token());
+    let following = tokio::spawn(async move { watched.leader_after(token).await });
+    pass(Duration::from_secs(1)).await;
+    let lists = || ensemble.arrived(zk_sim::matching::lists(PATH));
+    let before = lists();
+    for _ in 0..5 {
+        let waiting = latch(&one).join();
+        until_waiting(waiting.handle()).await;
+        waiting.leave().await;
+    }
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(lists(), before + 5, "one for each that joined");
+    observer.close().await.unwrap();
+    let error = soon("the end of the session is told", following)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(error.is_fatal(), "{error}");
+    assert_eq!(left(&ensemble).len(), 1);
+}
+
+/// The latch and the selector have layouts of their own, as Curator's have, and see no participants in each other's.
+// covers: E3
+#[tokio::test(start_paused = true)]
+async fn a_latch_and_a_selector_on_one_path_are_two_elections() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let candidacy = latch(&session).join();
+    soon("it leads", candidacy.leading()).await.unwrap();
+    let selector = selector(&session);
+    assert_eq!(selector.leader().await.unwrap(), None);
+    let handle = selector.handle().clone();
+    let running = tokio::spawn(selector.run_once(async |_| std::future::pending::<()>().await));
+    soon("it leads, too", handle.leading()).await.unwrap();
+    assert_eq!(latch(&session).participants().await.unwrap().len(), 1);
+    running.abort();
+}

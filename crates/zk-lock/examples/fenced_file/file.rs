@@ -1,0 +1,54 @@
+//! The file: it keeps the highest token in its first line.
+//!
+//! Two processes may be at it at the same time, since one of them may not know yet that it has lost the lock.
+//! So the comparison and the write are one step, under an advisory lock of the operating system, and a new content takes
+//! the place of the old one by a rename, whole or not at all.
+
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::io::Write as _;
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+use rustix::fs::flock;
+use zk_lock::FencingToken;
+
+/// Somebody with a newer token has been at the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) token: u64,
+    pub(crate) highest: u64,
+}
+
+/// Replaces the content, unless somebody with a newer token has read or written it.
+///
+/// The result of `change` is written; it gets what is there, and is not called by whoever comes too late.
+pub(crate) fn update(
+    path: &Path,
+    token: FencingToken,
+    change: impl FnOnce(&str) -> String,
+) -> io::Result<Result<(), Refused>> {
+    let token = token.as_u64();
+    // Not the file itself, which is replaced by another one.
+    let door = File::create(path.with_extension("door"))?;
+    flock(&door, FlockOperation::LockExclusive)?;
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "0\n".to_owned(),
+        read => read?,
+    };
+    let (highest, content) = text.split_once('\n').unwrap_or((&text, ""));
+    let highest = highest.parse().map_err(io::Error::other)?;
+    if token < highest {
+        return Ok(Err(Refused { token, highest }));
+    }
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    write!(file, "{token}\n{}", change(content))?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    // The name as well is on the disk before anybody is told.
+    let directory = path.parent().filter(|parent| *parent != Path::new(""));
+    File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()?;
+    Ok(Ok(()))
+}

@@ -1,0 +1,69 @@
+//! Tasks that share a place in the queue, on real servers.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+
+use zk_lock::CohortLimits;
+use zk_lock::CohortLock;
+use zk_lock::FairLock;
+use zk_lock::LockOptions;
+
+use crate::connect;
+use crate::names;
+use crate::soon;
+use crate::with_ensemble;
+
+// covers: L1
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_cohort_gives_the_lock_to_another_session_within_the_bound() {
+    with_ensemble(async |ensemble| {
+        let (one, other) = (connect(ensemble).await, connect(ensemble).await);
+        let bound = Duration::from_millis(200);
+        let limits = CohortLimits::default()
+            .with_hand_overs(u64::MAX)
+            .with_time(bound);
+        let lock =
+            CohortLock::with_options(&one, "/cohort", LockOptions::default(), limits).unwrap();
+        let turns = Arc::new(AtomicU64::new(0));
+        let mut crowd = tokio::task::JoinSet::new();
+        for _ in 0..20 {
+            let (lock, turns) = (lock.clone(), Arc::clone(&turns));
+            crowd.spawn(async move {
+                loop {
+                    let guard = lock.acquire().await.unwrap();
+                    turns.fetch_add(1, Ordering::SeqCst);
+                    guard.release().await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        let stranger = FairLock::new(&other, "/cohort").unwrap();
+        let mut longest = Duration::ZERO;
+        for _ in 0..5 {
+            let before = turns.load(Ordering::SeqCst);
+            soon("the crowd is busy", async {
+                while turns.load(Ordering::SeqCst) < before + 100 {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+            let started = Instant::now();
+            let guard = soon("the other one gets the lock", stranger.acquire())
+                .await
+                .unwrap();
+            longest = longest.max(started.elapsed());
+            let held = turns.load(Ordering::SeqCst);
+            guard.release().await.unwrap();
+            assert!(held >= before + 100);
+        }
+        crowd.shutdown().await;
+        // What a busy machine adds is not the bound's business; without a bound it would wait for ever.
+        assert!(longest < bound + Duration::from_secs(3), "{longest:?}");
+        soon("nothing is left", one.settled()).await;
+        assert!(names(&other, "/cohort").await.is_empty());
+    })
+    .await;
+}

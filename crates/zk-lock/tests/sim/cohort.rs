@@ -1,0 +1,559 @@
+//! Tasks of one process that share a place in the queue.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use zk_core::Session;
+use zk_lock::AcquireError;
+use zk_lock::CohortGuard;
+use zk_lock::CohortLimits;
+use zk_lock::CohortLock;
+use zk_lock::CohortToken;
+use zk_lock::LockOptions;
+use zk_lock::Loss;
+use zk_lock::ReleaseError;
+use zk_sim::Chaos;
+use zk_sim::Check;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::OURS;
+use crate::PATH;
+use crate::left;
+use crate::lock;
+use crate::pass;
+use crate::polled;
+use crate::soon;
+
+const LIMITS: (u64, Duration) = (50, Duration::from_millis(40));
+
+fn cohort(session: &Session, limits: (u64, Duration)) -> CohortLock {
+    let limits = CohortLimits::default()
+        .with_hand_overs(limits.0)
+        .with_time(limits.1);
+    CohortLock::with_options(session, PATH, LockOptions::default(), limits).expect("a good path")
+}
+
+/// Tasks that acquire, hold and release until they are aborted, and what they got.
+struct Crowd {
+    tasks: Vec<JoinHandle<()>>,
+    tokens: Arc<Mutex<Vec<(usize, CohortToken)>>>,
+}
+
+impl Crowd {
+    fn of(lock: &CohortLock, tasks: usize, hold: Duration) -> Self {
+        let tokens: Arc<Mutex<Vec<_>>> = Arc::default();
+        let tasks = (0..tasks)
+            .map(|me| {
+                let (lock, tokens) = (lock.clone(), Arc::clone(&tokens));
+                tokio::spawn(async move {
+                    loop {
+                        let guard = lock.acquire().await.unwrap();
+                        assert!(guard.is_trusted());
+                        tokens.lock().unwrap().push((me, guard.token()));
+                        pass(hold).await;
+                        guard.release().await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        Self { tasks, tokens }
+    }
+
+    fn tokens(&self) -> Vec<(usize, CohortToken)> {
+        self.tokens.lock().unwrap().clone()
+    }
+
+    async fn end(self) -> Vec<(usize, CohortToken)> {
+        for task in &self.tasks {
+            task.abort();
+        }
+        for task in self.tasks {
+            drop(task.await);
+        }
+        let tokens = self.tokens.lock().unwrap().clone();
+        assert!(tokens.is_sorted_by(|(_, one), (_, other)| one < other));
+        tokens
+    }
+}
+
+async fn nothing_is_left(ensemble: &Ensemble) {
+    pass(Duration::from_secs(3)).await;
+    assert_eq!(left(ensemble), [""; 0]);
+    assert_eq!(ensemble.watch_count(), 0);
+}
+
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn a_cohort_alone_asks_the_ensemble_once_for_any_number_of_hand_overs() {
+    let ensemble = Ensemble::new(3);
+    let lock = cohort(&ensemble.connect().await, LIMITS);
+    let crowd = Crowd::of(&lock, 20, Duration::from_millis(1));
+    pass(Duration::from_millis(100)).await;
+    let requests = ensemble.arrived(matching::looks(OURS))
+        + ensemble.arrived(matching::lists(PATH))
+        + ensemble.arrived(matching::writes());
+    pass(Duration::from_secs(1)).await;
+    let later = ensemble.arrived(matching::looks(OURS))
+        + ensemble.arrived(matching::lists(PATH))
+        + ensemble.arrived(matching::writes());
+    let (tokens, nodes) = (crowd.tokens(), left(&ensemble).len());
+    // Beside the proof that the session is alive nothing is asked, however far beyond the limits.
+    assert!(later - requests <= 2, "{}", later - requests);
+    assert_eq!(nodes, 1);
+    assert!(tokens.len() > 900, "{}", tokens.len());
+    let first = tokens[0].1.fencing_token();
+    assert!(
+        tokens
+            .iter()
+            .all(|(_, token)| token.fencing_token() == first)
+    );
+    let turns = tokens.iter().map(|(_, token)| token.turn());
+    assert!(turns.eq(0..tokens.len() as u64));
+    crowd.end().await;
+    nothing_is_left(&ensemble).await;
+}
+
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn among_the_tasks_of_a_cohort_first_come_is_first_served() {
+    let ensemble = Ensemble::new(3);
+    let lock = cohort(&ensemble.connect().await, LIMITS);
+    let crowd = Crowd::of(&lock, 7, Duration::from_millis(1));
+    pass(Duration::from_secs(2)).await;
+    let order: Vec<usize> = crowd.end().await.into_iter().map(|(me, _)| me).collect();
+    assert!(order.len() > 500, "{}", order.len());
+    for (at, me) in order.iter().enumerate() {
+        assert_eq!(*me, at % 7, "turn {at}");
+    }
+}
+
+/// The bound: whoever else waits gets the lock after so much time or so many hand-overs, and one more task's work.
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn another_process_waits_no_longer_than_the_bound() {
+    let millis = Duration::from_millis;
+    for (limits, hold, longest) in [
+        ((u64::MAX, millis(40)), millis(1), millis(41)),
+        ((u64::MAX, millis(40)), millis(15), millis(55)),
+        ((50, Duration::MAX), millis(1), millis(51)),
+        ((0, Duration::MAX), millis(5), millis(5)),
+        ((9, Duration::ZERO), millis(5), millis(5)),
+    ] {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let crowd = Crowd::of(&cohort(&one, limits), 20, hold);
+        pass(millis(500)).await;
+        let turns = || crowd.tokens().len();
+        assert!(turns() > 20);
+        for wait in 0..10 {
+            let what = format!("{limits:?}, {hold:?}, {wait}");
+            let (started, before) = (Instant::now(), turns());
+            let guard = soon(&what, lock(&other).acquire()).await.unwrap();
+            // A few round trips are for joining the queue, and for being told.
+            let (waited, passed) = (started.elapsed(), (turns() - before) as u64);
+            assert!(waited <= longest + millis(10), "{what}: {waited:?}");
+            let most = limits.0.saturating_add(12);
+            assert!(passed <= most, "{what}: {passed} hand-overs");
+            pass(millis(3 * wait)).await;
+            guard.release().await.unwrap();
+            pass(millis(7 * wait)).await;
+        }
+        // Nor does the cohort starve.
+        let places = crowd.end().await;
+        let mut nodes: Vec<_> = places
+            .iter()
+            .map(|(_, token)| token.fencing_token())
+            .collect();
+        nodes.dedup();
+        assert!(nodes.len() >= 10, "{}", nodes.len());
+        nothing_is_left(&ensemble).await;
+    }
+}
+
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn two_cohorts_take_turns() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let crowds = [&one, &other]
+        .map(|session| Crowd::of(&cohort(session, LIMITS), 10, Duration::from_millis(1)));
+    pass(Duration::from_secs(5)).await;
+    let mut all = Vec::new();
+    for (at, crowd) in crowds.into_iter().enumerate() {
+        let tokens = crowd.end().await;
+        assert!(tokens.len() > 1000, "{}", tokens.len());
+        all.extend(
+            tokens
+                .into_iter()
+                .map(|(_, token)| (token.fencing_token(), at)),
+        );
+    }
+    all.sort();
+    all.dedup();
+    assert!(
+        all.windows(2)
+            .all(|pair| pair[0].0 < pair[1].0 && pair[0].1 != pair[1].1)
+    );
+    assert!(all.len() > 80, "{}", all.len());
+    nothing_is_left(&ensemble).await;
+}
+
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn the_bound_holds_while_it_is_not_known_who_else_waits() {
+    for looks in [0, 1] {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        drop(lock(&other).acquire().await.unwrap());
+        other.settled().await;
+        let lists = ensemble.on(matching::lists(PATH)).session(one.id());
+        // The first list is that of the queue, the second one that of the others.
+        let held = lists.from(2 + looks).hold();
+        let crowd = Crowd::of(&cohort(&one, LIMITS), 20, Duration::from_millis(1));
+        pass(Duration::from_millis(30)).await;
+        let guard = soon("it is granted", lock(&other).acquire()).await.unwrap();
+        let turns = crowd.tokens().len();
+        assert!(turns <= 100, "{turns}");
+        held.release();
+        guard.release().await.unwrap();
+        crowd.end().await;
+        nothing_is_left(&ensemble).await;
+    }
+}
+
+/// Somebody who tried and went is no reason to give the lock back.
+#[tokio::test(start_paused = true)]
+async fn whoever_has_gone_again_does_not_end_the_place() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let crowd = Crowd::of(&cohort(&one, LIMITS), 5, Duration::from_millis(1));
+    for _ in 0..20 {
+        pass(Duration::from_millis(50)).await;
+        assert!(lock(&other).try_acquire().await.unwrap().is_none());
+    }
+    pass(Duration::from_millis(500)).await;
+    let tokens = crowd.end().await;
+    let first = tokens[0].1.fencing_token();
+    assert!(tokens.len() > 500, "{}", tokens.len());
+    assert!(
+        tokens
+            .iter()
+            .all(|(_, token)| token.fencing_token() == first)
+    );
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn waiters_may_go_in_any_order_and_at_any_await() {
+    for polls in 0..12 {
+        for gone in 0..1_u32 << 4 {
+            let what = format!("after {polls} polls, {gone:b}");
+            let ensemble = Ensemble::new(3);
+            let lock = cohort(&ensemble.connect().await, LIMITS);
+            let tasks: Vec<_> = (0..4)
+                .map(|me| {
+                    let lock = lock.clone();
+                    tokio::spawn(async move {
+                        if gone & (1 << me) != 0 {
+                            let act = async {
+                                let guard = lock.acquire().await.unwrap();
+                                pass(Duration::from_millis(2)).await;
+                                guard.release().await.unwrap();
+                            };
+                            polled(polls, act).await;
+                        } else {
+                            let guard = lock.acquire().await.unwrap();
+                            pass(Duration::from_millis(5)).await;
+                            guard.release().await.unwrap();
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                soon(&what, task).await.unwrap();
+            }
+            pass(Duration::from_secs(3)).await;
+            assert_eq!(left(&ensemble), [""; 0], "{what}");
+            assert_eq!(ensemble.watch_count(), 0, "{what}");
+            // The handle is as good as before.
+            drop(soon(&what, lock.acquire()).await.unwrap());
+        }
+    }
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn the_last_waiter_that_goes_takes_the_place_in_the_queue_along() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let held = lock(&other).acquire().await.unwrap();
+    let lock = cohort(&one, LIMITS);
+    let waiting: Vec<_> = (0..3)
+        .map(|at| {
+            let lock = lock.clone();
+            let limit = Duration::from_millis(100 * (at + 1));
+            tokio::spawn(async move { lock.acquire_timeout(limit).await.unwrap_err().to_string() })
+        })
+        .collect();
+    pass(Duration::from_millis(250)).await;
+    assert_eq!(left(&ensemble).len(), 2);
+    pass(Duration::from_millis(150)).await;
+    assert_eq!(left(&ensemble).len(), 1);
+    for (at, waiter) in waiting.into_iter().enumerate() {
+        let error = waiter.await.unwrap();
+        let expected = format!("lock {PATH} not acquired within {}00ms: 1 ahead", at + 1);
+        assert_eq!(error, expected);
+    }
+    held.release().await.unwrap();
+    nothing_is_left(&ensemble).await;
+}
+
+// covers: L3 L12
+#[tokio::test(start_paused = true)]
+async fn when_the_session_is_lost_the_holder_and_all_waiters_are_told() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let lock = cohort(&session, LIMITS);
+    let held = lock.acquire().await.unwrap();
+    let waiting: Vec<_> = (0..5)
+        .map(|_| {
+            let lock = lock.clone();
+            tokio::spawn(async move { lock.acquire().await })
+        })
+        .collect();
+    pass(Duration::from_millis(100)).await;
+    ensemble.expire(session.id());
+    assert_eq!(
+        soon("the holder is told", held.lost()).await,
+        Loss::SessionLost
+    );
+    for waiter in waiting {
+        // Although the holder still has its guard.
+        let error = soon("the waiter is told", waiter)
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(
+            matches!(error, AcquireError::SessionLost { .. }),
+            "{error:?}"
+        );
+    }
+    let late = soon("who comes later is told", lock.acquire())
+        .await
+        .unwrap_err();
+    assert!(matches!(late, AcquireError::SessionLost { .. }), "{late:?}");
+    let error = held.release().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            ReleaseError::Lost {
+                loss: Loss::SessionLost,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(lock.try_acquire().await.is_err());
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_not_trusted_or_was_taken_away_is_not_handed_over() {
+    let ensemble = Ensemble::new(3);
+    let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
+    let lock = cohort(&session, LIMITS);
+    let held = lock.acquire().await.unwrap();
+    let waiter = lock.clone();
+    let waiting = tokio::spawn(async move { waiter.acquire().await.unwrap() });
+    pass(Duration::from_millis(100)).await;
+    admin.delete(held.path()).await.unwrap();
+    assert_eq!(
+        soon("the holder is told", held.lost()).await,
+        Loss::NodeDeleted
+    );
+    assert!(!held.is_trusted());
+    let token = held.token();
+    assert!(held.release().await.is_err());
+    let held = soon("the next one gets a lock of its own", waiting)
+        .await
+        .unwrap();
+    assert!(held.fencing_token() > token.fencing_token() && held.is_trusted());
+
+    // Cut off until the proof has run out.
+    let waiter = lock.clone();
+    let waiting = tokio::spawn(async move { waiter.acquire().await });
+    ensemble.session(session.id()).partition();
+    assert_eq!(
+        soon("the holder is told", held.lost()).await,
+        Loss::TrustLapsed
+    );
+    drop(held);
+    pass(Duration::from_millis(100)).await;
+    assert!(!waiting.is_finished());
+    ensemble.session(session.id()).heal();
+    match soon("the waiter ends", waiting).await.unwrap() {
+        Ok(guard) => assert!(guard.is_trusted()),
+        Err(error) => assert!(
+            matches!(error, AcquireError::SessionLost { .. }),
+            "{error:?}"
+        ),
+    }
+    nothing_is_left(&ensemble).await;
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_panics_or_forgets_to_release_hands_over() {
+    let ensemble = Ensemble::new(3);
+    let lock = cohort(&ensemble.connect().await, LIMITS);
+    let mut tasks = Vec::new();
+    for panics in [true, false, true] {
+        let lock = lock.clone();
+        tasks.push(tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            let lost = guard.lost();
+            pass(Duration::from_millis(10)).await;
+            assert!(!panics, "the holder's own trouble");
+            drop(guard);
+            assert_eq!(lost.await, Loss::Released);
+        }));
+    }
+    pass(Duration::from_millis(5)).await;
+    let guard = soon("the last one gets it", lock.acquire()).await.unwrap();
+    assert_eq!(guard.token().turn(), 3);
+    for (at, task) in tasks.into_iter().enumerate() {
+        assert_eq!(task.await.is_err(), at != 1);
+    }
+    guard.release().await.unwrap();
+    nothing_is_left(&ensemble).await;
+}
+
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn who_tries_gets_what_is_free_and_nothing_else() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let lock = cohort(&one, LIMITS);
+    let held = lock.try_acquire().await.unwrap().expect("it is free");
+    assert!(lock.clone().try_acquire().await.unwrap().is_none());
+    let stranger = cohort(&other, LIMITS);
+    assert!(stranger.try_acquire().await.unwrap().is_none());
+    let waiter = stranger.clone();
+    let waiting = tokio::spawn(async move { waiter.acquire().await.unwrap() });
+    pass(Duration::from_millis(100)).await;
+    assert!(stranger.try_acquire().await.unwrap().is_none());
+    held.release().await.unwrap();
+    let guard = soon("the waiter gets it", waiting).await.unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    drop(guard);
+    other.settled().await;
+    drop(lock.try_acquire().await.unwrap().expect("it is free again"));
+    nothing_is_left(&ensemble).await;
+}
+
+/// What all contenders of a run share.
+#[derive(Default)]
+struct Judge {
+    held: Vec<Arc<CohortGuard>>,
+    highest: Option<CohortToken>,
+    grants: usize,
+}
+
+async fn contend(lock: CohortLock, judge: Arc<Mutex<Judge>>, seed: u64, me: u64) {
+    let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(me));
+    for _ in 0..12 {
+        let acquired = match random.u8(0..10) {
+            0..6 => lock.acquire().await.map(Some),
+            6 => lock.try_acquire().await,
+            7 => {
+                let limit = Duration::from_millis(random.u64(0..2000));
+                lock.acquire_timeout(limit).await.map(Some)
+            }
+            _ => polled(random.usize(0..6), lock.acquire())
+                .await
+                .map_or(Ok(None), |got| got.map(Some)),
+        };
+        match acquired {
+            Ok(Some(guard)) => {
+                let guard = Arc::new(guard);
+                {
+                    let mut judge = judge.lock().unwrap();
+                    assert!(guard.is_trusted(), "seed {seed}");
+                    for other in &judge.held {
+                        assert!(!other.is_trusted(), "seed {seed}: {other:?} and {guard:?}");
+                    }
+                    assert!(
+                        Some(guard.token()) > judge.highest,
+                        "seed {seed}: {guard:?}"
+                    );
+                    judge.highest = Some(guard.token());
+                    judge.grants += 1;
+                    judge.held.push(Arc::clone(&guard));
+                }
+                pass(Duration::from_micros(random.u64(0..20_000))).await;
+                judge
+                    .lock()
+                    .unwrap()
+                    .held
+                    .retain(|other| !Arc::ptr_eq(other, &guard));
+                let guard = Arc::into_inner(guard).expect("only the judge had another one");
+                if random.bool() {
+                    drop(guard.release().await);
+                } else {
+                    drop(guard);
+                }
+            }
+            Ok(None) | Err(AcquireError::TimedOut(_) | AcquireError::Failed(_)) => {}
+            Err(AcquireError::SessionLost { .. }) => return,
+            Err(error) => panic!("seed {seed}: {error:?}"),
+        }
+    }
+}
+
+// covers: L1 L3 L12
+#[test]
+fn whatever_happens_to_cohorts_no_two_holders_trust_their_locks_and_nobody_waits_for_ever() {
+    let grants = std::cell::Cell::new(0);
+    let checked = Check::new(0..600).run(async |ensemble, seed| {
+        let judge: Arc<Mutex<Judge>> = Arc::default();
+        let mut sessions = Vec::new();
+        let mut tasks = Vec::new();
+        for me in 0..6 {
+            if me % 2 == 0 {
+                sessions.push(cohort(
+                    &ensemble.connect().await,
+                    (4, Duration::from_millis(30)),
+                ));
+            }
+            let lock = sessions.last().expect("just made").clone();
+            tasks.push(tokio::spawn(contend(lock, Arc::clone(&judge), seed, me)));
+        }
+        let chaos = Chaos::default()
+            .lasting(Duration::from_secs(3))
+            .every(Duration::from_millis(100))
+            .longest(Duration::from_secs(16));
+        let disturbing = tokio::spawn(chaos.unleash(&ensemble));
+        for task in tasks {
+            let ended = tokio::time::timeout(Duration::from_secs(1200), task).await;
+            ended.expect("somebody waits for ever").unwrap();
+        }
+        disturbing.await.unwrap();
+        for lock in sessions {
+            tokio::select! {
+                biased;
+                () = soon("everything is cleaned up", lock.session().settled()) => {}
+                () = lock.session().lost() => {}
+            }
+        }
+        pass(Duration::from_secs(30)).await;
+        assert_eq!(left(&ensemble), [""; 0], "seed {seed}");
+        assert_eq!(ensemble.watch_count(), 0, "seed {seed}");
+        grants.set(grants.get() + judge.lock().unwrap().grants);
+    });
+    println!("{} grants in {checked}", grants.get());
+    assert!(checked.seeds == 1 || grants.get() > 20 * checked.seeds);
+}

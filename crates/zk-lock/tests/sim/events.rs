@@ -1,0 +1,176 @@
+//! What is told of a lock and of the wait for it.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use zk_lock::LockEvent;
+use zk_lock::LockEvents;
+use zk_lock::LockOptions;
+use zk_lock::Loss;
+use zk_lock::OwnerInfo;
+use zk_sim::Ensemble;
+
+use crate::PATH;
+use crate::left;
+use crate::lock;
+use crate::pass;
+use crate::soon;
+
+async fn next(events: &mut LockEvents) -> LockEvent {
+    soon("an event is told", events.next()).await.unwrap()
+}
+
+// covers: L8
+#[tokio::test(start_paused = true)]
+async fn a_grant_and_its_release_are_told_in_order_to_everyone_who_listens() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let lock = lock(&session);
+    let (mut one, mut other) = (lock.events(), lock.clone().events());
+    for is_dropped in [false, true] {
+        let guard = lock.clone().acquire().await.unwrap();
+        let (path, token) = (guard.path().clone(), guard.fencing_token());
+        if is_dropped {
+            drop(guard);
+        } else {
+            guard.release().await.unwrap();
+        }
+        for events in [&mut one, &mut other] {
+            let path = path.clone();
+            assert_eq!(
+                next(events).await,
+                LockEvent::Acquired {
+                    path: path.clone(),
+                    token
+                }
+            );
+            assert_eq!(next(events).await, LockEvent::Released { path, token });
+        }
+    }
+    drop(lock);
+    assert_eq!(soon("the end is told", one.next()).await, None);
+}
+
+// covers: L8
+#[tokio::test(start_paused = true)]
+async fn each_loss_is_told_and_a_proof_that_comes_back_too() {
+    let ensemble = Ensemble::new(3);
+    let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
+    let lock = lock(&session);
+    let mut events = lock.events();
+
+    let guard = lock.acquire().await.unwrap();
+    let (path, token) = (guard.path().clone(), guard.fencing_token());
+    next(&mut events).await;
+    pass(Duration::from_secs(5)).await;
+    ensemble.session(session.id()).partition();
+    let lapsed = LockEvent::Lost {
+        path: path.clone(),
+        token,
+        loss: Loss::TrustLapsed,
+    };
+    assert_eq!(next(&mut events).await, lapsed);
+    assert!(!guard.is_trusted());
+    ensemble.session(session.id()).heal();
+    assert!(ensemble.session(session.id()).is_alive());
+    let regained = LockEvent::Regained {
+        path: path.clone(),
+        token,
+    };
+    assert_eq!(next(&mut events).await, regained);
+    assert!(guard.is_trusted());
+    admin.delete(&path).await.unwrap();
+    let lost = |loss| LockEvent::Lost {
+        path: path.clone(),
+        token,
+        loss,
+    };
+    assert_eq!(next(&mut events).await, lost(Loss::NodeDeleted));
+    drop(guard);
+
+    let guard = lock.acquire().await.unwrap();
+    let (path, token) = (guard.path().clone(), guard.fencing_token());
+    assert_eq!(
+        next(&mut events).await,
+        LockEvent::Acquired {
+            path: path.clone(),
+            token
+        }
+    );
+    ensemble.expire(session.id());
+    let loss = Loss::SessionLost;
+    assert_eq!(
+        next(&mut events).await,
+        LockEvent::Lost { path, token, loss }
+    );
+}
+
+// covers: L8
+#[tokio::test(start_paused = true)]
+async fn a_consumer_that_takes_nothing_holds_nobody_up_and_is_told_what_it_missed() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let lock = lock(&session);
+    let mut events = lock.events();
+    for _ in 0..50 {
+        let guard = soon("the lock is free", lock.acquire()).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(next(&mut events).await, LockEvent::Missed { count: 36 });
+    assert!(matches!(
+        next(&mut events).await,
+        LockEvent::Acquired { .. }
+    ));
+}
+
+// covers: L5
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_told_who_is_before_it_until_its_turn_comes() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let owner = |label: &str| OwnerInfo::new("build7", 42).with_label(label);
+    let labelled = |label| {
+        let options = LockOptions::default().with_owner(owner(label));
+        zk_lock::FairLock::with_options(&one, PATH, options).unwrap()
+    };
+    let first = labelled("first").acquire().await.unwrap();
+    let second = labelled("second");
+    let second = tokio::spawn(async move { second.acquire().await });
+    pass(Duration::from_millis(100)).await;
+
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&told);
+    let third = lock(&other);
+    let third = tokio::spawn(async move {
+        let note = |ahead: &zk_lock::Ahead| {
+            let label = ahead.predecessor().and_then(zk_lock::Contender::owner_info);
+            let label = label.and_then(|owner| owner.label().map(str::to_owned));
+            noted.lock().unwrap().push((ahead.count(), label));
+        };
+        third.acquire_telling(note).await
+    });
+    pass(Duration::from_millis(100)).await;
+    let now = || told.lock().unwrap().last().cloned();
+    assert_eq!(now(), Some((2, Some("second".to_owned()))));
+    let listed = lock(&other).contenders().await.unwrap();
+    let labels: Vec<_> = listed.iter().map(zk_lock::Contender::owner_info).collect();
+    assert_eq!(labels[..2], [Some(owner("first")), Some(owner("second"))]);
+    assert_eq!(labels[2], Some(OwnerInfo::this_process()));
+    assert!(
+        listed[0]
+            .to_string()
+            .ends_with(&format!(" of build7/42 (first) (session {})", one.id()))
+    );
+
+    // The second one gives up: only the first one is before the third.
+    second.abort();
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(now(), Some((1, Some("first".to_owned()))));
+    first.release().await.unwrap();
+    let guard = soon("it is granted", third).await.unwrap().unwrap();
+    assert!(told.lock().unwrap().iter().all(|(count, _)| *count > 0));
+    guard.release().await.unwrap();
+    assert!(left(&ensemble).is_empty());
+}

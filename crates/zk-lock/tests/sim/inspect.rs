@@ -1,0 +1,328 @@
+//! Looking at a lock, and removing contenders from outside.
+
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_lock::AcquireError;
+use zk_lock::Inspector;
+use zk_lock::Layout;
+use zk_lock::Loss;
+use zk_lock::OwnerInfo;
+use zk_lock::Reap;
+use zk_lock::Removal;
+use zk_lock::Role;
+use zk_sim::Ensemble;
+use zk_sim::Release;
+use zk_sim::matching;
+
+use crate::PATH;
+use crate::held_and_waited_for;
+use crate::left;
+use crate::lock;
+use crate::pass;
+use crate::polled;
+use crate::soon;
+
+fn inspector(session: &Session) -> Inspector {
+    Inspector::new(session, PATH).unwrap()
+}
+
+/// A node under this name that belongs to the session.
+async fn contender(session: &Session, name: &str) {
+    let path = format!("{PATH}/{name}");
+    let created = session.create(path, "").ephemeral().parents().await;
+    created.expect("the name is free");
+}
+
+// covers: L5
+#[tokio::test(start_paused = true)]
+async fn holders_and_waiters_are_shown_in_order_with_readers_and_what_does_not_count() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let picture = inspector(&session).look().await.unwrap();
+    assert!(!picture.exists() && picture.standings().is_empty());
+    for name in [
+        "_c_b-__READ__0000000011",
+        "_c_a-__READ__0000000009",
+        "_c_d-__READ__0000000013",
+        "_c_c-__WRIT__0000000012",
+        "0",
+        "lock",
+    ] {
+        contender(&session, name).await;
+    }
+    let picture = inspector(&session).look().await.unwrap();
+    assert!(picture.exists());
+    assert_eq!(picture.others(), ["0", "lock"]);
+    let shown: Vec<_> = picture
+        .standings()
+        .iter()
+        .map(|one| {
+            (
+                one.contender().sequence().number(),
+                one.role(),
+                one.shares(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            (9, Role::Holder, true),
+            (11, Role::Holder, true),
+            (12, Role::Waiter, false),
+            (13, Role::Waiter, true),
+        ]
+    );
+    assert_eq!(
+        (picture.holders().count(), picture.waiters().count()),
+        (2, 2)
+    );
+    let hbase = Inspector::with_layout(&session, PATH, Layout::hbase()).unwrap();
+    assert_eq!(hbase.look().await.unwrap().others().len(), 6);
+}
+
+// covers: L9
+#[tokio::test(start_paused = true)]
+async fn whose_number_tells_no_order_is_not_shown_as_holder() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    contender(&session, "_c_a-lock-2147483647").await;
+    let role = async || {
+        let picture = inspector(&session).look().await.unwrap();
+        picture.standings()[0].role()
+    };
+    assert_eq!(role().await, Role::Waiter);
+    session
+        .delete(format!("{PATH}/_c_a-lock-2147483647"))
+        .await
+        .unwrap();
+    contender(&session, "_c_a-lock-0000000007").await;
+    assert_eq!(role().await, Role::Holder);
+    contender(&session, "_c_b-lock-0000000007").await;
+    assert_eq!(role().await, Role::Waiter);
+}
+
+// covers: L5
+#[tokio::test(start_paused = true)]
+async fn data_of_other_programs_is_shown_as_it_is() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    for (name, data) in [
+        ("_c_a-lock-0000000001", &b"192.168.1.4"[..]),
+        ("_c_b-lock-0000000002", b"PBUF\xff\x00"),
+        ("_c_c-lock-0000000003", b""),
+    ] {
+        let path = format!("{PATH}/{name}");
+        session.create(path, data).parents().await.unwrap();
+    }
+    let seen = lock(&session).contenders().await.unwrap();
+    assert!(seen.iter().all(|one| one.owner_info().is_none()));
+    assert_eq!(seen[0].owner(), b"192.168.1.4");
+    assert_eq!(seen[1].owner(), b"PBUF\xff\x00");
+    let lines: Vec<_> = seen.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "_c_a-lock-0000000001 of \"192.168.1.4\" (not ephemeral)",
+            "_c_b-lock-0000000002 of \"PBUF\u{fffd}\\0\" (not ephemeral)",
+            "_c_c-lock-0000000003 (not ephemeral)",
+        ]
+    );
+}
+
+// covers: L7
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_removed_is_told_and_the_next_one_is_granted() {
+    let ensemble = Ensemble::new(3);
+    let (one, other, admin) = (
+        ensemble.connect().await,
+        ensemble.connect().await,
+        ensemble.connect().await,
+    );
+    let (held, waiting) = held_and_waited_for(&one, &other).await;
+    let inspector = inspector(&admin);
+    let picture = inspector.look().await.unwrap();
+    let holder = picture.holders().next().unwrap().contender().clone();
+    assert_eq!(holder.token(), held.fencing_token());
+    assert_eq!(inspector.remove(&holder).await.unwrap(), Removal::Deleted);
+    assert_eq!(
+        soon("the loss is told", held.lost()).await,
+        Loss::NodeDeleted
+    );
+    let guard = soon("the next one is granted", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(guard.fencing_token() > held.fencing_token());
+    assert_eq!(inspector.remove(&holder).await.unwrap(), Removal::Gone);
+    assert!(guard.is_trusted());
+    guard.release().await.unwrap();
+}
+
+/// TRAPS X14: the deletion is carried out and its answer lost, another client makes a node of the same name, and the
+/// deletion is made again.
+// covers: L6
+#[tokio::test(start_paused = true)]
+async fn a_node_that_takes_the_place_of_one_that_is_removed_stays() {
+    for is_written in [false, true] {
+        let ensemble = Ensemble::new(3);
+        let (admin, other) = (ensemble.connect().await, ensemble.connect().await);
+        let name = "_c_a-lock-0000000007";
+        contender(&other, name).await;
+        let path = format!("{PATH}/{name}");
+        let inspector = inspector(&admin);
+        let seen = inspector.look().await.unwrap().standings()[0]
+            .contender()
+            .clone();
+        let lost = ensemble
+            .on(matching::transactions(&path))
+            .session(admin.id())
+            .lose_reply();
+        let removing = tokio::spawn(async move { inspector.remove(&seen).await });
+        lost.happened().await;
+        let recreate = async {
+            while other.create(&path, "new").ephemeral().await.is_err() {}
+            if is_written {
+                other.set(&path, "newer").await.unwrap();
+            }
+        };
+        soon("it is made anew", recreate).await;
+        let removal = soon("the removal ends", removing).await.unwrap().unwrap();
+        assert_eq!(removal, Removal::Deleted);
+        pass(Duration::from_secs(5)).await;
+        assert_eq!(left(&ensemble), [name]);
+    }
+}
+
+/// The node is recreated between the look at the queue and the removal.
+// covers: L6
+#[tokio::test(start_paused = true)]
+async fn reaping_spares_a_newer_node_of_the_same_name() {
+    let ensemble = Ensemble::new(3);
+    let (admin, other) = (ensemble.connect().await, ensemble.connect().await);
+    let name = "_c_a-lock-0000000007";
+    let path = format!("{PATH}/{name}");
+    contender(&other, name).await;
+    let inspector = inspector(&admin);
+    let seen = inspector.reapable(Reap::All).await.unwrap();
+    assert_eq!(seen.len(), 1);
+    other.delete(&path).await.unwrap();
+    contender(&other, name).await;
+    assert_eq!(inspector.remove(&seen[0]).await.unwrap(), Removal::Gone);
+    // The same between the list and the deletion within one call.
+    let held = ensemble
+        .on(matching::gets(&path))
+        .session(admin.id())
+        .hold();
+    let reaping = inspector.clone();
+    let reaping = tokio::spawn(async move { reaping.reap(Reap::All).await });
+    soon("it looks at the node", held.happened()).await;
+    // The look was carried out, and its answer is on the way.
+    pass(Duration::from_millis(100)).await;
+    other.delete(&path).await.unwrap();
+    contender(&other, name).await;
+    held.release();
+    let reaped = soon("the reaping ends", reaping).await.unwrap().unwrap();
+    assert_eq!(reaped, []);
+    assert_eq!(left(&ensemble), [name]);
+}
+
+// covers: L6
+#[tokio::test(start_paused = true)]
+async fn reaping_by_age_goes_by_the_clock_of_the_leader_and_leaves_the_young_and_the_foreign() {
+    for release in [Release::V3_8, Release::V3_9] {
+        let ensemble = Ensemble::builder().servers(3).release(release).build();
+        let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
+        let inspector = inspector(&admin);
+        let age = Reap::OlderThan(Duration::from_secs(60));
+        assert_eq!(inspector.reap(age).await.unwrap(), []);
+        for name in ["_c_a-lock-0000000001", "x-0a-0000000002", "0", "config"] {
+            contender(&session, name).await;
+        }
+        pass(Duration::from_secs(59)).await;
+        contender(&session, "_c_b-lock-0000000003").await;
+        assert_eq!(inspector.reapable(age).await.unwrap(), []);
+        pass(Duration::from_secs(2)).await;
+        let names = |found: &[zk_lock::Contender]| -> Vec<String> {
+            found.iter().map(|one| one.name().to_owned()).collect()
+        };
+        let old = inspector.reapable(age).await.unwrap();
+        assert_eq!(names(&old), ["_c_a-lock-0000000001", "x-0a-0000000002"]);
+        assert_eq!(left(&ensemble).len(), 5);
+        let reaped = inspector.reap(age).await.unwrap();
+        assert_eq!(names(&reaped), ["x-0a-0000000002", "_c_a-lock-0000000001"]);
+        assert_eq!(left(&ensemble), ["0", "_c_b-lock-0000000003", "config"]);
+        assert_eq!(inspector.reap(Reap::All).await.unwrap().len(), 1);
+        assert_eq!(left(&ensemble), ["0", "config"]);
+    }
+}
+
+// covers: L6
+#[tokio::test(start_paused = true)]
+async fn reaping_all_grants_nobody_the_lock_in_passing_and_tells_everyone() {
+    let ensemble = Ensemble::new(3);
+    let (one, other, admin) = (
+        ensemble.connect().await,
+        ensemble.connect().await,
+        ensemble.connect().await,
+    );
+    let (held, waiting) = held_and_waited_for(&one, &other).await;
+    let reaped = inspector(&admin).reap(Reap::All).await.unwrap();
+    assert_eq!(reaped.len(), 2);
+    assert_eq!(reaped[1].token(), held.fencing_token());
+    assert_eq!(
+        soon("the loss is told", held.lost()).await,
+        Loss::NodeDeleted
+    );
+    let error = soon("the waiter ends", waiting).await.unwrap().unwrap_err();
+    assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");
+    assert!(left(&ensemble).is_empty());
+}
+
+// covers: L6
+#[tokio::test(start_paused = true)]
+async fn reaping_goes_on_over_lost_answers_and_can_be_done_again_wherever_it_stopped() {
+    for polls in 0.. {
+        let ensemble = Ensemble::new(3);
+        let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
+        for number in 0..3 {
+            contender(&session, &format!("_c_a-lock-{number:010}")).await;
+        }
+        pass(Duration::from_secs(10)).await;
+        let lost = ensemble.on(matching::transactions("/**")).every().nth(2);
+        let lost = lost.lose_reply();
+        let age = Reap::OlderThan(Duration::from_secs(5));
+        let inspector = inspector(&admin);
+        let done = soon("it ends", polled(polls, inspector.reap(age))).await;
+        if polls % 2 == 1 {
+            ensemble.session(admin.id()).cut();
+        }
+        if let Some(reaped) = done {
+            assert_eq!(reaped.unwrap().len(), 3);
+            assert!(left(&ensemble).is_empty());
+            assert_eq!(lost.count(), 1);
+            assert!(polls > 5);
+            break;
+        }
+        soon("it ends at last", inspector.reap(age)).await.unwrap();
+        assert!(left(&ensemble).is_empty(), "after {polls} polls");
+    }
+}
+
+// covers: L5
+#[tokio::test(start_paused = true)]
+async fn owners_say_what_they_like_and_that_they_are_this_process_by_default() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let guard = lock(&session).acquire().await.unwrap();
+    let data = session.get(guard.path()).await.unwrap().0;
+    let this = OwnerInfo::this_process();
+    assert_eq!(OwnerInfo::parse(&data), Some(this.clone()));
+    assert_eq!(this.pid(), std::process::id());
+    assert_eq!(
+        data,
+        format!("owner: {}/{}", this.host(), this.pid()).into_bytes()
+    );
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,286 @@
+//! Waiters that know ahead of their turn that they are next.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_core::Session;
+use zk_lock::AcquireError;
+use zk_lock::Guard;
+use zk_lock::Loss;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::PATH;
+use crate::held_and_waited_for;
+use crate::left;
+use crate::lock;
+use crate::pass;
+use crate::soon;
+
+type Waiting = JoinHandle<Result<Guard, AcquireError>>;
+
+/// A waiter that is in the queue when this returns.
+async fn enqueued(session: &Session) -> Waiting {
+    let lock = lock(session);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    pass(Duration::from_millis(100)).await;
+    waiting
+}
+
+async fn granted(waiting: Waiting) -> Guard {
+    let granted = soon("the waiter is granted the lock", waiting).await;
+    granted.unwrap().unwrap()
+}
+
+async fn nothing_is_left(ensemble: &Ensemble) {
+    pass(Duration::from_secs(3)).await;
+    assert_eq!(left(ensemble), [""; 0]);
+    assert_eq!(ensemble.watch_count(), 0);
+}
+
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn the_next_one_takes_over_without_asking_anything() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let (held, waiting) = held_and_waited_for(&one, &other).await;
+    // Whatever it asked, it would not be answered.
+    let asked = ensemble.on(matching::lists(PATH)).session(other.id());
+    let asked = asked.every().hold();
+    held.release().await.unwrap();
+    let guard = granted(waiting).await;
+    assert_eq!(asked.count(), 0);
+    assert!(guard.is_trusted());
+    guard.release().await.unwrap();
+    nothing_is_left(&ensemble).await;
+}
+
+/// The list that tells a waiter that it is next comes later than the deletion that makes it the first.
+// covers: L1
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_older_than_the_grant_does_no_harm() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let third = ensemble.connect().server(2).await;
+    let (held, next) = held_and_waited_for(&one, &other).await;
+    let waiting = enqueued(&third).await;
+    let list = ensemble.on(matching::lists(PATH)).session(third.id());
+    let list = list.hold();
+    held.release().await.unwrap();
+    let guard = granted(next).await;
+    soon("the third one looks", list.happened()).await;
+    guard.release().await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    list.release();
+    granted(waiting).await.release().await.unwrap();
+    nothing_is_left(&ensemble).await;
+}
+
+/// Calls `each` with every order of the numbers below `count`.
+fn orders(count: usize) -> Vec<Vec<usize>> {
+    let mut all = vec![vec![]];
+    for next in 0..count {
+        all = all
+            .into_iter()
+            .flat_map(|order: Vec<usize>| {
+                (0..=order.len()).map(move |at| {
+                    let mut order = order.clone();
+                    order.insert(at, next);
+                    order
+                })
+            })
+            .collect();
+    }
+    all
+}
+
+/// The holder and those who wait before the last one go in every order, alone or two at once: only then is it granted.
+// covers: L1 L3
+#[tokio::test(start_paused = true)]
+async fn in_whichever_order_those_before_go_the_last_one_is_granted_and_not_earlier() {
+    for order in orders(4) {
+        for pairs in [false, true] {
+            for besides in [Besides::Nothing, Besides::CutBefore, Besides::CutAfter] {
+                let what = format!("{order:?}, pairs: {pairs}, {besides:?}");
+                let ensemble = Ensemble::new(3);
+                let mut sessions = Vec::new();
+                for _ in 0..5 {
+                    sessions.push(ensemble.connect().await);
+                }
+                let held = lock(&sessions[0]).acquire().await.unwrap();
+                let mut before = vec![None];
+                for session in &sessions[1..4] {
+                    before.push(Some(enqueued(session).await));
+                }
+                let mut held = Some(held);
+                let waiting = enqueued(&sessions[4]).await;
+                let link = ensemble.session(sessions[4].id());
+                for (at, going) in order.iter().enumerate() {
+                    if besides == Besides::CutBefore {
+                        link.cut_for(Duration::from_millis(20));
+                    }
+                    assert!(!waiting.is_finished(), "{what}");
+                    match before[*going].take() {
+                        Some(waiter) => {
+                            // It may hold the lock by now: then its guard goes with it.
+                            waiter.abort();
+                            drop(waiter);
+                        }
+                        None => drop(held.take()),
+                    }
+                    if besides == Besides::CutAfter {
+                        pass(Duration::from_micros(900)).await;
+                        link.cut_for(Duration::from_millis(20));
+                    }
+                    if !pairs || at % 2 == 1 {
+                        pass(Duration::from_millis(100)).await;
+                    }
+                }
+                let guard = granted(waiting).await;
+                assert!(guard.is_trusted(), "{what}");
+                assert_eq!(left(&ensemble), [guard.path().name().unwrap()], "{what}");
+                guard.release().await.unwrap();
+                nothing_is_left(&ensemble).await;
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Besides {
+    Nothing,
+    CutBefore,
+    CutAfter,
+}
+
+/// What Curator's read/write lock does: the node of the reader has the number of the writer's, and is made before that
+/// one goes (CURATOR-621).
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_becomes_a_reader_is_waited_for_in_both_shapes() {
+    let ensemble = Ensemble::new(3);
+    let (writer, other) = (ensemble.connect().await, ensemble.connect().await);
+    writer.create(PATH, "").parents().await.unwrap();
+    let first = format!("{PATH}/_c_a-__WRIT__0000000000");
+    let second = format!("{PATH}/_c_b-__READ__0000000000");
+    writer.create(&first, "").ephemeral().await.unwrap();
+    ensemble.set_counter(PATH, 1);
+    let waiting = enqueued(&other).await;
+    writer.create(&second, "").ephemeral().await.unwrap();
+    writer.delete(&first).await.unwrap();
+    pass(Duration::from_secs(5)).await;
+    assert!(!waiting.is_finished(), "the reader holds the lock");
+    writer.delete(&second).await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    nothing_is_left(&ensemble).await;
+}
+
+/// An operator deletes the node of the next one, which would not look at it any more.
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn the_next_one_is_told_at_once_that_its_node_was_deleted() {
+    for wait in [0, 1, 5, 20] {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let (held, waiting) = held_and_waited_for(&one, &other).await;
+        pass(Duration::from_secs(wait)).await;
+        let queue = left(&ensemble);
+        let theirs = queue
+            .iter()
+            .find(|name| Some(name.as_str()) != held.path().name());
+        let path = format!("{PATH}/{}", theirs.unwrap());
+        one.set(&path, "somebody writes to it before")
+            .await
+            .unwrap();
+        pass(Duration::from_millis(100)).await;
+        let started = tokio::time::Instant::now();
+        one.delete(&path).await.unwrap();
+        let error = soon("the waiter is told", waiting)
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(
+            matches!(&error, AcquireError::NodeLost { path: lost } if lost.as_str() == path),
+            "{error:?}"
+        );
+        assert!(
+            started.elapsed() < Duration::from_millis(50),
+            "{:?}",
+            started.elapsed()
+        );
+        held.release().await.unwrap();
+        nothing_is_left(&ensemble).await;
+    }
+}
+
+/// The queue is broken up by an operator within a few milliseconds: whoever is granted a lock by the last deletion
+/// that it hears of is told within about ten more.
+// covers: L3 L12
+#[tokio::test(start_paused = true)]
+async fn a_lock_granted_as_its_node_was_deleted_is_lost_soon() {
+    let mut granted = 0;
+    for apart in 0..40 {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let admin = ensemble.connect().await;
+        let held = lock(&one).acquire().await.unwrap();
+        let contender = lock(&other);
+        let waiting = tokio::spawn(async move { contender.acquire().await });
+        soon("it joins the queue", async {
+            while left(&ensemble).len() < 2 {
+                pass(Duration::from_micros(100)).await;
+            }
+        })
+        .await;
+        pass(Duration::from_micros(500 * apart)).await;
+        let queue = left(&ensemble);
+        let theirs = queue
+            .iter()
+            .find(|name| Some(name.as_str()) != held.path().name());
+        admin
+            .delete(format!("{PATH}/{}", theirs.unwrap()))
+            .await
+            .unwrap();
+        admin.delete(held.path()).await.unwrap();
+        match soon("the wait ends", waiting).await.unwrap() {
+            Err(error) => assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}"),
+            Ok(guard) => {
+                granted += 1;
+                let started = tokio::time::Instant::now();
+                let loss = soon("the loss is told", guard.lost()).await;
+                assert_eq!(loss, Loss::NodeDeleted);
+                assert!(
+                    started.elapsed() < Duration::from_millis(20),
+                    "{:?}",
+                    started.elapsed()
+                );
+            }
+        }
+        drop(held);
+        nothing_is_left(&ensemble).await;
+    }
+    assert!(granted > 0 && granted < 40, "{granted} of 40");
+}
+
+/// A session may watch 120 KiB of paths: those that only save time leave room for the others.
+#[tokio::test(start_paused = true)]
+async fn many_waiters_of_one_session_leave_room_for_each_other() {
+    let ensemble = Ensemble::new(1);
+    let (holder, session) = (ensemble.connect().await, ensemble.connect().await);
+    let held = lock(&holder).acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..1000 {
+        let lock = lock(&session);
+        waiting.push(tokio::spawn(async move {
+            lock.acquire().await?.release().await.unwrap();
+            Ok::<_, AcquireError>(())
+        }));
+    }
+    pass(Duration::from_secs(5)).await;
+    assert!(waiting.iter().all(|one| !one.is_finished()));
+    held.release().await.unwrap();
+    for waiter in waiting {
+        soon("each has its turn", waiter).await.unwrap().unwrap();
+    }
+    nothing_is_left(&ensemble).await;
+}

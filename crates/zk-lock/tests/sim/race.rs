@@ -1,0 +1,405 @@
+//! The lock without a queue.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_core::transport::Request;
+use zk_lock::AcquireError;
+use zk_lock::FencingToken;
+use zk_lock::Guard;
+use zk_lock::LockOptions;
+use zk_lock::Loss;
+use zk_lock::RaceLock;
+use zk_lock::ReleaseError;
+use zk_sim::Chaos;
+use zk_sim::Check;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::dropped;
+use crate::ephemerals;
+use crate::faults::STRIKES;
+use crate::pass;
+use crate::soon;
+
+const PATH: &str = "/races/a";
+/// How many wait where the cost is counted.
+const WAITERS: usize = 10;
+
+fn race(session: &Session) -> RaceLock {
+    RaceLock::new(session, PATH).expect("a good path")
+}
+
+// covers: L10
+#[tokio::test(start_paused = true)]
+async fn one_node_is_all_there_is_and_it_excludes_everyone_else() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let options = LockOptions::default().with_owner("the first one");
+    let lock = RaceLock::with_options(&one, PATH, options).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert!(guard.is_trusted());
+    assert_eq!(guard.path().as_str(), PATH);
+    assert_eq!(ephemerals(&ensemble), [PATH]);
+    let tree = ensemble.tree();
+    let data = String::from_utf8_lossy(tree.node(PATH).unwrap().data()).into_owned();
+    assert!(data.starts_with("the first one #"), "{data}");
+    // Another handle of the same session, too.
+    for session in [&one, &other] {
+        assert!(race(session).try_acquire().await.unwrap().is_none());
+        let error = race(session).acquire_timeout(Duration::from_secs(1)).await;
+        let error = error.unwrap_err();
+        assert!(matches!(error, AcquireError::TimedOut(_)), "{error:?}");
+    }
+    let token = guard.fencing_token();
+    guard.txn().create("/done", "1").commit().await.unwrap();
+    guard.release().await.unwrap();
+    let guard = race(&other).try_acquire().await.unwrap().unwrap();
+    assert!(guard.fencing_token() > token);
+    drop(guard);
+    soon("it is removed", other.settled()).await;
+    assert_eq!(ephemerals(&ensemble), [""; 0]);
+}
+
+/// The cost that the documentation states.
+// covers: L10
+#[tokio::test(start_paused = true)]
+async fn a_release_wakes_all_waiters_and_each_of_them_tries() {
+    let ensemble = Ensemble::new(3);
+    let mut guard = race(&ensemble.connect().await).acquire().await.unwrap();
+    let grants: Arc<Mutex<Vec<Guard>>> = Arc::default();
+    for _ in 0..WAITERS {
+        let lock = race(&ensemble.connect().await);
+        let grants = Arc::clone(&grants);
+        tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            grants.lock().unwrap().push(guard);
+        });
+    }
+    pass(Duration::from_millis(100)).await;
+    assert_eq!(ensemble.watch_count(), WAITERS + 1);
+    for left in (1..=WAITERS).rev() {
+        let before = ensemble.arrived(matching::creates(PATH));
+        guard.release().await.unwrap();
+        pass(Duration::from_millis(100)).await;
+        let tries = ensemble.arrived(matching::creates(PATH)) - before;
+        assert_eq!(tries, left);
+        let mut granted = std::mem::take(&mut *grants.lock().unwrap());
+        assert_eq!(granted.len(), 1, "one of {left}");
+        guard = granted.remove(0);
+    }
+    assert_eq!(ensemble.requests().iter().filter(|seen| matches!(&seen.request, Request::Create(create) if create.path.as_str() != PATH)).count(), 1);
+}
+
+/// Every request of a life is struck by everything, while another task of the same session contends: whose a node is,
+/// the session alone does not tell.
+// covers: L10 L3
+#[tokio::test(start_paused = true)]
+async fn of_two_tasks_of_one_session_never_both_believe_to_have_it_whichever_request_is_struck() {
+    for (name, strike) in STRIKES {
+        for nth in 1.. {
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().server(1).await;
+            let what = format!("{name}, request {nth}");
+            let struck = strike(
+                ensemble
+                    .on(matching::anything())
+                    .session(session.id())
+                    .nth(nth),
+            );
+            let inside = Arc::new(Mutex::new(None));
+            let mut tasks = Vec::new();
+            for me in 0..3 {
+                let lock = race(&session);
+                let inside = Arc::clone(&inside);
+                tasks.push(tokio::spawn(async move {
+                    for _ in 0..3 {
+                        let guard = lock.acquire().await.unwrap();
+                        assert_eq!(inside.lock().unwrap().replace(me), None);
+                        pass(Duration::from_millis(15)).await;
+                        assert!(guard.is_trusted());
+                        assert_eq!(inside.lock().unwrap().take(), Some(me));
+                        guard.release().await.unwrap();
+                    }
+                }));
+            }
+            for task in tasks {
+                soon(&what, task).await.expect(&what);
+            }
+            struck.release();
+            soon(&what, session.settled()).await;
+            assert_eq!(ephemerals(&ensemble), [""; 0], "{what}");
+            if struck.count() == 0 {
+                assert!(nth > 30, "{what}");
+                break;
+            }
+        }
+    }
+}
+
+/// Two replies in a row are lost, so that the first attempt ends without knowing; the node is that of the first.
+// covers: L10
+#[tokio::test(start_paused = true)]
+async fn an_attempt_whose_fate_is_unknown_leaves_nothing_and_is_nobody_elses() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    drop(race(&session).acquire().await.unwrap());
+    session.settled().await;
+    let short = session.with_operation_timeout(Duration::from_millis(500));
+    let lost = ensemble.on(matching::creates(PATH)).lose_reply();
+    let failing = race(&short);
+    let failing = tokio::spawn(async move { failing.acquire().await });
+    lost.happened().await;
+    ensemble.session(session.id()).partition();
+    let error = soon("it gives up", failing).await.unwrap().unwrap_err();
+    assert!(matches!(error, AcquireError::Failed(_)), "{error:?}");
+    assert_eq!(ephemerals(&ensemble), [PATH]);
+    ensemble.session(session.id()).heal();
+    let next = soon("the node is removed", race(&session).acquire()).await;
+    let next = next.unwrap();
+    soon("nothing else is removed", session.settled()).await;
+    assert_eq!(ephemerals(&ensemble), [PATH]);
+    next.release().await.unwrap();
+}
+
+// covers: L10 L3
+#[tokio::test(start_paused = true)]
+async fn an_acquire_dropped_at_any_await_leaves_nothing() {
+    let hold = async |session: Session| race(&session).acquire().await.unwrap();
+    for held in [0, 200, 30_000] {
+        let held = (held > 0).then_some(Duration::from_millis(held));
+        let act = async |session| drop(race(&session).acquire().await.unwrap());
+        dropped::everywhere(held, hold, act).await;
+        let act = async |session| drop(race(&session).try_acquire().await);
+        dropped::everywhere(held, hold, act).await;
+    }
+    let act = async |session| {
+        race(&session)
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    };
+    dropped::everywhere(None, hold, act).await;
+}
+
+/// The name is not unique: what others made under it is not removed in our place.
+// covers: L10
+#[tokio::test(start_paused = true)]
+async fn a_guard_whose_node_was_replaced_does_not_remove_the_one_of_another() {
+    for by_release in [true, false] {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let guard = race(&one).acquire().await.unwrap();
+        // So quickly that the guard has not heard of it.
+        other.delete(PATH).await.unwrap();
+        let theirs = race(&other).try_acquire().await.unwrap().unwrap();
+        if by_release {
+            let error = guard.release().await.unwrap_err();
+            assert!(
+                matches!(
+                    error,
+                    ReleaseError::Lost {
+                        loss: Loss::NodeDeleted,
+                        ..
+                    }
+                ),
+                "{error:?}"
+            );
+        } else {
+            drop(guard);
+        }
+        soon("nothing is left to do", one.settled()).await;
+        pass(Duration::from_secs(1)).await;
+        assert_eq!(ephemerals(&ensemble), [PATH]);
+        assert!(theirs.is_trusted());
+        theirs.release().await.unwrap();
+    }
+}
+
+/// The name is not unique: that there is a node does not say that it is ours.
+// covers: L10 L12
+#[tokio::test(start_paused = true)]
+async fn a_guard_whose_node_was_replaced_unseen_is_lost() {
+    for cut_off in [false, true] {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let guard = race(&one).acquire().await.unwrap();
+        if cut_off {
+            // It has a watch by now, and the server that it gets back to finds a node that has changed, not one that
+            // has gone.
+            pass(Duration::from_millis(500)).await;
+            ensemble.session(one.id()).partition();
+        }
+        other.delete(PATH).await.unwrap();
+        let theirs = race(&other).try_acquire().await.unwrap().unwrap();
+        ensemble.session(one.id()).heal();
+        let what = format!("the guard is told, cut off: {cut_off}");
+        let lost = async {
+            while guard.lost().await != Loss::NodeDeleted {
+                pass(Duration::from_millis(10)).await;
+            }
+        };
+        soon(&what, lost).await;
+        assert!(!guard.is_trusted() && theirs.is_trusted());
+        drop(guard);
+        soon("nothing is left to do", one.settled()).await;
+        assert_eq!(ephemerals(&ensemble), [PATH]);
+    }
+}
+
+// covers: L10 L12
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_cut_off_gives_up_before_the_next_one_is_granted() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let held = race(&one).acquire().await.unwrap();
+    let next = race(&other);
+    let mut next = tokio::spawn(async move { next.acquire().await });
+    pass(Duration::from_secs(3)).await;
+    ensemble.session(one.id()).partition();
+    tokio::select! {
+        biased;
+        guard = &mut next => panic!("granted while the first one trusts its lock: {guard:?}"),
+        loss = held.lost() => assert_eq!(loss, Loss::TrustLapsed),
+    }
+    let guard = soon("the session expires", next).await.unwrap().unwrap();
+    assert!(guard.is_trusted() && !held.is_trusted());
+    ensemble.expire(other.id());
+    let error = soon("it is told", race(&other).acquire())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, AcquireError::SessionLost { .. }),
+        "{error:?}"
+    );
+}
+
+// covers: L10
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_cut_off_goes_on_when_it_is_back() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let other = other.with_operation_timeout(Duration::from_millis(200));
+    let held = race(&one).acquire().await.unwrap();
+    let next = race(&other);
+    let next = tokio::spawn(async move { next.acquire().await });
+    pass(Duration::from_secs(1)).await;
+    let cut = ensemble
+        .on(matching::creates(PATH))
+        .session(other.id())
+        .lose_request();
+    held.release().await.unwrap();
+    soon("it tries", cut.happened()).await;
+    ensemble.session(other.id()).partition();
+    pass(Duration::from_secs(2)).await;
+    ensemble.session(other.id()).heal();
+    let guard = soon("it goes on", next).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+/// What all contenders of a run share.
+#[derive(Debug, Default)]
+struct Judge {
+    held: Vec<Arc<Guard>>,
+    highest: Option<FencingToken>,
+    grants: usize,
+}
+
+/// Acquires and releases; two tasks share each session.
+async fn contend(session: Session, judge: Arc<Mutex<Judge>>, seed: u64, me: u64) {
+    let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(me));
+    let lock = race(&session);
+    for _ in 0..6 {
+        let limit = Duration::from_micros(random.u64(0..20_000));
+        let acquired = match random.u8(0..10) {
+            0..5 => lock.acquire().await.map(Some),
+            5..7 => lock.try_acquire().await,
+            _ => tokio::time::timeout(limit, lock.acquire())
+                .await
+                .map_or(Ok(None), |got| got.map(Some)),
+        };
+        let guard = match acquired {
+            Ok(Some(guard)) => Arc::new(guard),
+            Ok(None) | Err(AcquireError::TimedOut(_) | AcquireError::Failed(_)) => continue,
+            Err(AcquireError::SessionLost { .. }) => return,
+            Err(error) => panic!("seed {seed}: {error:?}"),
+        };
+        {
+            let mut judge = judge.lock().unwrap();
+            assert!(guard.is_trusted(), "seed {seed}");
+            for other in &judge.held {
+                assert!(!other.is_trusted(), "seed {seed}: {other:?} and {guard:?}");
+            }
+            assert!(Some(guard.fencing_token()) > judge.highest, "seed {seed}");
+            judge.highest = Some(guard.fencing_token());
+            judge.grants += 1;
+            judge.held.push(Arc::clone(&guard));
+        }
+        pass(Duration::from_micros(random.u64(0..40_000))).await;
+        if random.u8(0..20) == 0 {
+            pass(Duration::from_secs(random.u64(0..20))).await;
+        }
+        let all = &mut judge.lock().unwrap().held;
+        all.retain(|other| !Arc::ptr_eq(other, &guard));
+        drop(guard);
+    }
+}
+
+// covers: L10 L12
+#[test]
+fn whatever_happens_no_two_trust_the_lock_and_nothing_is_left() {
+    endure(0..200);
+}
+
+fn endure(seeds: Range<u64>) {
+    let grants = Cell::new(0);
+    let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
+    let checked = Check::new(seeds)
+        .ensemble(ensemble)
+        .run(async |ensemble, seed| {
+            let judge: Arc<Mutex<Judge>> = Arc::default();
+            let mut sessions = Vec::new();
+            let mut contenders = Vec::new();
+            for me in 0..6 {
+                if me % 2 == 0 {
+                    sessions.push(ensemble.connect().await);
+                }
+                let session = sessions.last().expect("the first one is even").clone();
+                contenders.push(tokio::spawn(contend(session, Arc::clone(&judge), seed, me)));
+            }
+            let chaos = Chaos::default()
+                .lasting(Duration::from_secs(6))
+                .every(Duration::from_millis(150))
+                .longest(Duration::from_secs(16));
+            let disturbing = tokio::spawn(chaos.unleash(&ensemble));
+            for contender in contenders {
+                let ended = tokio::time::timeout(Duration::from_secs(1200), contender).await;
+                ended.expect("nobody waits for ever").unwrap();
+            }
+            disturbing.await.unwrap();
+            for session in sessions {
+                tokio::select! {
+                    biased;
+                    () = soon("everything is cleaned up", session.settled()) => {}
+                    () = session.lost() => {}
+                }
+            }
+            pass(Duration::from_secs(30)).await;
+            assert_eq!(ephemerals(&ensemble), [""; 0]);
+            assert_eq!(ensemble.watch_count(), 0);
+            grants.set(grants.get() + judge.lock().unwrap().grants);
+        });
+    println!("{} grants in {checked}", grants.get());
+    assert!(
+        checked.seeds == 1 || grants.get() > 15 * checked.seeds,
+        "{} grants prove nothing",
+        grants.get()
+    );
+}

@@ -1,0 +1,422 @@
+//! The lock that its owner may acquire again.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use fastrand::Rng;
+use zk_core::Session;
+use zk_lock::AcquireError;
+use zk_lock::Loss;
+use zk_lock::ReentrantGuard;
+use zk_lock::ReentrantLock;
+use zk_lock::ReleaseError;
+use zk_sim::Chaos;
+use zk_sim::Check;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::OURS;
+use crate::PATH;
+use crate::cancellation::Other;
+use crate::cancellation::all_dropped_everywhere;
+use crate::left;
+use crate::lock;
+use crate::pass;
+use crate::polled;
+use crate::soon;
+
+fn owner(session: &Session) -> ReentrantLock {
+    ReentrantLock::new(session, PATH).expect("a good path")
+}
+
+/// An acquire that is given time to join the queue.
+async fn waiting(
+    lock: &ReentrantLock,
+) -> tokio::task::JoinHandle<Result<ReentrantGuard, AcquireError>> {
+    let lock = lock.clone();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    pass(Duration::from_millis(100)).await;
+    waiting
+}
+
+// covers: L2
+#[tokio::test(start_paused = true)]
+async fn an_owner_acquires_again_at_once_and_the_last_guard_releases() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let mine = owner(&one);
+    let first = mine.acquire().await.unwrap();
+    let requests = ensemble.requests().len();
+    let again = mine.clone();
+    let second = soon("it is ours", again.acquire()).await.unwrap();
+    let third = mine.try_acquire().await.unwrap().expect("it is ours");
+    let fourth = mine.acquire_timeout(Duration::ZERO).await.unwrap();
+    assert_eq!(ensemble.requests().len(), requests, "nobody was asked");
+    assert_eq!(left(&ensemble).len(), 1);
+    for guard in [&second, &third, &fourth] {
+        assert_eq!(guard.fencing_token(), first.fencing_token());
+        assert_eq!(guard.path(), first.path());
+        assert!(guard.is_trusted());
+    }
+    // Another owner of the same session is another contender.
+    let theirs = [owner(&one), owner(&other)];
+    for lock in &theirs {
+        assert!(lock.try_acquire().await.unwrap().is_none());
+    }
+    let waiter = waiting(&theirs[0]).await;
+    // Not the one that came first, nor the last one: the last that is left.
+    let lost = third.lost();
+    first.release().await.unwrap();
+    drop(fourth);
+    third.release().await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    assert!(second.is_trusted() && !waiter.is_finished());
+    second.release().await.unwrap();
+    assert_eq!(lost.await, Loss::Released);
+    let next = soon("it is free", waiter).await.unwrap().unwrap();
+    assert!(mine.try_acquire().await.unwrap().is_none());
+    drop(next);
+    drop(soon("it is free", mine.acquire()).await.unwrap());
+}
+
+// covers: L2
+#[tokio::test(start_paused = true)]
+async fn clones_that_acquire_at_the_same_time_take_one_place_and_one_may_give_up() {
+    for gives_up in 0..2 {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let held = lock(&other).acquire().await.unwrap();
+        let mine = owner(&one);
+        let mut tasks = vec![waiting(&mine).await, waiting(&mine).await];
+        assert_eq!(left(&ensemble).len(), 2, "the holder and one of ours");
+        let tried = soon("a try does not wait", mine.try_acquire()).await;
+        assert!(tried.unwrap().is_none());
+        let place = left(&ensemble);
+        tasks.remove(gives_up).abort();
+        pass(Duration::from_secs(1)).await;
+        assert_eq!(left(&ensemble), place, "the place is kept");
+        let third = waiting(&mine).await;
+        let limit = Duration::from_millis(100);
+        let error = mine.acquire_timeout(limit).await.unwrap_err();
+        assert!(error.to_string().contains(": held by _c_"), "{error}");
+        assert_eq!(left(&ensemble), place, "the place is kept");
+        held.release().await.unwrap();
+        let guard = soon("one goes on", tasks.remove(0)).await.unwrap().unwrap();
+        let nested = soon("so does the other", third).await.unwrap().unwrap();
+        assert_eq!(guard.fencing_token(), nested.fencing_token());
+        assert!(place.contains(&guard.path().name().unwrap().to_owned()));
+        guard.release().await.unwrap();
+        assert!(nested.is_trusted());
+        nested.release().await.unwrap();
+        assert!(left(&ensemble).is_empty());
+    }
+}
+
+// covers: L2 L3
+#[tokio::test(start_paused = true)]
+async fn when_all_clones_give_up_nothing_is_left_and_the_owner_is_as_good_as_before() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let held = lock(&other).acquire().await.unwrap();
+    let mine = owner(&one);
+    for _ in 0..3 {
+        let (a, b) = (waiting(&mine).await, waiting(&mine).await);
+        a.abort();
+        b.abort();
+        pass(Duration::from_millis(100)).await;
+        soon("they are gone", one.settled()).await;
+        assert_eq!(left(&ensemble), [held.path().name().unwrap()]);
+        assert!(mine.try_acquire().await.unwrap().is_none());
+    }
+    held.release().await.unwrap();
+    let guard = soon("it is free", mine.acquire()).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+// covers: L2 L3
+#[tokio::test(start_paused = true)]
+async fn an_acquire_dropped_at_any_await_leaves_nothing_alone_and_harms_no_clone() {
+    let a_while = Duration::from_millis(200);
+    for other in [Other::Nobody, Other::Holds(a_while)] {
+        all_dropped_everywhere(other, async |session| {
+            let mine = owner(&session);
+            let outer = mine.acquire().await.unwrap();
+            let inner = mine.acquire().await.unwrap();
+            outer.release().await.unwrap();
+            inner.release().await.unwrap();
+        })
+        .await;
+        all_dropped_everywhere(other, async |session| {
+            let mine = owner(&session);
+            drop(mine.try_acquire().await.unwrap());
+            drop(mine.acquire_timeout(a_while / 2).await);
+        })
+        .await;
+    }
+    for polls in 0..8 {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let held = lock(&other).acquire().await.unwrap();
+        let mine = owner(&one);
+        let dropped = mine.clone();
+        // The first poll of whoever comes first makes the attempt.
+        let dropping = tokio::spawn(async move { polled(polls, dropped.acquire()).await });
+        let task = waiting(&mine).await;
+        held.release().await.unwrap();
+        let guard = soon("its clone goes on", task).await.unwrap().unwrap();
+        drop(dropping.await.unwrap());
+        assert!(guard.is_trusted(), "{polls} polls");
+        guard.release().await.unwrap();
+        soon("nothing is left to do", one.settled()).await;
+        assert!(left(&ensemble).is_empty(), "{polls} polls");
+    }
+}
+
+/// Whoever acquires while a try of its clone is under way does not queue up behind it.
+// covers: L2
+#[tokio::test(start_paused = true)]
+async fn an_acquire_during_a_try_of_its_owner_has_its_holding_or_goes_on_alone() {
+    for is_free in [true, false] {
+        let ensemble = Ensemble::new(3);
+        let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+        let held = lock(&other).acquire().await.unwrap();
+        if is_free {
+            held.release().await.unwrap();
+        } else {
+            tokio::spawn(async move {
+                pass(Duration::from_millis(500)).await;
+                held.release().await.unwrap();
+            });
+        }
+        let mine = owner(&one);
+        let (tried, acquired) = soon("both end", async {
+            tokio::join!(mine.try_acquire(), mine.acquire())
+        })
+        .await;
+        let (tried, acquired) = (tried.unwrap(), acquired.unwrap());
+        assert_eq!(tried.is_some(), is_free);
+        if let Some(tried) = tried {
+            assert_eq!(tried.path(), acquired.path());
+        }
+        assert_eq!(left(&ensemble).len(), 1);
+    }
+}
+
+/// The last guard is being released while a clone acquires: it gets a holding of its own.
+// covers: L2
+#[tokio::test(start_paused = true)]
+async fn an_acquire_during_the_release_gets_a_new_holding() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let mine = owner(&session);
+    let guard = mine.acquire().await.unwrap();
+    let token = guard.fencing_token();
+    let (released, acquired) = soon("both end", async {
+        tokio::join!(guard.release(), mine.acquire())
+    })
+    .await;
+    released.unwrap();
+    let acquired = acquired.unwrap();
+    assert!(acquired.is_trusted() && acquired.fencing_token() > token);
+    assert_eq!(left(&ensemble), [acquired.path().name().unwrap()]);
+}
+
+// covers: L2 L12
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_told_to_all_guards_and_the_owner_may_acquire_anew() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let mine = owner(&one);
+    let (outer, inner) = (mine.acquire().await.unwrap(), mine.acquire().await.unwrap());
+    other.delete(outer.path()).await.unwrap();
+    for guard in [&outer, &inner] {
+        assert_eq!(soon("it is told", guard.lost()).await, Loss::NodeDeleted);
+        assert!(!guard.is_trusted());
+    }
+    let anew = soon("it is free", mine.acquire()).await.unwrap();
+    assert!(anew.is_trusted() && anew.fencing_token() > outer.fencing_token());
+    for guard in [inner, outer] {
+        let error = guard.release().await.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                ReleaseError::Lost {
+                    loss: Loss::NodeDeleted,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    }
+    assert!(anew.is_trusted());
+    let again = mine.acquire().await.unwrap();
+    assert_eq!(again.path(), anew.path());
+
+    ensemble.expire(one.id());
+    for guard in [&anew, &again] {
+        assert_eq!(soon("it is told", guard.lost()).await, Loss::SessionLost);
+    }
+    let error = mine.acquire().await.unwrap_err();
+    assert!(
+        matches!(error, AcquireError::SessionLost { .. }),
+        "{error:?}"
+    );
+    let error = again.release().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            ReleaseError::Lost {
+                loss: Loss::SessionLost,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+// covers: L2
+#[tokio::test(start_paused = true)]
+async fn an_error_is_told_to_all_who_joined_and_to_nobody_later() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    lock(&session)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let creates = || ensemble.arrived(matching::creates(OURS));
+    let before = creates();
+    let quick = session.with_operation_timeout(Duration::from_millis(300));
+    let mine = owner(&quick);
+    ensemble
+        .session(session.id())
+        .cut_for(Duration::from_secs(1));
+    // One that joins, and then does not look for long.
+    let mut late = Box::pin(mine.acquire());
+    assert!(futures_util::poll!(&mut late).is_pending());
+    let (one, other) = tokio::join!(mine.acquire(), mine.acquire());
+    for failed in [one, other] {
+        assert!(matches!(failed, Err(AcquireError::Failed(_))), "{failed:?}");
+    }
+    pass(Duration::from_secs(2)).await;
+    let guard = mine.acquire().await.unwrap();
+    let failed = late.await;
+    assert!(matches!(failed, Err(AcquireError::Failed(_))), "{failed:?}");
+    soon("nothing is left to do", session.settled()).await;
+    assert_eq!(left(&ensemble), [guard.path().name().unwrap()]);
+    assert_eq!(creates() - before, 1);
+}
+
+/// What all owners of a run share: the guards of the one that holds the lock.
+#[derive(Debug, Default)]
+struct Judge {
+    held: Vec<(u64, Arc<ReentrantGuard>)>,
+    grants: usize,
+    nested: usize,
+}
+
+async fn contend(mine: ReentrantLock, me: u64, judge: Arc<Mutex<Judge>>, mut random: Rng) {
+    for _ in 0..6 {
+        let limit = Duration::from_micros(random.u64(0..20_000));
+        let acquired = match random.u8(0..8) {
+            0..4 => mine.acquire().await.map(Some),
+            4 => mine.try_acquire().await,
+            5 => mine.acquire_timeout(100 * limit).await.map(Some),
+            _ => tokio::time::timeout(limit, mine.acquire())
+                .await
+                .map_or(Ok(None), |got| got.map(Some)),
+        };
+        let guard = match acquired {
+            Ok(Some(guard)) => guard,
+            Ok(None) | Err(AcquireError::TimedOut(_) | AcquireError::Failed(_)) => continue,
+            Err(AcquireError::SessionLost { .. }) => return,
+            Err(error) => panic!("{error:?}"),
+        };
+        let guard = Arc::new(guard);
+        {
+            let mut judge = judge.lock().unwrap();
+            let mut nested = 0;
+            for (other, held) in judge.held.iter().filter(|(_, held)| held.is_trusted()) {
+                assert!(
+                    *other == me || !guard.is_trusted(),
+                    "{held:?} and {guard:?}"
+                );
+                if *other == me {
+                    assert_eq!(held.fencing_token(), guard.fencing_token());
+                    nested = 1;
+                }
+            }
+            judge.grants += 1;
+            judge.nested += nested;
+            judge.held.push((me, Arc::clone(&guard)));
+        }
+        pass(Duration::from_micros(random.u64(0..40_000))).await;
+        if random.u8(0..30) == 0 {
+            pass(Duration::from_secs(random.u64(0..20))).await;
+        }
+        judge
+            .lock()
+            .unwrap()
+            .held
+            .retain(|(_, held)| !Arc::ptr_eq(held, &guard));
+        let guard = Arc::into_inner(guard).expect("only the judge had another one");
+        if random.bool() {
+            drop(guard.release().await);
+        }
+    }
+}
+
+// covers: L2 L3 L12
+#[test]
+fn whatever_happens_no_two_owners_trust_their_locks_and_nobody_waits_for_ever() {
+    let (grants, nested) = (Cell::new(0), Cell::new(0));
+    let checked = Check::new(0..250).run(async |ensemble, seed| {
+        let judge: Arc<Mutex<Judge>> = Arc::default();
+        let mut tasks = Vec::new();
+        let mut sessions = Vec::new();
+        for me in 0..3 {
+            let session = ensemble.connect().await;
+            let mine = owner(&session);
+            sessions.push(session);
+            for task in 0..3 {
+                let random = Rng::with_seed(seed * 100 + me * 10 + task);
+                let judge = Arc::clone(&judge);
+                tasks.push(tokio::spawn(contend(mine.clone(), me, judge, random)));
+            }
+        }
+        let chaos = Chaos::default()
+            .lasting(Duration::from_secs(4))
+            .every(Duration::from_millis(150))
+            .longest(Duration::from_secs(16));
+        let disturbing = tokio::spawn(chaos.unleash(&ensemble));
+        for task in tasks {
+            let ended = tokio::time::timeout(Duration::from_secs(1200), task).await;
+            ended.expect("nobody waits for ever").unwrap();
+        }
+        disturbing.await.unwrap();
+        for session in sessions {
+            tokio::select! {
+                biased;
+                () = soon("everything is cleaned up", session.settled()) => {}
+                () = session.lost() => {}
+            }
+        }
+        pass(Duration::from_secs(30)).await;
+        assert_eq!(left(&ensemble), [""; 0]);
+        assert_eq!(ensemble.watch_count(), 0);
+        let judge = judge.lock().unwrap();
+        grants.set(grants.get() + judge.grants);
+        nested.set(nested.get() + judge.nested);
+    });
+    println!(
+        "{} grants, {} nested in {checked}",
+        grants.get(),
+        nested.get()
+    );
+    let is_enough = grants.get() > 20 * checked.seeds && nested.get() > 5 * checked.seeds;
+    assert!(checked.seeds == 1 || is_enough, "that proves nothing");
+}

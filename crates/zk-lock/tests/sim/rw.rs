@@ -1,0 +1,73 @@
+//! The read/write lock.
+
+mod cancellation;
+mod change;
+mod chaos;
+mod cost;
+mod faults;
+mod loss;
+mod order;
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_core::Session;
+use zk_lock::AcquireError;
+use zk_lock::ReadGuard;
+use zk_lock::RwLock;
+use zk_lock::WriteGuard;
+use zk_sim::Ensemble;
+
+use crate::PATH;
+use crate::pass;
+use crate::soon;
+
+/// Nodes of readers and of writers there.
+const READERS: &str = "/locks/a/*-__READ__**";
+const WRITERS: &str = "/locks/a/*-__WRIT__**";
+
+fn rw(session: &Session) -> RwLock {
+    RwLock::new(session, PATH).expect("a good path")
+}
+
+async fn reads(session: &Session) -> ReadGuard {
+    let guard = soon("nobody writes", rw(session).acquire_read()).await;
+    guard.expect("the lock is granted")
+}
+
+async fn writes(session: &Session) -> WriteGuard {
+    let guard = soon("nobody has it", rw(session).acquire_write()).await;
+    guard.expect("the lock is granted")
+}
+
+/// A reader in the queue, which is long enough there to be granted the lock if it could be.
+async fn reader(session: &Session) -> JoinHandle<Result<ReadGuard, AcquireError>> {
+    let lock = rw(session);
+    let waiting = tokio::spawn(async move { lock.acquire_read().await });
+    pass(LONG_ENOUGH).await;
+    waiting
+}
+
+/// A writer in the queue, likewise.
+async fn writer(session: &Session) -> JoinHandle<Result<WriteGuard, AcquireError>> {
+    let lock = rw(session);
+    let waiting = tokio::spawn(async move { lock.acquire_write().await });
+    pass(LONG_ENOUGH).await;
+    waiting
+}
+
+/// What a waiter is granted soon.
+async fn granted<T>(waiting: JoinHandle<Result<T, AcquireError>>) -> T {
+    let acquired = soon("its turn comes", waiting).await;
+    acquired.expect("it does not panic").expect("it is granted")
+}
+
+async fn sessions<const N: usize>(ensemble: &Ensemble) -> [Session; N] {
+    let mut all = Vec::new();
+    for _ in 0..N {
+        all.push(ensemble.connect().await);
+    }
+    all.try_into().expect("there are as many")
+}
+
+const LONG_ENOUGH: Duration = Duration::from_millis(100);

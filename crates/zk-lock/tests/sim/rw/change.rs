@@ -1,0 +1,243 @@
+//! Writers that become readers, and readers that become writers.
+
+use std::time::Duration;
+
+use futures_util::future;
+use zk_core::ErrorClass;
+use zk_core::ErrorKind;
+use zk_core::transport::Fault;
+use zk_lock::DowngradeError;
+use zk_lock::Loss;
+use zk_lock::UpgradeError;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use super::READERS;
+use super::granted;
+use super::reader;
+use super::reads;
+use super::rw;
+use super::sessions;
+use super::writer;
+use super::writes;
+use crate::left;
+use crate::pass;
+use crate::soon;
+
+/// TRAPS R1: Curator before 5.5.0 let a writer in that was waiting.
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_lets_the_next_readers_in_and_no_writer() {
+    let ensemble = Ensemble::new(3);
+    let [a, b, c, d] = sessions(&ensemble).await;
+    let writing = writes(&a).await;
+    let (next, later) = (reader(&b).await, writer(&c).await);
+    let last = reader(&d).await;
+    let lost = writing.lost();
+    let token = writing.fencing_token();
+    let reading = soon("nothing is in the way", writing.downgrade())
+        .await
+        .unwrap();
+    assert_eq!(lost.await, Loss::Released);
+    assert!(reading.is_trusted());
+    assert_eq!(reading.fencing_token(), token);
+    let next = granted(next).await;
+    assert!(next.fencing_token() > token);
+    pass(Duration::from_secs(1)).await;
+    assert!(!later.is_finished() && !last.is_finished());
+    next.release().await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    assert!(!later.is_finished(), "the first one reads");
+    reading.release().await.unwrap();
+    // A resource that has seen the reader's token takes the writer's.
+    let later = granted(later).await;
+    assert!(later.fencing_token() > token);
+    later.release().await.unwrap();
+    granted(last).await.release().await.unwrap();
+    assert!(left(&ensemble).is_empty());
+}
+
+/// The token of a reader that was a writer is below those of the writers that waited already: a resource that has seen
+/// it would refuse them otherwise.
+// covers: L4 L12
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_waited_during_a_downgrade_has_a_higher_token_than_the_reader() {
+    let ensemble = Ensemble::new(3);
+    let [a, b] = sessions(&ensemble).await;
+    let writing = writes(&a).await;
+    let waiting = writer(&b).await;
+    let reading = writing.downgrade().await.unwrap();
+    let token = reading.fencing_token();
+    reading.release().await.unwrap();
+    assert!(granted(waiting).await.fencing_token() > token);
+}
+
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_that_is_refused_gives_the_writer_back() {
+    let ensemble = Ensemble::new(3);
+    let [a, b] = sessions(&ensemble).await;
+    let writing = writes(&a).await;
+    let refused = Fault::Refused(ErrorKind::NoAuth, None);
+    ensemble
+        .on(matching::creates(READERS))
+        .refuse(refused.clone());
+    let error = writing.downgrade().await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Outcome);
+    let DowngradeError::Failed { guard, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert!(guard.is_trusted());
+    assert_eq!(left(&ensemble), [guard.path().name().unwrap()]);
+    assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
+
+    // And one that may create but not delete is a reader that stays alone.
+    ensemble
+        .on(matching::deletes(super::WRITERS))
+        .every()
+        .refuse(refused);
+    let error = guard.downgrade().await.unwrap_err();
+    let DowngradeError::Refused { guard, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert!(guard.is_trusted());
+    assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
+    guard.release().await.unwrap();
+}
+
+/// TRAPS R2: an upgrade that waits for its own reader.
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn the_only_reader_becomes_a_writer_at_once() {
+    let ensemble = Ensemble::new(3);
+    let [a, b] = sessions(&ensemble).await;
+    let reading = reads(&a).await;
+    let token = reading.fencing_token();
+    let writing = soon("nobody else reads", reading.upgrade()).await.unwrap();
+    assert!(writing.is_trusted() && writing.fencing_token() > token);
+    assert_eq!(left(&ensemble), [writing.path().name().unwrap()]);
+    assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
+    // And back, and forth again.
+    let reading = writing.downgrade().await.unwrap();
+    let writing = reading.upgrade().await.unwrap();
+    writing.release().await.unwrap();
+    assert!(left(&ensemble).is_empty());
+}
+
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_waits_for_the_other_readers_and_lets_no_new_ones_in() {
+    let ensemble = Ensemble::new(3);
+    let [a, b, c] = sessions(&ensemble).await;
+    let (reading, other) = (reads(&a).await, reads(&b).await);
+    let upgrading = tokio::spawn(reading.upgrade());
+    let late = reader(&c).await;
+    assert!(!upgrading.is_finished() && !late.is_finished());
+    assert!(other.is_trusted());
+    other.release().await.unwrap();
+    let writing = soon("the other reader has ended", upgrading)
+        .await
+        .unwrap()
+        .unwrap();
+    pass(Duration::from_secs(1)).await;
+    assert!(writing.is_trusted() && !late.is_finished());
+    writing.release().await.unwrap();
+    granted(late).await.release().await.unwrap();
+    assert!(left(&ensemble).is_empty());
+}
+
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn of_two_readers_that_upgrade_one_is_told_at_once_and_still_reads() {
+    let ensemble = Ensemble::new(3);
+    let [a, b] = sessions(&ensemble).await;
+    let (one, other) = (reads(&a).await, reads(&b).await);
+    let upgrading = tokio::spawn(one.upgrade());
+    pass(Duration::from_millis(100)).await;
+    let started = tokio::time::Instant::now();
+    let error = soon("no wait", other.upgrade()).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_millis(20));
+    assert_eq!(error.class(), ErrorClass::Recoverable);
+    assert!(
+        matches!(&error, UpgradeError::Contended { writer, .. } if writer.contains("__WRIT__")),
+        "{error:?}"
+    );
+    let other = error.into_guard().expect("it reads as before");
+    assert!(other.is_trusted() && !upgrading.is_finished());
+    assert_eq!(left(&ensemble).len(), 3);
+    other.release().await.unwrap();
+    let writing = soon("nobody else reads", upgrading).await.unwrap().unwrap();
+    assert!(writing.is_trusted());
+}
+
+/// However close they are: not both are granted, not both wait.
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn of_readers_that_upgrade_at_the_same_time_exactly_one_goes_on() {
+    for between in 0..12 {
+        let ensemble = Ensemble::new(3);
+        let [a, b] = sessions(&ensemble).await;
+        let (one, other) = (reads(&a).await, reads(&b).await);
+        let later = async {
+            pass(Duration::from_micros(between * 500)).await;
+            match other.upgrade().await {
+                // As the error says.
+                Err(error) => error.into_guard().unwrap().release().await.map(|()| None),
+                Ok(writing) => Ok(Some(writing)),
+            }
+        };
+        let now = async {
+            match one.upgrade().await {
+                Err(error) => error.into_guard().unwrap().release().await.map(|()| None),
+                Ok(writing) => Ok(Some(writing)),
+            }
+        };
+        let (one, other) = soon("one goes on", Box::pin(future::join(now, later))).await;
+        let (one, other) = (one.unwrap(), other.unwrap());
+        assert_ne!(one.is_some(), other.is_some(), "{between}");
+    }
+}
+
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_with_a_writer_in_the_queue_is_refused_at_once() {
+    let ensemble = Ensemble::new(3);
+    let [a, b] = sessions(&ensemble).await;
+    let reading = reads(&a).await;
+    let waiting = writer(&b).await;
+    let error = soon("no wait", reading.upgrade()).await.unwrap_err();
+    let reading = error.into_guard().expect("it reads as before");
+    assert!(!waiting.is_finished());
+    assert_eq!(left(&ensemble).len(), 2);
+    reading.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+}
+
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_whose_time_is_up_gives_the_reader_back_and_leaves_nothing() {
+    let ensemble = Ensemble::new(3);
+    let [a, b, c] = sessions(&ensemble).await;
+    let (mut reading, other) = (reads(&a).await, reads(&b).await);
+    for limit in [0, 1, 3, 500] {
+        let error = reading
+            .upgrade_timeout(Duration::from_millis(limit))
+            .await
+            .unwrap_err();
+        let UpgradeError::TimedOut { guard, timed_out } = error else {
+            panic!("{error:?}");
+        };
+        assert!(guard.is_trusted());
+        if limit == 500 {
+            assert_eq!(timed_out.ahead().unwrap().count(), 1, "{timed_out}");
+        }
+        reading = *guard;
+        soon("what is left goes", a.settled()).await;
+        assert_eq!(left(&ensemble).len(), 2, "{limit} ms");
+    }
+    // New readers are let in again.
+    reads(&c).await.release().await.unwrap();
+    other.release().await.unwrap();
+    let writing = reading.upgrade_timeout(Duration::from_secs(1)).await;
+    writing.unwrap().release().await.unwrap();
+}

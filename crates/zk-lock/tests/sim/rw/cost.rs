@@ -1,0 +1,129 @@
+//! What the read/write lock asks of the ensemble.
+
+use std::time::Duration;
+
+use zk_core::transport::Request;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use super::READERS;
+use super::WRITERS;
+use super::granted;
+use super::reader;
+use super::reads;
+use super::sessions;
+use super::writer;
+use super::writes;
+use crate::PATH;
+use crate::pass;
+
+const MANY: usize = 20;
+
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_writer_wakes_all_readers_behind_it_and_nobody_else() {
+    let ensemble = Ensemble::new(3);
+    let held = writes(&ensemble.connect().await).await;
+    let mut readers = Vec::new();
+    for _ in 0..MANY {
+        readers.push(reader(&ensemble.connect().await).await);
+    }
+    let second = writer(&ensemble.connect().await).await;
+    let last = reader(&ensemble.connect().await).await;
+    assert_eq!(
+        ensemble.watch_count(),
+        MANY + 3,
+        "one each, the holder's its own"
+    );
+    let before = ensemble.requests().len();
+    held.release().await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    let all: Vec<Request> = ensemble
+        .requests()
+        .drain(before..)
+        .map(|seen| seen.request)
+        .collect();
+    let lists = all
+        .iter()
+        .filter(|request| matching::lists(PATH)(request))
+        .count();
+    let gets = all
+        .iter()
+        .filter(|request| matches!(request, Request::Get { .. }))
+        .count();
+    assert_eq!((lists, gets), (MANY, 0));
+    assert!(!second.is_finished() && !last.is_finished());
+
+    // Readers that end before the last of them wake nobody.
+    let before = ensemble.requests().len();
+    let mut guards = Vec::new();
+    for reader in readers {
+        guards.push(granted(reader).await);
+    }
+    let of_last = guards.pop().unwrap();
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    pass(Duration::from_secs(1)).await;
+    let lists = |from: usize| {
+        let mut all = ensemble.requests();
+        let all = all.drain(from..).map(|seen| seen.request);
+        all.filter(|request| matching::lists(PATH)(request)).count()
+    };
+    assert_eq!(lists(before), 0);
+    of_last.release().await.unwrap();
+    let second = granted(second).await;
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(lists(before), 1);
+    second.release().await.unwrap();
+    granted(last).await.release().await.unwrap();
+}
+
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn free_locks_cost_one_round_trip_and_changes_two() {
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .latency(Duration::from_millis(1))
+        .build();
+    let [session] = sessions(&ensemble).await;
+    reads(&session).await.release().await.unwrap();
+    let from = ensemble.requests().len();
+    let started = tokio::time::Instant::now();
+    let reading = reads(&session).await;
+    let writing = reading.upgrade().await.unwrap();
+    let reading = writing.downgrade().await.unwrap();
+    reading.release().await.unwrap();
+    // One, two, two and one, of two to three milliseconds each.
+    let taken = started.elapsed();
+    assert!(taken < Duration::from_millis(20), "{taken:?}");
+    let requests: Vec<Request> = ensemble
+        .requests()
+        .drain(from..)
+        .map(|seen| seen.request)
+        .collect();
+    let shape: Vec<&str> = requests
+        .iter()
+        .map(|request| match request {
+            Request::List { .. } => "list",
+            _ if matching::creates(READERS)(request) => "create reader",
+            _ if matching::creates(WRITERS)(request) => "create writer",
+            _ if matching::deletes(READERS)(request) => "delete reader",
+            _ if matching::deletes(WRITERS)(request) => "delete writer",
+            _ => "?",
+        })
+        .collect();
+    assert_eq!(
+        shape,
+        [
+            "create reader",
+            "list",
+            "create writer",
+            "list",
+            "delete reader",
+            "create reader",
+            "delete writer",
+            "delete reader",
+        ]
+    );
+}

@@ -1,0 +1,133 @@
+//! Lost requests, lost answers and servers that lag.
+
+use std::time::Duration;
+
+use zk_sim::Ensemble;
+use zk_sim::Script;
+use zk_sim::Scripted;
+use zk_sim::matching;
+
+use super::READERS;
+use super::WRITERS;
+use super::reader;
+use super::reads;
+use super::rw;
+use super::sessions;
+use super::writer;
+use super::writes;
+use crate::PATH;
+use crate::left;
+use crate::pass;
+use crate::soon;
+
+type Strike = (&'static str, fn(Script) -> Scripted);
+
+/// What may become of a request.
+const STRIKES: [Strike; 5] = [
+    ("request lost", Script::lose_request),
+    ("reply lost", Script::lose_reply),
+    ("stalled", Script::stall),
+    ("stalled, then moved to a server that lags", |script| {
+        script.stall_then_move(2)
+    }),
+    ("the leader dies", |script| {
+        script.kill_leader(zk_sim::Proposal::Survives)
+    }),
+];
+
+/// One after the other, every request of a writer that becomes a reader and a writer again is struck, while a reader and
+/// a writer wait: no writer gets in between, and nobody waits for ever.
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn whichever_request_of_a_change_is_struck_no_writer_gets_in_and_nothing_is_left() {
+    for (name, strike) in STRIKES {
+        for nth in 1.. {
+            let what = format!("{name}, request {nth}");
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().server(1).await;
+            let [others, late] = sessions(&ensemble).await;
+            let script = ensemble.on(matching::anything());
+            let struck = strike(script.session(session.id()).nth(nth));
+
+            let writing = soon(&what, rw(&session).acquire_write())
+                .await
+                .expect(&what);
+            let next = reader(&others).await;
+            let later = writer(&late).await;
+            assert!(!next.is_finished() && !later.is_finished(), "{what}");
+            let token = writing.fencing_token();
+            let reading = soon(&what, writing.downgrade()).await.expect(&what);
+            assert_eq!(reading.fencing_token(), token, "{what}");
+            let shared = soon(&what, next).await.unwrap().expect(&what);
+            assert!(!later.is_finished(), "{what}");
+            // The writer that waits is in the way, and goes.
+            let refused = soon(&what, reading.upgrade()).await.expect_err(&what);
+            let reading = refused.into_guard().expect(&what);
+            assert!(!later.is_finished(), "{what}");
+            later.abort();
+            soon(&what, late.settled()).await;
+            shared.release().await.unwrap();
+            // What is left of the refused upgrade is ours and waits for us, until it is gone.
+            soon(&what, session.settled()).await;
+            let writing = soon(&what, reading.upgrade()).await.expect(&what);
+            assert!(
+                writing.is_trusted() && writing.fencing_token() > token,
+                "{what}"
+            );
+            pass(Duration::from_millis(50)).await;
+            soon(&what, writing.release()).await.expect(&what);
+
+            struck.release();
+            soon(&what, session.settled()).await;
+            pass(Duration::from_secs(3)).await;
+            assert_eq!(left(&ensemble), [""; 0], "{what}");
+            if struck.count() == 0 {
+                assert!(nth > 12, "{what}");
+                break;
+            }
+        }
+    }
+}
+
+/// The reader is one as soon as its node is there: that the writer's node stays a little longer harms nobody.
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_whose_writer_cannot_be_deleted_in_time_goes_on_in_the_background() {
+    let ensemble = Ensemble::new(3);
+    let [a, b, c] = sessions(&ensemble).await;
+    let quick = a.with_operation_timeout(Duration::from_secs(1));
+    let writing = writes(&quick).await;
+    let (next, later) = (reader(&b).await, writer(&c).await);
+    let lost = ensemble.on(matching::deletes(WRITERS)).every();
+    let lost = lost.lose_request();
+    let reading = soon("it is a reader", writing.downgrade()).await.unwrap();
+    assert!(reading.is_trusted());
+    assert!(lost.count() > 1);
+    assert!(!next.is_finished() && !later.is_finished());
+    lost.withdraw();
+    soon("the writer's node goes", quick.settled()).await;
+    let shared = super::granted(next).await;
+    pass(Duration::from_secs(1)).await;
+    assert!(!later.is_finished() && reading.is_trusted());
+    shared.release().await.unwrap();
+    reading.release().await.unwrap();
+    super::granted(later).await.release().await.unwrap();
+    assert!(left(&ensemble).is_empty());
+}
+
+/// TRAPS X0, for readers.
+// covers: L4
+#[tokio::test(start_paused = true)]
+async fn a_server_that_lags_makes_no_second_reader_which_the_next_writer_waits_for() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().server(1).await;
+    let [other] = sessions(&ensemble).await;
+    reads(&session).await.release().await.unwrap();
+    let stalled = ensemble.on(matching::creates(READERS)).stall_then_move(2);
+    let reading = reads(&session).await;
+    assert_eq!((stalled.count(), left(&ensemble).len()), (1, 1));
+    reading.release().await.unwrap();
+    soon("nothing is left to do", session.settled()).await;
+    writes(&other).await.release().await.unwrap();
+    assert!(ensemble.tree().node(PATH).is_some());
+}

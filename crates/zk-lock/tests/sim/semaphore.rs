@@ -1,0 +1,49 @@
+//! The semaphore: its leases, its limit, and what they do in failures.
+
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_lock::AcquireLeaseError;
+use zk_lock::Lease;
+use zk_lock::Semaphore;
+use zk_sim::Ensemble;
+
+use crate::pass;
+use crate::soon;
+
+mod cancellation;
+mod chaos;
+mod faults;
+mod leases;
+mod limit;
+mod loss;
+
+const PATH: &str = "/semaphores/a";
+const QUEUE: &str = "/semaphores/a/locks";
+const LEASES: &str = "/semaphores/a/leases";
+
+type Waiting = tokio::task::JoinHandle<Result<Lease, AcquireLeaseError>>;
+
+fn semaphore(session: &Session, limit: u32) -> Semaphore {
+    Semaphore::new(session, PATH, limit).expect("a good path")
+}
+
+/// Acquires so many leases in a task of its own, and lets it get as far as it gets.
+async fn waiting(session: &Session, limit: u32, count: u32) -> Waiting {
+    let semaphore = semaphore(session, limit);
+    let waiting = tokio::spawn(async move { semaphore.acquire_many(count).await });
+    pass(Duration::from_millis(100)).await;
+    waiting
+}
+
+async fn granted(what: &str, waiting: Waiting) -> Lease {
+    let lease = soon(what, waiting).await.unwrap().expect(what);
+    assert!(lease.is_trusted(), "{what}");
+    lease
+}
+
+/// How many children the leader has below `path`.
+fn count(ensemble: &Ensemble, path: &str) -> usize {
+    let tree = ensemble.tree();
+    tree.node(path).map_or(0, |node| node.children().count())
+}

@@ -1,0 +1,70 @@
+//! Futures dropped at every await. That is Curator's `testInterruptAcquire`, at each of its steps.
+
+use std::time::Duration;
+
+use zk_core::Session;
+
+use super::semaphore;
+use crate::dropped;
+
+/// Lets `act` be dropped everywhere, with leases that another one holds for `held`: two of three, or all.
+async fn dropped_everywhere(held: Option<Duration>, all: bool, act: impl AsyncFn(Session)) {
+    let hold = async |session: Session| {
+        let count = if all { 3 } else { 2 };
+        semaphore(&session, 3).acquire_many(count).await.unwrap()
+    };
+    dropped::everywhere(held, hold, act).await;
+}
+
+// covers: L11 L3
+#[tokio::test(start_paused = true)]
+async fn an_acquire_dropped_at_any_await_leaves_nothing() {
+    let act = async |session| drop(semaphore(&session, 3).acquire_many(3).await.unwrap());
+    dropped_everywhere(None, true, act).await;
+}
+
+// covers: L11 L3
+#[tokio::test(start_paused = true)]
+async fn a_first_waiter_dropped_at_any_await_leaves_nothing() {
+    let held = Some(Duration::from_millis(200));
+    let act = async |session| drop(semaphore(&session, 3).acquire_many(2).await.unwrap());
+    dropped_everywhere(held, false, act).await;
+}
+
+// covers: L11 L3
+#[tokio::test(start_paused = true)]
+async fn a_first_waiter_that_had_to_prove_its_session_leaves_nothing_either() {
+    // Longer than the proof of an idle session lasts.
+    let held = Some(Duration::from_secs(30));
+    let act = async |session| drop(semaphore(&session, 3).acquire().await.unwrap());
+    dropped_everywhere(held, true, act).await;
+}
+
+// covers: L11 L3
+#[tokio::test(start_paused = true)]
+async fn a_try_dropped_at_any_await_leaves_nothing() {
+    for all in [false, true] {
+        let held = Some(Duration::from_secs(1));
+        let act = async |session| drop(semaphore(&session, 3).try_acquire().await);
+        dropped_everywhere(held, all, act).await;
+    }
+}
+
+// covers: L11 L3
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_times_out_and_is_dropped_at_any_await_leaves_nothing() {
+    let held = Some(Duration::from_secs(1));
+    let limit = Duration::from_millis(100);
+    let act = async |session| drop(semaphore(&session, 3).acquire_timeout(limit).await);
+    dropped_everywhere(held, true, act).await;
+}
+
+// covers: L11 L3
+#[tokio::test(start_paused = true)]
+async fn a_release_dropped_at_any_await_goes_on() {
+    let act = async |session| {
+        let leases = semaphore(&session, 3).acquire_many(3).await.unwrap();
+        leases.release().await.unwrap();
+    };
+    dropped_everywhere(None, true, act).await;
+}

@@ -1,0 +1,96 @@
+//! Lost requests, lost answers and servers that lag.
+
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use super::LEASES;
+use super::QUEUE;
+use super::count;
+use super::granted;
+use super::semaphore;
+use super::waiting;
+use crate::ephemerals;
+use crate::faults::STRIKES;
+use crate::soon;
+
+/// TRAPS S1 and X1: one after the other, every request of a whole life is struck by everything that may strike it.
+/// That is `testNoOrphanedNodes` of Curator, for each of its steps.
+// covers: L11 L3
+#[tokio::test(start_paused = true)]
+async fn whichever_request_is_struck_leases_are_granted_and_nothing_is_left() {
+    for (name, strike) in STRIKES {
+        for nth in 1.. {
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().server(1).await;
+            let others = ensemble.connect().server(3).await;
+            let struck = strike(
+                ensemble
+                    .on(matching::anything())
+                    .session(session.id())
+                    .nth(nth),
+            );
+            let what = format!("{name}, request {nth}");
+
+            // Made and free, then taken and tried for, then taken and waited for.
+            let lease = soon(&what, semaphore(&session, 2).acquire_many(2)).await;
+            soon(&what, lease.expect(&what).release())
+                .await
+                .expect(&what);
+            let held = semaphore(&others, 2).acquire().await.expect(&what);
+            let tried = semaphore(&session, 2);
+            let tried = soon(&what, tried.try_acquire_many(2)).await.expect(&what);
+            assert!(tried.is_none(), "{what}");
+            let both = waiting(&session, 2, 2).await;
+            held.release().await.unwrap();
+            let both = granted(&what, both).await;
+            assert_eq!(count(&ensemble, LEASES), 2, "{what}");
+            soon(&what, both.release()).await.expect(&what);
+
+            struck.release();
+            soon(&what, session.settled()).await;
+            crate::pass(std::time::Duration::from_secs(1)).await;
+            assert_eq!(ephemerals(&ensemble), [""; 0], "{what}");
+            if struck.count() == 0 {
+                assert!(nth > 25, "{what}");
+                break;
+            }
+        }
+    }
+}
+
+/// The first one in the queue is struck while it waits for leases to be given back: the others get on.
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn a_first_waiter_that_is_cut_off_keeps_its_place_or_loses_it_with_its_session() {
+    for heals in [true, false] {
+        let ensemble = Ensemble::new(3);
+        let (one, two, three) = (
+            ensemble.connect().await,
+            ensemble.connect().await,
+            ensemble.connect().await,
+        );
+        let held = semaphore(&one, 1).acquire().await.unwrap();
+        let first = waiting(&two, 1, 1).await;
+        let second = waiting(&three, 1, 1).await;
+        ensemble.session(two.id()).partition();
+        held.release().await.unwrap();
+        // Its session is about to end: there is no proof of it any more.
+        crate::pass(two.session_timeout().mul_f64(0.985)).await;
+        assert!(!first.is_finished() && !second.is_finished());
+        if heals {
+            ensemble.session(two.id()).heal();
+            granted("it was first", first)
+                .await
+                .release()
+                .await
+                .unwrap();
+        } else {
+            soon("its session is lost", first)
+                .await
+                .unwrap()
+                .unwrap_err();
+        }
+        granted("it is next", second).await.release().await.unwrap();
+        assert_eq!((count(&ensemble, QUEUE), count(&ensemble, LEASES)), (0, 0));
+    }
+}

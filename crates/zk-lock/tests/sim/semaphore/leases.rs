@@ -1,0 +1,338 @@
+//! Who is granted leases, and when.
+
+use std::time::Duration;
+
+use zk_core::ErrorKind;
+use zk_core::transport::Request;
+use zk_lock::AcquireLeaseError;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use super::LEASES;
+use super::PATH;
+use super::QUEUE;
+use super::count;
+use super::granted;
+use super::semaphore;
+use super::waiting;
+use crate::pass;
+use crate::soon;
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn as_many_as_the_limit_hold_leases_and_the_next_one_waits_for_one_to_be_given_back() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let ours = semaphore(&one, 3);
+    let first = ours.acquire().await.unwrap();
+    // Nothing of what was before is in the way of a try, although nobody waited for the queue to be left.
+    let second = ours.try_acquire().await.unwrap().unwrap();
+    assert!(ours.try_acquire_many(2).await.unwrap().is_none());
+    let third = ours.try_acquire().await.unwrap().unwrap();
+    assert!(third.token() > second.token() && second.token() > first.token());
+    let semaphore = semaphore(&other, 3);
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    let fourth = waiting(&other, 3, 1).await;
+    assert!(!fourth.is_finished());
+    assert_eq!(semaphore.leases().await.unwrap().len(), 4);
+    assert_eq!(semaphore.waiters().await.unwrap().len(), 1);
+    first.release().await.unwrap();
+    let fourth = granted("there is room", fourth).await;
+    assert!(fourth.token() > third.token());
+    assert_eq!(semaphore.waiters().await.unwrap().len(), 0);
+    drop((second, third, fourth));
+    soon("all is given back", async {
+        one.settled().await;
+        other.settled().await;
+    })
+    .await;
+    assert_eq!((count(&ensemble, QUEUE), count(&ensemble, LEASES)), (0, 0));
+}
+
+/// TRAPS S2: Curator takes them one at a time and lets go of the queue in between, so that each gets one and waits for
+/// the other's for ever.
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn two_who_want_two_of_two_never_wait_for_each_other() {
+    let ensemble = Ensemble::new(3);
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        let semaphore = semaphore(&ensemble.connect().await, 2);
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..50 {
+                let both = semaphore.acquire_many(2).await.unwrap();
+                assert_eq!((both.count(), both.paths().count()), (2, 2));
+                both.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        soon("everyone gets on", task).await.unwrap();
+    }
+    assert_eq!((count(&ensemble, QUEUE), count(&ensemble, LEASES)), (0, 0));
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn several_leases_are_granted_when_all_of_them_are_free_and_in_the_order_of_arrival() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(semaphore(&session, 3).acquire().await.unwrap());
+    }
+    let many = waiting(&ensemble.connect().await, 3, 3).await;
+    // One lease will be free before three are, but whoever came first is served first.
+    let one = waiting(&ensemble.connect().await, 3, 1).await;
+    for lease in held {
+        assert!(!many.is_finished() && !one.is_finished());
+        lease.release().await.unwrap();
+        pass(Duration::from_secs(1)).await;
+    }
+    let many = granted("all three are free", many).await;
+    assert!(!one.is_finished());
+    many.release().await.unwrap();
+    granted("it is next", one).await.release().await.unwrap();
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn leases_are_split_and_given_back_in_parts() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let mut three = semaphore(&session, 3).acquire_many(3).await.unwrap();
+    assert!(three.split(0).is_none() && three.split(3).is_none() && three.split(4).is_none());
+    let two = three.split(2).unwrap();
+    assert_eq!((three.count(), two.count()), (1, 2));
+    two.release().await.unwrap();
+    assert!(three.is_trusted());
+    let again = semaphore(&session, 3).try_acquire_many(2).await.unwrap();
+    assert_eq!(again.unwrap().count(), 2);
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn a_free_semaphore_costs_two_round_trips() {
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .latency(Duration::from_millis(10))
+        .build();
+    let session = ensemble.connect().await;
+    let semaphore = semaphore(&session, 5);
+    drop(semaphore.acquire().await.unwrap());
+    soon("it is given back", session.settled()).await;
+    let before = ensemble.requests().len();
+    let started = tokio::time::Instant::now();
+    let lease = semaphore.acquire_many(3).await.unwrap();
+    let taken = started.elapsed();
+    assert!(taken < Duration::from_millis(45), "{taken:?}");
+    lease.release().await.unwrap();
+    let (mut creates, mut deletes, mut reads) = (0, 0, 0);
+    for seen in ensemble.requests().drain(before..) {
+        match seen.request {
+            Request::Create(_) => creates += 1,
+            Request::Delete { .. } => deletes += 1,
+            Request::Get { .. } | Request::List { .. } => reads += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((creates, deletes, reads), (4, 4, 4));
+}
+
+/// TRAPS X7.
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn a_lease_given_back_wakes_one_waiter_whatever_the_number_of_waiters() {
+    let ensemble = Ensemble::new(3);
+    let held = semaphore(&ensemble.connect().await, 1).acquire().await;
+    let mut waiters = Vec::new();
+    for _ in 0..20 {
+        waiters.push(waiting(&ensemble.connect().await, 1, 1).await);
+    }
+    // The first one watches the leases and the limit, each of the others the two before it, the next of them the first
+    // one and itself; the keeper its lease.
+    assert_eq!(ensemble.watch_count(), 2 + 2 * 19 + 1);
+    let lists = || {
+        let leases = ensemble.arrived(matching::lists(LEASES));
+        (leases, ensemble.arrived(matching::lists(QUEUE)))
+    };
+    let mut before = lists();
+    let mut lease = held.unwrap();
+    for waiter in waiters {
+        lease.release().await.unwrap();
+        lease = granted("its turn has come", waiter).await;
+        pass(Duration::from_millis(100)).await;
+        let after = lists();
+        // Who is granted lists once when woken. Who is first then lists the queue, and the leases with its own in them,
+        // and again for the watch.
+        assert!(
+            after.0 - before.0 <= 3 && after.1 - before.1 <= 1,
+            "{before:?} {after:?}"
+        );
+        before = after;
+    }
+    lease.release().await.unwrap();
+    pass(Duration::from_millis(100)).await;
+    assert_eq!(ensemble.watch_count(), 0);
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_more_than_there_is_or_for_nothing_is_told_at_once() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let semaphore = semaphore(&session, 2);
+    for _ in 0..2 {
+        let started = tokio::time::Instant::now();
+        for error in [
+            semaphore.acquire_many(3).await.unwrap_err(),
+            semaphore.try_acquire_many(3).await.unwrap_err(),
+            semaphore
+                .acquire_many_timeout(3, Duration::from_secs(9))
+                .await
+                .unwrap_err(),
+        ] {
+            let AcquireLeaseError::TooMany { wanted, limit, .. } = error else {
+                panic!("{error:?}")
+            };
+            assert_eq!((wanted, limit), (3, 2));
+            assert_eq!(
+                error.to_string(),
+                "3 leases of semaphore /semaphores/a were asked for, and its limit is 2; \
+                 ask for at most so many, or raise the limit"
+            );
+        }
+        assert!(started.elapsed() < Duration::from_secs(1));
+        soon("nothing is left", session.settled()).await;
+        assert_eq!((count(&ensemble, QUEUE), count(&ensemble, LEASES)), (0, 0));
+        // And once more with a handle that has been used.
+        drop(semaphore.acquire().await.unwrap());
+    }
+    let error = semaphore.acquire_many(0).await.unwrap_err();
+    assert!(matches!(error, AcquireLeaseError::Nothing), "{error:?}");
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_knows_what_it_waited_for() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let _held = semaphore(&one, 3).acquire_many(2).await.unwrap();
+    let within = Duration::from_secs(1);
+    let semaphore = semaphore(&other, 3);
+    let error = semaphore.acquire_many_timeout(2, within).await.unwrap_err();
+    let AcquireLeaseError::TimedOut(first) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(
+        (first.taken(), first.ahead().unwrap().count()),
+        (Some((2, 3)), 0)
+    );
+    assert_eq!(
+        error.to_string(),
+        "semaphore /semaphores/a not acquired within 1s: others hold 2 leases of 3"
+    );
+    let _waiting = waiting(&one, 3, 2).await;
+    let error = semaphore.acquire_timeout(within).await.unwrap_err();
+    let AcquireLeaseError::TimedOut(second) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!((second.taken(), second.ahead().unwrap().count()), (None, 1));
+    assert!(error.to_string().ends_with("in the queue"), "{error}");
+}
+
+/// TRAPS X11.
+// covers: L11 L13
+#[tokio::test(start_paused = true)]
+async fn children_that_are_no_leases_do_not_count_and_leases_of_others_do() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    drop(semaphore(&session, 2).acquire().await.unwrap());
+    for name in ["0", "lease", "lease-", "_c_x-lock-0000000001", "0000000001"] {
+        session
+            .create(format!("{LEASES}/{name}"), "")
+            .await
+            .unwrap();
+    }
+    session.settled().await;
+    let both = semaphore(&session, 2).try_acquire_many(2).await.unwrap();
+    both.unwrap().release().await.unwrap();
+    let theirs = format!("{LEASES}/_c_af1-lease-0000000077");
+    session.create(&theirs, "").await.unwrap();
+    assert!(
+        semaphore(&session, 2)
+            .try_acquire_many(2)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let one = semaphore(&session, 2).try_acquire().await.unwrap();
+    assert!(one.is_some());
+}
+
+/// The order of leases does not matter, so that neither does the end of the counter of their numbers.
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn at_the_end_of_the_counter_the_limit_holds() {
+    for counter in [i32::MAX - 1, i32::MAX, i32::MIN, -5] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        drop(semaphore(&session, 2).acquire().await.unwrap());
+        session.settled().await;
+        ensemble.set_counter(LEASES, counter);
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            held.push(semaphore(&session, 2).try_acquire().await.unwrap().unwrap());
+        }
+        assert!(
+            semaphore(&session, 2)
+                .try_acquire()
+                .await
+                .unwrap()
+                .is_none()
+        );
+    }
+}
+
+/// TRAPS X10 and S5.
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn idle_containers_go_and_the_limit_stays_and_a_deleted_semaphore_is_made_anew() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let semaphore = semaphore(&session, 4);
+    for _ in 0..3 {
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+        soon("nobody waits", session.settled()).await;
+        assert_eq!(ensemble.reap(), 2);
+        assert_eq!(ensemble.tree().node(PATH).unwrap().data(), b"4");
+        assert_eq!(count(&ensemble, PATH), 0);
+    }
+    session.delete(PATH).await.unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(ensemble.tree().node(PATH).unwrap().data(), b"4");
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn a_transaction_of_a_lease_that_is_gone_changes_nothing() {
+    let ensemble = Ensemble::new(3);
+    let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
+    let leases = semaphore(&session, 3).acquire_many(2).await.unwrap();
+    leases.txn().create("/done", "1").commit().await.unwrap();
+    let last = leases.paths().last().unwrap().clone();
+    admin.delete(&last).await.unwrap();
+    let error = leases
+        .txn()
+        .create("/more", "1")
+        .commit()
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.failed_part()),
+        (ErrorKind::NoNode, Some(1))
+    );
+    let errors = leases.release().await.unwrap_err();
+    assert!(errors.is_lost());
+    assert_eq!(errors.errors().len(), 1, "{errors}");
+}

@@ -1,0 +1,210 @@
+//! The limit that is stored.
+
+use std::time::Duration;
+
+use zk_core::ErrorClass;
+use zk_core::transport::Request;
+use zk_lock::AcquireLeaseError;
+use zk_sim::Ensemble;
+use zk_sim::Kind;
+use zk_sim::matching;
+
+use super::PATH;
+use super::granted;
+use super::semaphore;
+use super::waiting;
+use crate::pass;
+use crate::soon;
+
+/// TRAPS S3: kazoo makes the node, writes the number in a second step, and looks once.
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn the_limit_is_made_with_the_node_that_has_it() {
+    let ensemble = Ensemble::new(3);
+    let mut tasks = Vec::new();
+    for _ in 0..5 {
+        tasks.push(waiting(&ensemble.connect().await, 5, 1).await);
+    }
+    let mut held = Vec::new();
+    for task in tasks {
+        held.push(granted("there are as many", task).await);
+    }
+    assert_eq!(ensemble.arrived(matching::sets(PATH)), 0);
+    for seen in ensemble.requests() {
+        if let Request::Create(create) = &seen.request
+            && create.path.as_str() == PATH
+        {
+            assert_eq!(create.data.as_slice(), b"5");
+        }
+    }
+    let tree = ensemble.tree();
+    let node = tree.node(PATH).unwrap();
+    assert_eq!((node.data(), node.kind()), (&b"5"[..], Kind::Persistent));
+    assert_eq!(
+        semaphore(&ensemble.connect().await, 9)
+            .limit()
+            .await
+            .unwrap(),
+        Some(5)
+    );
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn who_comes_with_another_limit_is_told_or_adopts_the_one_that_is_stored() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    assert_eq!(semaphore(&session, 2).limit().await.unwrap(), None);
+    let _one = semaphore(&session, 2).acquire().await.unwrap();
+    for error in [
+        semaphore(&session, 3).acquire().await.unwrap_err(),
+        semaphore(&session, 3).try_acquire().await.unwrap_err(),
+    ] {
+        assert!(
+            matches!(
+                error,
+                AcquireLeaseError::LimitDiffers {
+                    stored: 2,
+                    own: 3,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        assert_eq!(error.class(), ErrorClass::Outcome);
+    }
+    let adopting = semaphore(&session, 3).adopting();
+    let _two = adopting.try_acquire().await.unwrap().unwrap();
+    assert!(adopting.try_acquire().await.unwrap().is_none());
+    // Who has agreed once follows what is stored.
+    let agreed = semaphore(&session, 2);
+    assert!(agreed.try_acquire().await.unwrap().is_none());
+    assert_eq!(agreed.set_limit(3).await.unwrap(), Some(2));
+    assert!(agreed.try_acquire().await.unwrap().is_some());
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn a_raised_limit_wakes_the_first_waiter_and_a_lowered_one_takes_nothing_away() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let first = semaphore(&one, 1).acquire().await.unwrap();
+    let second = waiting(&other, 1, 1).await;
+    let third = waiting(&other, 1, 1).await;
+    let admin = semaphore(&ensemble.connect().await, 0);
+    assert_eq!(admin.set_limit(2).await.unwrap(), Some(1));
+    let second = granted("there are two now", second).await;
+    assert_eq!(admin.set_limit(1).await.unwrap(), Some(2));
+    pass(Duration::from_secs(30)).await;
+    assert!(first.is_trusted() && second.is_trusted() && !third.is_finished());
+    first.release().await.unwrap();
+    pass(Duration::from_secs(30)).await;
+    assert!(!third.is_finished(), "one holds one of one");
+    second.release().await.unwrap();
+    granted("now there is room", third)
+        .await
+        .release()
+        .await
+        .unwrap();
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_more_than_a_lowered_limit_is_told_and_leaves_the_queue() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let _held = semaphore(&one, 3).acquire_many(2).await.unwrap();
+    let three = waiting(&other, 3, 3).await;
+    let next = waiting(&one, 3, 1).await;
+    semaphore(&one, 3).set_limit(2).await.unwrap();
+    let error = soon("it is told", three).await.unwrap().unwrap_err();
+    assert!(
+        matches!(
+            error,
+            AcquireLeaseError::TooMany {
+                wanted: 3,
+                limit: 2,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    pass(Duration::from_secs(1)).await;
+    assert!(!next.is_finished());
+    semaphore(&one, 3).set_limit(3).await.unwrap();
+    drop(granted("the next one is first now", next).await);
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn a_path_of_something_else_is_no_semaphore_until_a_limit_is_stored() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    session.create(PATH, "host:port").parents().await.unwrap();
+    let error = semaphore(&session, 2).acquire().await.unwrap_err();
+    let AcquireLeaseError::BadLimit(bad) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(bad.path().as_str(), PATH);
+    assert!(semaphore(&session, 2).limit().await.is_err());
+    assert_eq!(semaphore(&session, 2).set_limit(2).await.unwrap(), None);
+    drop(semaphore(&session, 2).acquire().await.unwrap());
+}
+
+/// As Curator makes it: the parent of its queue, with nothing in it.
+// covers: L11 L13
+#[tokio::test(start_paused = true)]
+async fn a_node_without_a_limit_is_given_one() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    session
+        .create(PATH, "")
+        .container()
+        .parents()
+        .await
+        .unwrap();
+    assert_eq!(semaphore(&session, 2).limit().await.unwrap(), None);
+    drop(semaphore(&session, 2).acquire().await.unwrap());
+    assert_eq!(semaphore(&session, 2).limit().await.unwrap(), Some(2));
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn all_who_set_the_limit_at_once_succeed_and_each_says_what_was_before() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    semaphore(&session, 1).set_limit(1).await.unwrap();
+    let mut tasks = Vec::new();
+    for limit in 2..8 {
+        let semaphore = semaphore(&ensemble.connect().await, 1);
+        tasks.push(tokio::spawn(
+            async move { semaphore.set_limit(limit).await },
+        ));
+    }
+    let mut before = Vec::new();
+    for task in tasks {
+        before.push(task.await.unwrap().unwrap().unwrap());
+    }
+    before.push(semaphore(&session, 1).limit().await.unwrap().unwrap());
+    before.sort_unstable();
+    assert_eq!(before, [1, 2, 3, 4, 5, 6, 7]);
+}
+
+// covers: L11
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_lets_nobody_in() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let error = semaphore(&session, 0).acquire().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            AcquireLeaseError::TooMany {
+                wanted: 1,
+                limit: 0,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}

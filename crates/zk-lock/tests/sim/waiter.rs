@@ -1,0 +1,99 @@
+//! A place in the queue, before the lock is granted.
+
+use std::time::Duration;
+
+use zk_core::ErrorClass;
+use zk_lock::AcquireError;
+use zk_sim::Ensemble;
+
+use crate::left;
+use crate::lock;
+use crate::pass;
+use crate::soon;
+
+// covers: L1 L3
+#[tokio::test(start_paused = true)]
+async fn a_waiter_knows_its_node_and_token_and_is_granted_the_lock_with_them() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let guard = lock(&one).acquire().await.unwrap();
+    let waiter = lock(&other).enlist().await.unwrap();
+    assert!(waiter.fencing_token() > guard.fencing_token());
+    let (path, token) = (waiter.path().clone(), waiter.fencing_token());
+    assert!(
+        left(&ensemble)
+            .iter()
+            .any(|name| Some(name.as_str()) == path.name())
+    );
+    let granted = tokio::spawn(waiter.granted());
+    pass(Duration::from_secs(1)).await;
+    assert!(!granted.is_finished());
+    guard.release().await.unwrap();
+    let guard = soon("it is granted", granted).await.unwrap().unwrap();
+    assert_eq!((guard.path(), guard.fencing_token()), (&path, token));
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_dropped_gives_up_its_place() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let waiter = lock(&session).enlist().await.unwrap();
+    assert_eq!(left(&ensemble).len(), 1);
+    drop(waiter);
+    soon("its node goes", session.settled()).await;
+    assert!(left(&ensemble).is_empty());
+    assert_eq!(ensemble.watch_count(), 0);
+}
+
+/// Without a wake-up, which is what it would take for the wait itself to notice.
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_told_at_once_that_its_node_was_deleted_or_its_session_lost() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let _guard = lock(&one).acquire().await.unwrap();
+    // The next in line would find out by itself.
+    let _next = lock(&one).enlist().await.unwrap();
+    for expires in [false, true] {
+        let waiter = lock(&other).enlist().await.unwrap();
+        let path = waiter.path().clone();
+        let removed = tokio::spawn(waiter.removed());
+        let granted = tokio::spawn(waiter.granted());
+        one.set(&path, "a word").await.unwrap();
+        pass(Duration::from_secs(1)).await;
+        assert!(!removed.is_finished());
+        if expires {
+            ensemble.expire(other.id());
+        } else {
+            one.delete(&path).await.unwrap();
+        }
+        let error = soon("it is told", removed).await.unwrap();
+        if expires {
+            assert_eq!(error.class(), ErrorClass::Fatal, "{error:?}");
+        } else {
+            assert!(!granted.is_finished());
+            let is_ours = |lost| lost == &path;
+            assert!(matches!(&error, AcquireError::NodeLost { path } if is_ours(path)));
+        }
+        granted.abort();
+    }
+}
+
+/// It was the first one when it joined, and nobody asked since.
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_was_let_lie_is_not_granted_the_lock_by_what_it_saw_then() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    // So that the session is trusted all the time.
+    let _trusted = one.keep_trusted();
+    let waiter = lock(&one).enlist().await.unwrap();
+    pass(Duration::from_secs(5)).await;
+    other.delete(waiter.path().as_str()).await.unwrap();
+    let guard = lock(&other).acquire().await.unwrap();
+    pass(Duration::from_secs(5)).await;
+    let error = soon("it looks again", waiter.granted()).await.unwrap_err();
+    assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");
+    assert!(guard.is_trusted());
+}

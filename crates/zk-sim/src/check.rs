@@ -1,0 +1,253 @@
+//! Running a test once for each of many seeds, and saying how to run the one again that failed.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::ensemble::Ensemble;
+use crate::ensemble::EnsembleBuilder;
+
+/// Runs `test` once for each seed, each time with a new ensemble of three servers, on a runtime of its own whose time is
+/// paused.
+///
+/// ```
+/// use zk_sim::Chaos;
+///
+/// zk_sim::check(0..20, async |sim, _seed| {
+///     let session = sim.connect().await;
+///     let chaos = tokio::spawn(Chaos::default().unleash(&sim));
+///     session.create("/a", "").idempotent().await?;
+///     chaos.await.expect("nothing panics there");
+///     session.sync("/a").await?;
+///     assert_eq!(session.get("/a").await?.1.version, 0);
+///     Ok::<_, zk_core::Error>(())
+/// });
+/// ```
+///
+/// See [`Check`] for ensembles of another kind and for what a failure says.
+///
+/// # Panics
+///
+/// When the test panics or returns an error.
+pub fn check<T: Verdict>(seeds: Range<u64>, test: impl AsyncFn(Ensemble, u64) -> T) -> Checked {
+    Check::new(seeds).run(test)
+}
+
+/// A test that is to be run once for each of many seeds.
+///
+/// Everything that happens by chance in the ensemble, in [`Chaos`](crate::Chaos) and in the sessions comes from the seed,
+/// and so do the numbers of `fastrand` on the thread of the test: the same seed gives the same run, request by request.
+/// What a test must do for its part is to draw from the seed alone, to wait by Tokio's time alone, and to make its
+/// `select!`s `biased`: Tokio picks one of several branches by a chance of its own.
+///
+/// # Failures
+///
+/// When a test panics, returns an error or takes longer than an hour of the simulated time, the rest is not run, and the
+/// panic tells the seed, the last requests with what became of them, and the command that runs this seed alone.
+/// `SEED=7` in the environment runs that seed and no other.
+#[derive(Clone)]
+#[must_use = "nothing happens before `run`"]
+pub struct Check {
+    seeds: Range<u64>,
+    ensemble: EnsembleBuilder,
+    shown: usize,
+}
+
+impl Check {
+    /// Describes a test for these seeds.
+    pub fn new(seeds: Range<u64>) -> Self {
+        Self {
+            seeds,
+            ensemble: EnsembleBuilder::default(),
+            shown: 20,
+        }
+    }
+
+    /// Sets how the ensembles are, but for their seeds.
+    pub fn ensemble(mut self, ensemble: EnsembleBuilder) -> Self {
+        self.ensemble = ensemble;
+        self
+    }
+
+    /// Sets how many of the last requests a failure shows; default 20.
+    pub fn show(mut self, requests: usize) -> Self {
+        self.shown = requests;
+        self
+    }
+
+    /// Runs the test for each seed, one after the other.
+    ///
+    /// # Panics
+    ///
+    /// When the test panics or returns an error.
+    pub fn run<T: Verdict>(self, test: impl AsyncFn(Ensemble, u64) -> T) -> Checked {
+        let mut checked = Checked {
+            seeds: 0,
+            requests: 0,
+            simulated: Duration::ZERO,
+            took: Duration::ZERO,
+        };
+        let started = Instant::now();
+        for seed in self.seeds_to_run() {
+            let ensemble = self.ensemble.clone().seed(seed).build();
+            if let Err(failure) = run_one(&ensemble, seed, &test) {
+                panic!("{}", self.report(&ensemble, seed, &failure));
+            }
+            checked.seeds += 1;
+            checked.requests += ensemble.request_count();
+            checked.simulated += ensemble.now();
+        }
+        checked.took = started.elapsed();
+        checked
+    }
+
+    fn seeds_to_run(&self) -> Range<u64> {
+        match std::env::var(SEED) {
+            Ok(seed) => match seed.parse() {
+                Ok(seed) => seed..seed + 1,
+                Err(error) => panic!("{SEED}={seed:?} is no seed: {error}"),
+            },
+            Err(_) => self.seeds.clone(),
+        }
+    }
+
+    fn report(&self, ensemble: &Ensemble, seed: u64, failure: &str) -> String {
+        let last = ensemble.last_requests(self.shown);
+        let lines = last.iter().map(|seen| {
+            format!(
+                "{:>12?} {} at server {}: {:?} {:?}{}",
+                seen.at,
+                seen.session,
+                seen.server,
+                seen.request,
+                seen.fate,
+                if seen.answered { "" } else { ", not answered" },
+            )
+        });
+        let lines: Vec<_> = lines.collect();
+        format!(
+            "seed {seed}: {failure}\n\nthe last {} of {} requests:\n{}\n\nrun it again: {}",
+            last.len(),
+            ensemble.request_count(),
+            lines.join("\n"),
+            command(seed)
+        )
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check")
+            .field("seeds", &self.seeds)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a test that is run for many seeds may return: nothing, or whether it went well.
+pub trait Verdict {
+    /// Returns why the test failed, if it did.
+    fn failure(self) -> Option<String>;
+}
+
+impl Verdict for () {
+    fn failure(self) -> Option<String> {
+        None
+    }
+}
+
+impl<E: fmt::Debug> Verdict for Result<(), E> {
+    fn failure(self) -> Option<String> {
+        self.err().map(|error| format!("{error:?}"))
+    }
+}
+
+/// What was run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Checked {
+    /// How many seeds.
+    pub seeds: usize,
+    /// How many requests all of them made.
+    pub requests: usize,
+    /// How much time passed in all simulations together.
+    pub simulated: Duration,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[expect(clippy::cast_precision_loss, reason = "it is a figure for people")]
+        let rate = self.seeds as f64 / self.took.as_secs_f64();
+        write!(
+            f,
+            "{} seeds, {} requests, {:?} of simulated time in {:.1?}: {rate:.0} seeds/s",
+            self.seeds, self.requests, self.simulated, self.took
+        )
+    }
+}
+
+/// Runs the test for one seed; the reason when it fails.
+fn run_one<T: Verdict>(
+    ensemble: &Ensemble,
+    seed: u64,
+    test: &impl AsyncFn(Ensemble, u64) -> T,
+) -> Result<(), String> {
+    fastrand::seed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .map_err(|error| format!("there is no runtime: {error}"))?;
+    let run = async {
+        // The limit is a timer, too: without any, a runtime that waits for nothing waits for ever.
+        tokio::time::timeout(LONGEST, test(ensemble.clone(), seed)).await
+    };
+    let ended = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(run)));
+    match ended {
+        Ok(Ok(verdict)) => verdict.failure().map_or(Ok(()), Err),
+        Ok(Err(_)) => Err(format!("it is not over after {LONGEST:?} of its time")),
+        Err(panic) => Err(text_of(&*panic)),
+    }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("it panicked").to_owned()
+}
+
+/// The command that runs this test for one seed, as far as it can be told from inside of it.
+fn command(seed: u64) -> String {
+    let mut words = vec![format!("{SEED}={seed} cargo test")];
+    let package = std::env::var("CARGO_PKG_NAME").ok();
+    let binary = std::env::current_exe().ok();
+    // The name of a test binary ends in a hash.
+    let stem = binary
+        .as_deref()
+        .and_then(|path| path.file_stem()?.to_str()?.rsplit_once('-'))
+        .map(|(stem, _)| stem);
+    if let Some(package) = &package {
+        words.push(format!("-p {package}"));
+    }
+    if let Some(stem) = stem {
+        let is_library = package.is_some_and(|package| package.replace('-', "_") == stem);
+        words.push(if is_library {
+            "--lib".to_owned()
+        } else {
+            format!("--test {stem}")
+        });
+    }
+    if let Some(test) = std::thread::current().name().filter(|name| *name != "main") {
+        words.push(format!("-- --exact {test}"));
+    }
+    words.join(" ")
+}
+
+const SEED: &str = "SEED";
+const LONGEST: Duration = Duration::from_secs(3600);

@@ -1,0 +1,97 @@
+//! Sessions whose root is a node: their requests on the way to the servers, and the answers on the way back.
+
+use futures_util::StreamExt as _;
+use zk_core::NodePath;
+use zk_core::transport::Change;
+use zk_core::transport::Changed;
+use zk_core::transport::Notice;
+use zk_core::transport::Request;
+use zk_core::transport::Response;
+use zk_core::transport::Watching;
+
+/// The request as servers see it.
+pub(crate) fn inward(chroot: &NodePath, mut request: Request) -> Request {
+    if chroot.is_root() {
+        return request;
+    }
+    match &mut request {
+        Request::Create(create) => lower(chroot, &mut create.path),
+        Request::Delete { path, .. }
+        | Request::Get { path, .. }
+        | Request::Set { path, .. }
+        | Request::Exists { path, .. }
+        | Request::List { path, .. }
+        | Request::Sync { path }
+        | Request::GetAcl { path }
+        | Request::SetAcl { path, .. }
+        | Request::AddWatch { path, .. } => lower(chroot, path),
+        Request::Transaction(changes) => {
+            for change in changes {
+                match change {
+                    Change::Create(create) => lower(chroot, &mut create.path),
+                    Change::Check { path, .. }
+                    | Change::Set { path, .. }
+                    | Change::Delete { path, .. } => lower(chroot, path),
+                }
+            }
+        }
+    }
+    request
+}
+
+/// The answer as the session sees it.
+pub(crate) fn outward(chroot: &NodePath, response: Response) -> Response {
+    if chroot.is_root() {
+        return response;
+    }
+    match response {
+        Response::Created { path, stat } => Response::Created {
+            path: raised(chroot, &path),
+            stat,
+        },
+        Response::Committed(changes) => Response::Committed(
+            changes
+                .into_iter()
+                .map(|changed| match changed {
+                    Changed::Created { path, stat } => Changed::Created {
+                        path: raised(chroot, &path),
+                        stat,
+                    },
+                    other => other,
+                })
+                .collect(),
+        ),
+        Response::Watching(watching) => {
+            let chroot = chroot.clone();
+            Response::Watching(Watching::new(watching.map(move |notice| match notice {
+                Notice::Changed { path, event, zxid } => Notice::Changed {
+                    path: raised(&chroot, &path),
+                    event,
+                    zxid,
+                },
+                Notice::LinkLost => Notice::LinkLost,
+            })))
+        }
+        other => other,
+    }
+}
+
+fn lower(chroot: &NodePath, path: &mut NodePath) {
+    *path = if path.is_root() {
+        chroot.clone()
+    } else {
+        own(&format!("{chroot}{path}"))
+    };
+}
+
+fn raised(chroot: &NodePath, path: &NodePath) -> NodePath {
+    match path.as_str().strip_prefix(chroot.as_str()) {
+        Some("") | None => NodePath::root(),
+        Some(rest) => own(rest),
+    }
+}
+
+fn own(path: &str) -> NodePath {
+    NodePath::parse(path)
+        .expect("two paths, one after the other, are a path, and so is the end of one")
+}

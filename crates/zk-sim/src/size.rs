@@ -1,0 +1,97 @@
+//! How long a request is on the wire.
+
+use zk_core::Acl;
+use zk_core::NodePath;
+use zk_core::transport::Bytes;
+use zk_core::transport::Change;
+use zk_core::transport::CreateMode;
+use zk_core::transport::CreateRequest;
+use zk_core::transport::Request;
+
+/// The bytes of a request behind its length, which servers compare with their `jute.maxbuffer`.
+pub(crate) fn of(request: &Request) -> usize {
+    HEADER
+        + match request {
+            Request::Create(create) => of_create(create),
+            Request::Delete { path, .. } | Request::AddWatch { path, .. } => text(path) + INT,
+            Request::Get { path, .. }
+            | Request::Exists { path, .. }
+            | Request::List { path, .. } => text(path) + FLAG,
+            Request::Set { path, data, .. } => text(path) + bytes(data) + INT,
+            Request::Sync { path } | Request::GetAcl { path } => text(path),
+            Request::SetAcl { path, acl, .. } => text(path) + rules(acl) + INT,
+            Request::Transaction(changes) => {
+                changes.iter().map(of_change).sum::<usize>() + PART_HEADER
+            }
+        }
+}
+
+fn of_change(change: &Change) -> usize {
+    PART_HEADER
+        + match change {
+            Change::Check { path, .. } | Change::Delete { path, .. } => text(path) + INT,
+            Change::Create(create) => of_create(create),
+            Change::Set { path, data, .. } => text(path) + bytes(data) + INT,
+        }
+}
+
+fn of_create(create: &CreateRequest) -> usize {
+    let ttl = match create.mode {
+        CreateMode::Persistent { ttl: Some(_), .. } => LONG,
+        _ => 0,
+    };
+    text(&create.path) + bytes(&create.data) + rules(&create.acl) + INT + ttl
+}
+
+fn text(path: &NodePath) -> usize {
+    INT + path.as_str().len()
+}
+
+fn bytes(data: &Bytes) -> usize {
+    INT + data.as_slice().len()
+}
+
+fn rules(acl: &Acl) -> usize {
+    let entries = acl.entries().iter();
+    INT + entries
+        .map(|entry| 3 * INT + entry.scheme().len() + entry.id().len())
+        .sum::<usize>()
+}
+
+const FLAG: usize = 1;
+const INT: usize = 4;
+const LONG: usize = 8;
+/// Number and kind of a request.
+const HEADER: usize = 2 * INT;
+/// Kind of a part, whether it is the last, and an error.
+const PART_HEADER: usize = 2 * INT + FLAG;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_as_long_as_on_the_wire() {
+        let path = NodePath::parse("/abc").unwrap();
+        let create = CreateRequest {
+            path: path.clone(),
+            data: Bytes::from(&b"12345"[..]),
+            mode: CreateMode::Container,
+            acl: Acl::open(),
+        };
+        // The rules: a count, permissions, and "world" and "anyone" with their lengths.
+        let body = (4 + 4) + (4 + 5) + (4 + 4 + 4 + 5 + 4 + 6) + 4;
+        assert_eq!(of(&Request::Create(create.clone())), 8 + body);
+        assert_eq!(of(&Request::Sync { path: path.clone() }), 8 + 8);
+        assert_eq!(
+            of(&Request::Transaction(vec![
+                Change::Create(create),
+                Change::Delete {
+                    path,
+                    version: None
+                }
+            ])),
+            8 + (9 + body) + (9 + 8 + 4) + 9
+        );
+    }
+}

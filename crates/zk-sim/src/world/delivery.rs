@@ -1,0 +1,162 @@
+//! The way back: answers and notices from a server to its client, and what that makes of them.
+
+use zk_core::NodePath;
+use zk_core::SessionId;
+use zk_core::transport::Ending;
+use zk_core::transport::Fault;
+use zk_core::transport::Notice;
+
+use super::Event;
+use super::JobNumber;
+use super::Output;
+use super::World;
+use super::client::Body;
+use super::client::Break;
+use super::client::Message;
+use crate::answer::Answer;
+use crate::answer::WatchNumber;
+use crate::script::Act;
+use crate::tree::Trigger;
+use crate::watches::Awaited;
+use crate::watches::Removal;
+
+impl World {
+    /// A server tells a session that a watch has fired.
+    pub(super) fn notify(&mut self, session: SessionId, trigger: Trigger, zxid: Option<i64>) {
+        self.push(session, Body::Notice { trigger, zxid });
+    }
+
+    /// A server ends a connection, after what it has sent on it.
+    pub(super) fn hang_up(&mut self, session: SessionId, how: Break) {
+        self.push(session, Body::End(how));
+        self.client_mut(session).is_hung_up = true;
+    }
+
+    pub(super) fn push(&mut self, session: SessionId, body: Body) {
+        let due = self.now + self.settings.latency;
+        let client = self.client_mut(session);
+        if client.is_hung_up || !client.is_up() {
+            return;
+        }
+        client.outbox.push_back(Message { due, body });
+        let connection = client.connection;
+        let latency = self.settings.latency;
+        self.plan(
+            latency,
+            Event::Deliver {
+                session,
+                connection,
+            },
+        );
+    }
+
+    /// What has reached the client, in order; what is held, holds up all that comes after it.
+    pub(super) fn deliver(&mut self, session: SessionId, connection: u64) {
+        loop {
+            let now = self.now;
+            let client = &self.clients[&session];
+            if client.connection != connection || client.is_silent {
+                return;
+            }
+            let Some(message) = client.outbox.front() else {
+                return;
+            };
+            if message.due > now || self.is_held(&message.body) {
+                return;
+            }
+            let message = self.client_mut(session).outbox.pop_front();
+            match message.map(|message| message.body) {
+                None => return,
+                Some(Body::End(how)) => self.break_link(session, &how),
+                Some(Body::Notice { trigger, zxid }) => self.fire(session, &trigger, zxid),
+                Some(Body::Reply {
+                    job,
+                    zxid,
+                    outcome,
+                    watch,
+                }) => {
+                    let watch = watch.map(|watch| (WatchNumber(self.number()), watch));
+                    let client = self.client_mut(session);
+                    client.in_flight.retain(|one| *one != job);
+                    client.seen = client.seen.max(zxid);
+                    let number = watch.as_ref().map(|(number, _)| *number);
+                    client.watches.extend(watch);
+                    self.told(job, outcome, number);
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_held(&self, body: &Body) -> bool {
+        match body {
+            Body::Reply { job, .. } => self.jobs[*job]
+                .rule
+                .map(|rule| &self.rules[rule])
+                .is_some_and(|rule| rule.act == Act::Hold && !rule.is_released),
+            Body::Notice { .. } | Body::End(_) => false,
+        }
+    }
+
+    /// The client learns what became of its request.
+    fn told(
+        &mut self,
+        number: JobNumber,
+        mut outcome: Result<Answer, Fault>,
+        watch: Option<WatchNumber>,
+    ) {
+        let job = &mut self.jobs[number];
+        let session = job.session;
+        job.answered = true;
+        if let Ok(answer) = &mut outcome
+            && let Some(place) = answer.watch_mut()
+        {
+            *place = watch;
+        }
+        let ending = match &outcome {
+            Ok(Answer::Closed) => Some(Ending::Closed),
+            Err(Fault::Ended(ending)) => Some(*ending),
+            _ => None,
+        };
+        self.reply(number, outcome);
+        if let Some(ending) = ending {
+            self.end(session, ending);
+        }
+    }
+
+    /// What became of a request, as its client sees it.
+    pub(super) fn reply(&mut self, number: JobNumber, outcome: Result<Answer, Fault>) {
+        self.jobs[number].told = true;
+        self.outputs.push(Output::Answer(number, outcome));
+    }
+
+    fn fire(&mut self, session: SessionId, trigger: &Trigger, zxid: Option<i64>) {
+        let client = self.client_mut(session);
+        let met: Vec<_> = client
+            .watches
+            .iter()
+            .filter(|(_, (path, awaited))| awaited.is_met_by(path, &trigger.path, trigger.event))
+            .map(|(number, (_, awaited))| (*number, awaited.is_persistent()))
+            .collect();
+        let is_known = |path: &NodePath, awaited: Awaited| {
+            *path == trigger.path || awaited.is_met_by(path, &trigger.path, trigger.event)
+        };
+        let mut watches = client.watches.values();
+        if !watches.any(|(path, awaited)| is_known(path, *awaited)) {
+            // The client takes it for a watch that it has dropped, and that the server still has.
+            self.ask_to_forget(session, trigger.path.clone(), Removal::Any);
+        }
+        for (number, is_persistent) in met {
+            if is_persistent {
+                let notice = Notice::Changed {
+                    path: trigger.path.clone(),
+                    event: trigger.event,
+                    zxid,
+                };
+                self.outputs.push(Output::Tell(number, notice));
+            } else {
+                self.client_mut(session).watches.remove(&number);
+                self.outputs.push(Output::Fire(number, trigger.event));
+            }
+        }
+    }
+}

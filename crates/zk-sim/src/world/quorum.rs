@@ -1,0 +1,310 @@
+//! Servers that stop and come back, and who leads them.
+
+use std::time::Duration;
+
+use zk_core::SessionId;
+use zk_core::transport::Ending;
+use zk_core::transport::Phase;
+
+use super::Event;
+use super::World;
+use super::client::Break;
+use crate::record::Fate;
+use crate::script::Proposal;
+use crate::server::Lag;
+use crate::server::State;
+
+impl World {
+    /// Tells whether a write that reaches the leader is committed: the leader and a quorum answer.
+    pub(crate) fn can_commit(&self) -> bool {
+        let Some(leading) = self.leading else {
+            return false;
+        };
+        let answering = self.servers.iter().filter(|server| server.is_serving());
+        self.servers[leading].is_running() && self.is_quorum(answering.count())
+    }
+
+    fn is_quorum(&self, count: usize) -> bool {
+        count * 2 > self.servers.len()
+    }
+
+    /// The process of a server ends. Its links break at once, and the others know.
+    pub(crate) fn stop(&mut self, server: usize) {
+        let it = &mut self.servers[server];
+        if it.state == State::Stopped {
+            return;
+        }
+        it.state = State::Stopped;
+        it.incarnation += 1;
+        it.is_member = false;
+        self.break_links_of(server, "connection reset by peer");
+        self.do_without(server);
+    }
+
+    /// The process of a server begins, or goes on.
+    pub(crate) fn start(&mut self, server: usize) {
+        let it = &mut self.servers[server];
+        let before = it.state;
+        if before == State::Running {
+            return;
+        }
+        it.state = State::Running;
+        it.incarnation += 1;
+        if it.is_member && self.leading.is_some() {
+            self.go_on(server);
+            return;
+        }
+        if before == State::Paused {
+            self.break_links_of(server, "the server is not with the others any more");
+        }
+        match self.leading {
+            Some(_) => {
+                let incarnation = self.servers[server].incarnation;
+                let joining = self.settings.joining;
+                self.plan(
+                    joining,
+                    Event::Join {
+                        server,
+                        incarnation,
+                    },
+                );
+            }
+            None => self.plan_election(),
+        }
+    }
+
+    /// The process of a server does nothing, and nobody is told.
+    pub(crate) fn pause(&mut self, server: usize) {
+        let it = &mut self.servers[server];
+        if it.state != State::Running {
+            return;
+        }
+        it.state = State::Paused;
+        it.incarnation += 1;
+        let incarnation = it.incarnation;
+        let patience = self.settings.patience;
+        self.plan(
+            patience,
+            Event::Excluded {
+                server,
+                incarnation,
+            },
+        );
+        for session in self.attached(server) {
+            self.fall_silent(session);
+        }
+    }
+
+    /// Everything that was disturbed, and not scripted, is as it was.
+    pub(crate) fn heal_all(&mut self) {
+        for server in 0..self.servers.len() {
+            self.servers[server].lag = Lag::None;
+            self.start(server);
+        }
+        self.settle();
+        let sessions: Vec<_> = self.clients.keys().copied().collect();
+        for session in sessions {
+            self.heal(session);
+        }
+    }
+
+    /// A server that was paused does what it has missed.
+    fn go_on(&mut self, server: usize) {
+        self.settle();
+        for session in self.attached(server) {
+            self.hear(session);
+            self.unmute(session);
+            self.pump(session);
+        }
+        self.carry_on();
+    }
+
+    /// The others have waited for a server for long enough.
+    pub(super) fn exclude(&mut self, server: usize, incarnation: u64) {
+        let it = &mut self.servers[server];
+        if it.incarnation == incarnation && it.is_member {
+            it.is_member = false;
+            self.do_without(server);
+        }
+    }
+
+    /// A server is no longer one of them: maybe they have no leader now, or are too few.
+    fn do_without(&mut self, server: usize) {
+        let members = self.servers.iter().filter(|server| server.is_member);
+        let is_enough = self.is_quorum(members.count());
+        if self.leading == Some(server) || (self.leading.is_some() && !is_enough) {
+            self.lose_leader();
+        }
+    }
+
+    /// Nobody leads: no server serves, and every link to one that runs breaks.
+    fn lose_leader(&mut self) {
+        self.leading = None;
+        self.losses += 1;
+        for server in 0..self.servers.len() {
+            self.servers[server].is_member = false;
+            if self.servers[server].is_running() {
+                self.break_links_of(server, "the server has no leader");
+            }
+        }
+        for stuck in std::mem::take(&mut self.stuck) {
+            self.jobs[stuck.job].fate = Fate::Fenced;
+        }
+        for job in std::mem::take(&mut self.waiting) {
+            if self.is_write(job) && self.settings.proposals == Proposal::Survives {
+                self.propose(job);
+            } else if self.jobs[job].fate == Fate::Arrived {
+                self.jobs[job].fate = Fate::Vanished;
+            }
+        }
+        self.plan_election();
+    }
+
+    /// A leader dies of a write that it has proposed.
+    pub(super) fn die_of(&mut self, job: super::JobNumber, proposal: Proposal) {
+        match proposal {
+            Proposal::Survives => self.propose(job),
+            Proposal::Vanishes => self.jobs[job].fate = Fate::Vanished,
+        }
+        if let Some(leading) = self.leading {
+            self.stop(leading);
+        }
+    }
+
+    /// Leaves a write to the next leader.
+    fn propose(&mut self, job: super::JobNumber) {
+        self.jobs[job].fate = Fate::InDoubt;
+        self.proposed.push(job);
+    }
+
+    fn plan_election(&mut self) {
+        let losses = self.losses;
+        let election = self.settings.election;
+        self.plan(election, Event::Elect { losses });
+    }
+
+    /// The servers that run agree on a leader, if they are enough: all know everything that was committed, so it is the
+    /// one with the highest number.
+    pub(super) fn elect(&mut self, losses: u64) {
+        let running = |at: &usize| self.servers[*at].is_running();
+        let electors: Vec<usize> = (0..self.servers.len()).filter(running).collect();
+        if self.leading.is_some() || losses != self.losses || !self.is_quorum(electors.len()) {
+            return;
+        }
+        self.leading = electors.last().copied();
+        for server in &electors {
+            self.servers[*server].is_member = true;
+        }
+        for job in std::mem::take(&mut self.proposed) {
+            self.commit(job);
+        }
+        self.leader.begin_epoch();
+        for server in electors {
+            self.join_now(server);
+        }
+        // A new leader knows of all sessions and when it heard of none.
+        let sessions: Vec<_> = self.clients.keys().copied().collect();
+        for session in sessions {
+            self.hear(session);
+            self.plan_expiry(session);
+        }
+        self.carry_on();
+    }
+
+    /// A server that runs finds the leader, and has everything from it before it serves.
+    pub(super) fn join(&mut self, server: usize, incarnation: u64) {
+        if self.servers[server].incarnation == incarnation && self.leading.is_some() {
+            self.join_now(server);
+            self.carry_on();
+        }
+    }
+
+    fn join_now(&mut self, server: usize) {
+        for session in self.attached(server) {
+            // One that only this server has granted.
+            self.end(session, Ending::Expired);
+        }
+        self.servers[server].is_member = true;
+        while self.servers[server].applied() < self.leader.log().len() {
+            self.apply_next(server);
+        }
+        let zxid = self.leader.zxid();
+        self.servers[server].begin_epoch(zxid);
+    }
+
+    /// Does what has waited for a leader and a quorum.
+    fn carry_on(&mut self) {
+        if !self.can_commit() {
+            return;
+        }
+        for job in std::mem::take(&mut self.waiting) {
+            self.pass_on(job);
+        }
+        for session in std::mem::take(&mut self.doomed) {
+            self.expire(session);
+        }
+    }
+
+    /// The leader has heard of a session now.
+    pub(super) fn hear(&mut self, session: SessionId) {
+        self.client_mut(session).clock += 1;
+    }
+
+    /// From now on the leader hears nothing of a session, unless it does again.
+    pub(super) fn plan_expiry(&mut self, session: SessionId) {
+        let client = self.client_mut(session);
+        if client.is_alive && client.link.phase != Phase::ReadOnly {
+            let (timeout, clock) = (client.timeout, client.clock);
+            self.plan(timeout, Event::Unheard { session, clock });
+        }
+    }
+
+    /// The leader has not heard of a session for its timeout, unless it has since.
+    pub(super) fn miss(&mut self, session: SessionId, clock: u64) {
+        if self.client_mut(session).clock != clock || self.leading.is_none() {
+            // The next leader begins to count anew.
+            return;
+        }
+        if self.can_commit() {
+            self.expire(session);
+        } else {
+            // The leader does nothing now, or waits for a quorum.
+            let pause = self.settings.reconnect;
+            self.plan(pause, Event::Unheard { session, clock });
+        }
+    }
+
+    fn break_links_of(&mut self, server: usize, cause: &str) {
+        for session in self.attached(server) {
+            self.break_link(session, &Break::because(cause));
+        }
+    }
+
+    /// The sessions whose clients take themselves for connected to a server.
+    pub(super) fn attached(&self, server: usize) -> Vec<SessionId> {
+        self.clients
+            .values()
+            .filter(|client| client.server == server && client.is_up())
+            .map(|client| client.id)
+            .collect()
+    }
+
+    /// How long a client waits for a silent server: as `zk-core` sets it.
+    pub(super) fn link_timeout(&self, session_timeout: Duration) -> Duration {
+        let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
+        let own = session_timeout * 2 / 5;
+        let share = if servers > 1 {
+            session_timeout / servers.saturating_mul(2)
+        } else {
+            own
+        };
+        let share = share.max(SHORTEST_LINK_TIMEOUT);
+        if share > session_timeout * 3 / 5 {
+            own
+        } else {
+            share
+        }
+    }
+}
+
+const SHORTEST_LINK_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,0 +1,101 @@
+//! Persistent watches of simulated servers; that they are as on real ones, `random` shows.
+
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_core::WatchEvent;
+use zk_core::transport::Notice;
+use zk_core::transport::Request;
+use zk_core::transport::Response;
+use zk_core::transport::Transport;
+use zk_core::transport::Watching;
+use zk_sim::Ensemble;
+use zk_sim::Release;
+use zk_sim::SimTransport;
+
+async fn watch(transport: &SimTransport, path: &str, recursive: bool) -> Watching {
+    let path = NodePath::parse(path).unwrap();
+    let answer = transport.submit(Request::AddWatch { path, recursive });
+    match answer.await {
+        Ok(Response::Watching(watching)) => watching,
+        answer => panic!("{answer:?}"),
+    }
+}
+
+/// What a watch has told by now, and whether it has ended.
+async fn told(watching: &mut Watching, session: &Session) -> (Vec<(String, WatchEvent)>, bool) {
+    // What a server has to tell comes before the answer to what it is asked later.
+    session.sync("/").await.unwrap();
+    let mut told = Vec::new();
+    while let Some(notice) = futures_util::FutureExt::now_or_never(watching.next()) {
+        match notice {
+            Some(Notice::Changed { path, event, .. }) => told.push((path.to_string(), event)),
+            Some(Notice::LinkLost) => return (told, true),
+            None => panic!("nothing comes after the end"),
+        }
+    }
+    (told, false)
+}
+
+// covers: C14 H8
+#[tokio::test(start_paused = true)]
+async fn a_persistent_watch_ends_with_the_link_and_leaves_nothing_behind() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let transport = sim.connect().chroot("/app").transport().await;
+    session.create("/app", "").await.unwrap();
+    let mut all = watch(&transport, "/", true).await;
+    let mut one = watch(&transport, "/", false).await;
+    session.create("/app/a", "").await.unwrap();
+    session.create("/app/a/b", "").await.unwrap();
+    let created = |path: &str| (path.to_owned(), WatchEvent::Created);
+    assert_eq!(
+        told(&mut all, &session).await,
+        (vec![created("/a"), created("/a/b")], false)
+    );
+    let children = ("/".to_owned(), WatchEvent::ChildrenChanged);
+    assert_eq!(told(&mut one, &session).await, (vec![children], false));
+    assert_eq!(
+        sim.watch_count(),
+        3,
+        "one that is not recursive counts twice"
+    );
+
+    sim.session(transport.session_id()).cut();
+    session.delete("/app/a/b").await.unwrap();
+    assert_eq!(told(&mut all, &session).await, (vec![], true));
+    assert_eq!(told(&mut one, &session).await, (vec![], true));
+    assert_eq!((all.next().await, one.next().await), (None, None));
+    assert_eq!(sim.watch_count(), 0);
+
+    let mut again = watch(&transport, "/", true).await;
+    session.set("/app", "").await.unwrap();
+    let changed = ("/".to_owned(), WatchEvent::DataChanged);
+    assert_eq!(told(&mut again, &session).await, (vec![changed], false));
+    drop(again);
+    session.sync("/").await.unwrap();
+    assert_eq!(sim.watch_count(), 0, "a dropped one is taken back");
+}
+
+// covers: C14 H8
+#[tokio::test(start_paused = true)]
+async fn on_3_8_a_one_shot_watch_takes_the_place_of_a_persistent_one() {
+    for (release, expected) in [(Release::V3_8, 1), (Release::V3_9, 2)] {
+        let sim = Ensemble::builder().release(release).build();
+        let session = sim.connect().await;
+        let transport = sim.connect().transport().await;
+        session.create("/a", "").await.unwrap();
+        let mut watching = watch(&transport, "/a", false).await;
+        let get = transport.submit(Request::Get {
+            path: NodePath::parse("/a").unwrap(),
+            watch: true,
+        });
+        let Ok(Response::Data { watch: once, .. }) = get.await else {
+            panic!("the node is there");
+        };
+        session.set("/a", "1").await.unwrap();
+        session.set("/a", "2").await.unwrap();
+        assert_eq!(once.unwrap().await, WatchEvent::DataChanged);
+        let (told, _) = told(&mut watching, &session).await;
+        assert_eq!(told.len(), expected, "{release:?}");
+    }
+}

@@ -1,0 +1,268 @@
+//! Servers that stop, pause and come back, and what sessions see of it.
+
+use std::time::Duration;
+
+use zk_core::ErrorKind;
+use zk_core::Session;
+use zk_core::transport::Phase;
+use zk_core::transport::Request;
+use zk_core::transport::Transport;
+use zk_sim::Ensemble;
+use zk_sim::Fate;
+use zk_sim::Proposal;
+use zk_sim::matching;
+
+const MS: Duration = Duration::from_millis(1);
+
+async fn pass(time: Duration) {
+    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
+}
+
+fn since(sim: &Ensemble, moment: Duration) -> Duration {
+    sim.now().saturating_sub(moment)
+}
+
+async fn connect(sim: &Ensemble, server: usize) -> Session {
+    sim.connect().server(server).await
+}
+
+// covers: H8
+#[tokio::test(start_paused = true)]
+async fn another_leader_begins_an_epoch_and_keeps_what_was_acknowledged() {
+    let sim = Ensemble::new(3);
+    let session = connect(&sim, 1).await;
+    let (_, before) = session.create("/a", "").await.unwrap();
+    assert_eq!((sim.leader(), before.czxid >> 32), (Some(3), 1));
+    sim.server(3).stop();
+    assert_eq!(sim.leader(), None);
+    assert_eq!(
+        sim.session(session.id()).server(),
+        None,
+        "the links to servers without a leader break"
+    );
+    let started = sim.now();
+    let (_, after) = session.create("/b", "").await.unwrap();
+    let pause = since(&sim, started);
+    assert!((MS * 300..MS * 700).contains(&pause), "{pause:?}");
+    assert_eq!(sim.leader(), Some(2));
+    assert_eq!(after.czxid >> 32, 2);
+    assert_eq!(sim.tree().paths(), ["/a", "/b"]);
+
+    sim.server(3).start();
+    assert!(!sim.server(3).is_serving(), "it has to catch up first");
+    pass(MS * 250).await;
+    assert!(sim.server(3).is_serving() && !sim.server(3).is_leader());
+    assert_eq!(sim.server(3).tree(), sim.tree());
+}
+
+// covers: H8
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_nothing_is_written_and_no_session_expires() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().timeout(Duration::from_secs(4)).await;
+    session.create("/a", "").ephemeral().await.unwrap();
+    let idle = sim
+        .connect()
+        .timeout(Duration::from_secs(4))
+        .transport()
+        .await;
+    sim.session(idle.session_id()).partition();
+    let zxid = sim.zxid();
+    sim.server(1).stop();
+    sim.server(2).stop();
+    let refused = session.create("/b", "").timeout(Duration::from_secs(2));
+    assert_eq!(refused.await.unwrap_err().kind(), ErrorKind::NotConnected);
+    pass(Duration::from_secs(3)).await;
+    assert_eq!(sim.zxid(), zxid);
+    assert!(sim.session(idle.session_id()).is_alive());
+
+    sim.server(1).start();
+    pass(MS * 350).await;
+    assert_eq!(sim.leader(), Some(3));
+    // A new leader begins to count when it begins to lead.
+    pass(Duration::from_millis(3900)).await;
+    assert!(sim.session(idle.session_id()).is_alive());
+    pass(MS * 200).await;
+    assert!(!sim.session(idle.session_id()).is_alive());
+    assert_eq!(sim.tree().paths(), ["/a"]);
+}
+
+// covers: H8
+#[tokio::test(start_paused = true)]
+async fn a_write_in_doubt_survives_its_leader_or_not_as_the_script_says() {
+    for (proposal, expected) in [(Proposal::Survives, 1), (Proposal::Vanishes, 0)] {
+        let sim = Ensemble::new(3);
+        let session = connect(&sim, 1).await;
+        let killed = sim.on(matching::creates("/a")).kill_leader(proposal);
+        let error = session.create("/a", "").sequential().await.unwrap_err();
+        assert!(error.is_outcome_unknown(), "{error}");
+        assert_eq!(killed.count(), 1);
+        assert!(!sim.requests().last().unwrap().answered);
+        session.sync("/").await.unwrap();
+        assert_eq!(sim.tree().paths().len(), expected, "{proposal:?}");
+        let create = |seen: &&zk_sim::Seen| matches!(seen.request, Request::Create(_));
+        let fate = sim.requests().iter().find(create).unwrap().fate.clone();
+        match proposal {
+            // The leader before has given it its number.
+            Proposal::Survives => {
+                assert!(matches!(fate, Fate::CarriedOut { zxid, .. } if zxid >> 32 == 1));
+            }
+            _ => assert_eq!(fate, Fate::Vanished),
+        }
+    }
+}
+
+// covers: H8
+#[tokio::test(start_paused = true)]
+async fn a_paused_leader_holds_everything_up_until_the_others_do_without_it() {
+    let sim = Ensemble::new(3);
+    let session = connect(&sim, 1).await;
+    session.create("/a", "").await.unwrap();
+    sim.server(3).pause();
+    let started = sim.now();
+    assert_eq!(session.get("/a").await.unwrap().0, b"", "reads go on");
+    assert!(since(&sim, started) < MS * 10);
+    // It is back before anybody noticed: nothing is lost.
+    let create = session.create("/b", "").into_future();
+    let create = tokio::spawn(create);
+    pass(MS * 500).await;
+    assert!(!create.is_finished());
+    sim.server(3).resume();
+    create.await.unwrap().unwrap();
+    assert_eq!((sim.leader(), sim.zxid() >> 32), (Some(3), 1));
+
+    sim.server(3).pause();
+    let (_, stat) = session.create("/c", "").idempotent().await.unwrap();
+    assert_eq!((sim.leader(), stat.czxid >> 32), (Some(2), 2));
+    sim.server(3).resume();
+    pass(MS * 300).await;
+    assert!(sim.server(3).is_serving() && !sim.server(3).is_leader());
+}
+
+// covers: H8
+#[tokio::test(start_paused = true)]
+async fn a_silent_link_is_noticed_by_its_client_and_healed_if_it_is_not() {
+    let sim = Ensemble::new(3);
+    let transport = sim.connect().server(1).transport().await;
+    let link = sim.session(transport.session_id());
+    let sync = || {
+        transport.submit(Request::Sync {
+            path: zk_core::NodePath::root(),
+        })
+    };
+    link.silence();
+    let answer = tokio::spawn(sync());
+    pass(Duration::from_millis(1600)).await;
+    assert_eq!(
+        transport.link().now().phase,
+        Phase::Up,
+        "nobody has noticed"
+    );
+    link.heal();
+    answer.await.unwrap().unwrap();
+    assert_eq!((link.server(), transport.link().now().breaks), (Some(1), 0));
+
+    link.silence();
+    let started = sim.now();
+    let lost = sync().await.unwrap_err();
+    assert_eq!(
+        lost,
+        zk_core::transport::Fault::Lost("no response from connection in 1666ms".to_owned())
+    );
+    // A sixth of the timeout, with three servers.
+    assert!((MS * 1666..MS * 1670).contains(&since(&sim, started)));
+    pass(MS * 20).await;
+    assert_eq!(link.server(), Some(2));
+    assert!(link.is_alive());
+}
+
+// covers: H8
+#[tokio::test(start_paused = true)]
+async fn the_leader_expires_a_silent_session_after_its_timeout() {
+    let sim = Ensemble::new(1);
+    let transport = sim
+        .connect()
+        .timeout(Duration::from_secs(4))
+        .transport()
+        .await;
+    let session = transport.session_id();
+    sim.session(session).silence();
+    // The client is back at the only server after 2/5 of the timeout; keep it away.
+    pass(MS * 1590).await;
+    sim.server(1).pause();
+    pass(MS * 2390).await;
+    assert!(sim.session(session).is_alive());
+    sim.server(1).resume();
+    pass(MS * 1700).await;
+    assert!(
+        transport.link().now().phase == Phase::Up,
+        "{:?}",
+        transport.link().now()
+    );
+
+    sim.session(session).partition();
+    pass(MS * 3990).await;
+    assert!(sim.session(session).is_alive());
+    pass(MS * 20).await;
+    assert!(!sim.session(session).is_alive());
+}
+
+// covers: H8
+#[tokio::test(start_paused = true)]
+async fn servers_without_a_leader_grant_sessions_that_read_if_both_sides_agree() {
+    let sim = Ensemble::builder().read_only().build();
+    let before = connect(&sim, 1).await;
+    before.create("/a", "x").await.unwrap();
+    sim.server(2).stop();
+    sim.server(3).stop();
+    let session = sim.connect().allow_read_only().await;
+    assert_eq!(session.get("/a").await.unwrap().0, b"x");
+    let error = session.set("/a", "").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ReadOnlyServer);
+    assert_eq!(session.state(), zk_core::ConnectionState::ReadOnly);
+    sim.server(2).start();
+    session.lost().await;
+    before.set("/a", "").await.unwrap();
+}
+
+// covers: H8
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_too_long_costs_the_link() {
+    let sim = Ensemble::builder().max_request(200).build();
+    let transport = sim.connect().transport().await;
+    let set = |length: usize| {
+        transport.submit(Request::Set {
+            path: zk_core::NodePath::root(),
+            data: vec![0; length].into(),
+            version: None,
+        })
+    };
+    // A number, a kind, a path, a length and a version take the rest.
+    set(200 - 8 - 5 - 4 - 4).await.unwrap();
+    assert!(matches!(
+        set(200 - 8 - 5 - 4 - 4 + 1).await,
+        Err(zk_core::transport::Fault::Lost(_))
+    ));
+    assert_eq!(transport.link().now().breaks, 1);
+    assert_eq!(sim.requests().last().unwrap().fate, Fate::NeverArrived);
+}
+
+// covers: H8
+#[tokio::test(start_paused = true)]
+async fn the_record_of_requests_is_as_long_as_it_may_be() {
+    let sim = Ensemble::builder().record(10).build();
+    let session = sim.connect().await;
+    for number in 0..30 {
+        session.create(format!("/{number}"), "").await.unwrap();
+    }
+    let kept = sim.requests();
+    assert!(
+        kept.len() <= 10 && sim.request_count() >= 30,
+        "{}",
+        kept.len()
+    );
+    assert_eq!(kept.last().unwrap(), &sim.last_requests(1)[0]);
+    assert!(
+        matches!(&kept.last().unwrap().request, Request::Create(create) if create.path.as_str() == "/29")
+    );
+}

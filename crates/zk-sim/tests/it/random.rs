@@ -1,0 +1,196 @@
+//! Random operations on the simulated ensemble and on real servers of both releases: every answer, refusal, stat and
+//! event of a watch is the same.
+//!
+//! `SEED=7` plays one program, `PROGRAMS=1000` so many on each release.
+
+mod play;
+mod program;
+
+use std::time::Duration;
+use std::time::Instant;
+
+use zk_core::Session;
+use zk_core::transport::Transport;
+use zk_sim::Release;
+
+use play::Open;
+use play::play;
+use program::Program;
+use program::SESSIONS;
+
+/// Real servers, one at a time.
+struct Real {
+    connect_string: String,
+}
+
+impl Open for Real {
+    async fn open(&self, session: usize) -> Box<dyn Transport> {
+        let mut builder =
+            Session::builder(&self.connect_string).session_timeout(Duration::from_secs(20));
+        if session == 0 {
+            builder = builder.digest_auth("ann", "pw");
+        }
+        let transport = builder.transport().await;
+        Box::new(transport.expect("the server grants a session"))
+    }
+}
+
+/// Three simulated servers, of which some lag, each with a session.
+struct Simulated(zk_sim::Ensemble);
+
+impl Open for Simulated {
+    async fn open(&self, session: usize) -> Box<dyn Transport> {
+        let mut connect = self.0.connect().server(session % 3 + 1);
+        if session == 0 {
+            connect = connect.digest("ann", "pw");
+        }
+        Box::new(connect.transport().await)
+    }
+}
+
+/// Plays a program on simulated servers, under the time of a runtime of its own.
+fn simulated(program: &Program, release: Release) -> Vec<String> {
+    let played =
+        std::thread::scope(|scope| scope.spawn(|| simulated_here(program, release)).join());
+    played.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn simulated_here(program: &Program, release: Release) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let ensemble = zk_sim::Ensemble::builder()
+        .release(release)
+        .seed(program.seed)
+        .build();
+    let lag = Duration::from_millis(program.seed % 4);
+    ensemble.server(2).lag_by(lag);
+    ensemble.server(3).lag_by(lag * 2);
+    runtime.block_on(async {
+        let system = Simulated(ensemble);
+        let mut sessions = open_all(&system).await;
+        play(&system, &mut sessions, program).await
+    })
+}
+
+async fn open_all(system: &impl Open) -> Vec<Box<dyn Transport>> {
+    let mut sessions = Vec::new();
+    for session in 0..SESSIONS {
+        sessions.push(system.open(session).await);
+    }
+    sessions
+}
+
+/// The first lines that differ, each with what came before it.
+fn difference(real: &[String], simulated: &[String]) -> Option<String> {
+    let longest = real.len().max(simulated.len());
+    let at = (0..longest).find(|at| real.get(*at) != simulated.get(*at))?;
+    let before = real[at.saturating_sub(8)..at].join("\n    ");
+    Some(format!(
+        "    {before}\nreal      {:?}\nsimulated {:?}",
+        real.get(at),
+        simulated.get(at)
+    ))
+}
+
+/// Takes away halves, quarters and so on of a program as long as it still shows a difference.
+async fn shrunk(
+    system: &Real,
+    sessions: &mut Vec<Box<dyn Transport>>,
+    mut program: Program,
+    release: Release,
+) -> (Program, String) {
+    let mut found = String::new();
+    let mut size = program.len();
+    while size > 0 {
+        let mut begin = 0;
+        while begin < program.len() {
+            let smaller = program.without(begin, size).at_a_new_root();
+            let real = play(system, sessions, &smaller).await;
+            match difference(&real, &simulated(&smaller, release)) {
+                Some(difference) => {
+                    found = difference;
+                    program = smaller;
+                }
+                None => begin += size,
+            }
+        }
+        size /= 2;
+    }
+    (program, found)
+}
+
+async fn compare(version: &str, release: Release, programs: u64) -> usize {
+    let ensemble = zk_harness::Ensemble::builder()
+        .servers(1)
+        .zookeeper(version)
+        .data(zk_harness::DataStore::Memory)
+        .container_check_interval(Duration::from_secs(3600))
+        .max_session_timeout(Duration::from_secs(20))
+        .start()
+        .await
+        .unwrap();
+    let system = Real {
+        connect_string: ensemble.connect_string(),
+    };
+    let mut sessions = open_all(&system).await;
+    let started = Instant::now();
+    let mut operations = 0;
+    let seeds = match std::env::var("SEED") {
+        Ok(seed) => {
+            let seed = seed.parse().expect("SEED is a number");
+            seed..seed + 1
+        }
+        Err(_) => 0..programs,
+    };
+    for seed in seeds {
+        let program = Program::generate(seed);
+        let real = play(&system, &mut sessions, &program).await;
+        if let Some(first) = difference(&real, &simulated(&program, release)) {
+            let (least, found) = shrunk(&system, &mut sessions, program, release).await;
+            panic!(
+                "SEED={seed} differs on {}:\n{first}\n\nthe least of it, {} requests:\n{found}\n{least:#?}",
+                ensemble.version(),
+                least.len()
+            );
+        }
+        operations += program.len();
+    }
+    println!(
+        "{operations} operations on {} in {:?}",
+        ensemble.version(),
+        started.elapsed()
+    );
+    drop(sessions);
+    ensemble.down().await.unwrap();
+    operations
+}
+
+fn programs() -> u64 {
+    match std::env::var("PROGRAMS") {
+        Ok(programs) => programs.parse().expect("PROGRAMS is a number"),
+        Err(_) => DEFAULT_PROGRAMS,
+    }
+}
+
+// covers: H8
+#[tokio::test(flavor = "multi_thread")]
+async fn random_operations_have_the_outcomes_of_a_3_8_server() {
+    let operations = compare("3.8", Release::V3_8, programs()).await;
+    assert!(operations > 50_000 || programs() != DEFAULT_PROGRAMS || is_single());
+}
+
+// covers: H8
+#[tokio::test(flavor = "multi_thread")]
+async fn random_operations_have_the_outcomes_of_a_3_9_server() {
+    let operations = compare("3.9", Release::V3_9, programs()).await;
+    assert!(operations > 50_000 || programs() != DEFAULT_PROGRAMS || is_single());
+}
+
+fn is_single() -> bool {
+    std::env::var_os("SEED").is_some()
+}
+
+const DEFAULT_PROGRAMS: u64 = 125;

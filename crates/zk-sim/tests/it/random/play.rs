@@ -1,0 +1,360 @@
+//! Playing a program on something that opens sessions, and noting what it answers.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::StreamExt as _;
+use zk_core::NodePath;
+use zk_core::SessionId;
+use zk_core::Stat;
+use zk_core::transport::Changed;
+use zk_core::transport::CreateMode;
+use zk_core::transport::CreateRequest;
+use zk_core::transport::Fault;
+use zk_core::transport::Notice;
+use zk_core::transport::Phase;
+use zk_core::transport::Request;
+use zk_core::transport::Response;
+use zk_core::transport::Transport;
+use zk_core::transport::Watched;
+use zk_core::transport::Watching;
+
+use super::program::Program;
+use super::program::Step;
+
+/// Where sessions come from.
+pub(crate) trait Open {
+    async fn open(&self, session: usize) -> Box<dyn Transport>;
+}
+
+/// Plays a program with open sessions, one line for each answer and event.
+pub(crate) async fn play(
+    system: &impl Open,
+    sessions: &mut Vec<Box<dyn Transport>>,
+    program: &Program,
+) -> Vec<String> {
+    let mut player = Player {
+        system,
+        ids: sessions
+            .iter()
+            .map(|session| session.session_id())
+            .collect(),
+        sessions,
+        root: program.root.clone(),
+        base: 0,
+        watches: Vec::new(),
+        next_watch: 0,
+        lines: Vec::new(),
+    };
+    player.begin().await;
+    for step in &program.steps {
+        player.step(step).await;
+    }
+    player.lines
+}
+
+struct Player<'a, S> {
+    system: &'a S,
+    sessions: &'a mut Vec<Box<dyn Transport>>,
+    /// Every session there was; the number of one is where it is found last.
+    ids: Vec<SessionId>,
+    root: NodePath,
+    /// Transactions are counted from here.
+    base: i64,
+    watches: Vec<Watch>,
+    next_watch: usize,
+    lines: Vec<String>,
+}
+
+struct Watch {
+    number: usize,
+    session: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    Once(Watched),
+    Persistent(Watching),
+}
+
+impl<S: Open> Player<'_, S> {
+    async fn begin(&mut self) {
+        let create = Request::Create(CreateRequest {
+            path: self.root.clone(),
+            data: zk_core::transport::Bytes::default(),
+            mode: CreateMode::Persistent {
+                sequential: false,
+                ttl: None,
+            },
+            acl: zk_core::Acl::open(),
+        });
+        match self.sessions[0].submit(create).await {
+            Ok(Response::Created { stat, .. }) => self.base = stat.czxid,
+            answer => panic!("{answer:?}"),
+        }
+        self.sync().await;
+    }
+
+    async fn step(&mut self, step: &Step) {
+        match step {
+            Step::Burst { session, requests } => {
+                let replies = requests
+                    .iter()
+                    .map(|request| self.sessions[*session].submit(request.clone()))
+                    .collect();
+                let answers = soon(all(replies)).await;
+                for (request, answer) in requests.iter().zip(answers) {
+                    let line = self.line(*session, request, answer);
+                    self.lines.push(line);
+                }
+            }
+            Step::Drop(which) => {
+                if !self.watches.is_empty() {
+                    let at = which % self.watches.len();
+                    let watch = self.watches.remove(at);
+                    self.lines.push(format!("watch {} dropped", watch.number));
+                }
+            }
+            Step::Reopen(session) => self.reopen(*session).await,
+        }
+        self.sync().await;
+        self.note_events(matches!(step, Step::Reopen(_)));
+    }
+
+    async fn sync(&self) {
+        // Every server catches up, and what a watch has to tell comes before the answer.
+        let syncs = self.sessions.iter().map(|session| {
+            let path = self.root.clone();
+            session.submit(Request::Sync { path })
+        });
+        for answer in soon(all(syncs.collect())).await {
+            assert!(matches!(answer, Ok(Response::Synced)), "{answer:?}");
+        }
+    }
+
+    async fn reopen(&mut self, session: usize) {
+        let old = &self.sessions[session];
+        let mut link = old.link();
+        old.close();
+        let over = link.wait_for(|link| matches!(link.phase, Phase::Over(_)));
+        // The answer to a close may be lost, and then the client finds the session gone, which comes to the same.
+        soon(over).await.expect("the link is told of");
+        self.lines.push(format!("session {session} is over"));
+        let (ended, left) = std::mem::take(&mut self.watches)
+            .into_iter()
+            .partition(|watch| watch.session == session);
+        self.watches = left;
+        for watch in ended {
+            self.note_end(watch).await;
+        }
+        self.sessions[session] = self.system.open(session).await;
+        // The sessions of a number come one after the other.
+        self.ids[session] = self.sessions[session].session_id();
+    }
+
+    async fn note_end(&mut self, watch: Watch) {
+        let what = match watch.kind {
+            Kind::Once(watched) => format!("{:?}", soon(watched).await),
+            Kind::Persistent(watching) => {
+                let notices: Vec<Notice> = soon(watching.collect()).await;
+                let shown = notices
+                    .iter()
+                    .map(|notice| show_notice(notice, &self.root, self.base));
+                let mut shown: Vec<_> = shown.collect();
+                assert_eq!(shown.pop().as_deref(), Some("link lost"));
+                // Nodes that go with one session go in no order.
+                shown.sort();
+                shown.join("; ")
+            }
+        };
+        self.lines.push(format!("watch {}: {what}", watch.number));
+    }
+
+    /// Notes what the watches have told: with no order between nodes that went with one session.
+    fn note_events(&mut self, in_any_order: bool) {
+        let mut fired = Vec::new();
+        let mut lines = Vec::new();
+        for (at, watch) in self.watches.iter_mut().enumerate() {
+            let mut told = Vec::new();
+            match &mut watch.kind {
+                Kind::Once(watched) => {
+                    if let Some(event) = watched.now_or_never() {
+                        told.push(format!("{event:?}"));
+                        fired.push(at);
+                    }
+                }
+                Kind::Persistent(watching) => {
+                    while let Some(Some(notice)) = watching.next().now_or_never() {
+                        told.push(show_notice(&notice, &self.root, self.base));
+                    }
+                }
+            }
+            if in_any_order {
+                told.sort();
+            }
+            let number = watch.number;
+            lines.extend(told.iter().map(|told| format!("watch {number}: {told}")));
+        }
+        for at in fired.into_iter().rev() {
+            drop(self.watches.remove(at));
+        }
+        self.lines.extend(lines);
+    }
+
+    fn line(
+        &mut self,
+        session: usize,
+        request: &Request,
+        answer: Result<Response, Fault>,
+    ) -> String {
+        let request = format!("{request:?}").replace(self.root.as_str(), "~");
+        let answer = match answer {
+            Ok(response) => self.show(session, response),
+            Err(Fault::Refused(kind, _)) => format!("{kind:?}"),
+            Err(fault) => format!("{fault:?}"),
+        };
+        format!("session {session}: {request}\n        -> {answer}")
+    }
+
+    fn show(&mut self, session: usize, response: Response) -> String {
+        match response {
+            Response::Created { path, stat } => {
+                format!("created {} {}", self.local(&path), self.stat(&stat))
+            }
+            Response::Deleted => "deleted".to_owned(),
+            Response::Data { data, stat, watch } => {
+                let watch = self.once(session, watch);
+                format!("{} bytes {} {watch}", data.len(), self.stat(&stat))
+            }
+            Response::Stat { stat, watch } => {
+                let watch = self.once(session, watch);
+                format!("{:?} {watch}", stat.map(|stat| self.stat(&stat)))
+            }
+            Response::Children {
+                mut names,
+                stat,
+                watch,
+            } => {
+                names.sort();
+                let watch = self.once(session, watch);
+                format!("{names:?} {} {watch}", self.stat(&stat))
+            }
+            Response::Set(stat) => self.stat(&stat),
+            Response::Synced => "synced".to_owned(),
+            Response::Acl { acl, stat } => format!("{:?} {}", acl.entries(), self.stat(&stat)),
+            Response::Committed(parts) => {
+                let parts: Vec<_> = parts
+                    .into_iter()
+                    .map(|part| match part {
+                        Changed::Checked => "checked".to_owned(),
+                        Changed::Deleted => "deleted".to_owned(),
+                        Changed::Set(stat) => format!("set {}", self.stat(&stat)),
+                        Changed::Created { path, stat } => format!(
+                            "created {} {:?}",
+                            self.local(&path),
+                            stat.map(|stat| self.stat(&stat))
+                        ),
+                    })
+                    .collect();
+                parts.join("; ")
+            }
+            Response::Watching(watching) => {
+                let number = self.keep(session, Kind::Persistent(watching));
+                format!("watch {number}")
+            }
+        }
+    }
+
+    fn once(&mut self, session: usize, watch: Option<Watched>) -> String {
+        match watch {
+            None => String::new(),
+            Some(watched) => format!("watch {}", self.keep(session, Kind::Once(watched))),
+        }
+    }
+
+    fn keep(&mut self, session: usize, kind: Kind) -> usize {
+        let number = self.next_watch;
+        self.next_watch += 1;
+        self.watches.push(Watch {
+            number,
+            session,
+            kind,
+        });
+        number
+    }
+
+    fn stat(&self, stat: &Stat) -> String {
+        let owner = match stat.ephemeral_owner {
+            None => "nobody".to_owned(),
+            Some(owner) => match self.ids.iter().position(|id| *id == owner) {
+                Some(session) => format!("session {session}"),
+                None => "another session".to_owned(),
+            },
+        };
+        format!(
+            "v{} c{} a{} born {} changed {} children {} of {owner}, {} bytes, {} children, times {}",
+            stat.version,
+            stat.cversion,
+            stat.aversion,
+            stat.czxid - self.base,
+            stat.mzxid - self.base,
+            stat.pzxid - self.base,
+            stat.data_length,
+            stat.num_children,
+            stat.mtime >= stat.ctime,
+        )
+    }
+
+    fn local(&self, path: &NodePath) -> String {
+        local(path, &self.root)
+    }
+}
+
+fn show_notice(notice: &Notice, root: &NodePath, base: i64) -> String {
+    match notice {
+        Notice::Changed { path, event, zxid } => {
+            let zxid = zxid.map(|zxid| zxid - base);
+            format!("{} {event:?} by {zxid:?}", local(path, root))
+        }
+        Notice::LinkLost => "link lost".to_owned(),
+    }
+}
+
+fn local(path: &NodePath, root: &NodePath) -> String {
+    path.as_str().replace(root.as_str(), "~")
+}
+
+/// Polls all in their order, so that they are sent in it, until all are ready.
+async fn all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + Send>>>) -> Vec<T> {
+    let mut slots: Vec<_> = futures
+        .into_iter()
+        .map(futures_util::future::maybe_done)
+        .map(Box::pin)
+        .collect();
+    std::future::poll_fn(|context| {
+        let mut is_ready = true;
+        for slot in &mut slots {
+            is_ready &= slot.as_mut().poll(context).is_ready();
+        }
+        if is_ready {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    slots
+        .iter_mut()
+        .map(|slot| slot.as_mut().take_output().expect("it is ready"))
+        .collect()
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(Duration::from_secs(60), future).await {
+        Ok(output) => output,
+        Err(late) => panic!("waited a minute for the answers: {late}"),
+    }
+}

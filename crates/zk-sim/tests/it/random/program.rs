@@ -1,0 +1,360 @@
+//! Programs: what which session asks for, one burst after the other.
+
+use std::fmt;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use zk_core::Acl;
+use zk_core::AclEntry;
+use zk_core::NodePath;
+use zk_core::Permissions;
+use zk_core::transport::Bytes;
+use zk_core::transport::Change;
+use zk_core::transport::CreateMode;
+use zk_core::transport::CreateRequest;
+use zk_core::transport::Request;
+
+/// How many sessions take part; the first is ann's, and the last ones end and begin again.
+pub(crate) const SESSIONS: usize = 3;
+
+/// A list of steps, each with requests of one session that are in flight together.
+#[derive(Clone)]
+pub(crate) struct Program {
+    pub(crate) seed: u64,
+    /// The node below which everything happens.
+    pub(crate) root: NodePath,
+    pub(crate) steps: Vec<Step>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    Burst {
+        session: usize,
+        requests: Vec<Request>,
+    },
+    /// A watch is dropped, the one with this number among those there are.
+    Drop(usize),
+    /// A session ends, and another one begins in its place.
+    Reopen(usize),
+}
+
+impl Program {
+    pub(crate) fn generate(seed: u64) -> Self {
+        let root = new_root();
+        let mut random = Draw {
+            random: fastrand::Rng::with_seed(seed),
+            root: root.clone(),
+        };
+        let steps = (0..random.random.usize(16..32))
+            .map(|_| random.step())
+            .collect();
+        Self { seed, root, steps }
+    }
+
+    /// How many requests there are.
+    pub(crate) fn len(&self) -> usize {
+        let requests = |step: &Step| match step {
+            Step::Burst { requests, .. } => requests.len(),
+            Step::Drop(_) | Step::Reopen(_) => 1,
+        };
+        self.steps.iter().map(requests).sum()
+    }
+
+    /// The program without `count` requests from the one at `begin` on.
+    pub(crate) fn without(&self, begin: usize, count: usize) -> Self {
+        let mut at = 0;
+        let mut stays = || {
+            at += 1;
+            !(begin..begin + count).contains(&(at - 1))
+        };
+        let mut steps = Vec::new();
+        for step in &self.steps {
+            match step {
+                Step::Burst { session, requests } => {
+                    let requests: Vec<_> = requests.iter().filter(|_| stays()).cloned().collect();
+                    if !requests.is_empty() {
+                        let session = *session;
+                        steps.push(Step::Burst { session, requests });
+                    }
+                }
+                other => {
+                    if stays() {
+                        steps.push(other.clone());
+                    }
+                }
+            }
+        }
+        Self {
+            steps,
+            ..self.clone()
+        }
+    }
+
+    /// The same program below another node.
+    pub(crate) fn at_a_new_root(&self) -> Self {
+        let root = new_root();
+        let moved = |path: &mut NodePath| {
+            let rest = path.as_str().strip_prefix(self.root.as_str()).unwrap();
+            *path = NodePath::parse(&format!("{root}{rest}")).unwrap();
+        };
+        let mut steps = self.steps.clone();
+        for step in &mut steps {
+            let Step::Burst { requests, .. } = step else {
+                continue;
+            };
+            for request in requests {
+                match request {
+                    Request::Create(create) => moved(&mut create.path),
+                    Request::Transaction(changes) => {
+                        for change in changes {
+                            match change {
+                                Change::Create(create) => moved(&mut create.path),
+                                Change::Check { path, .. }
+                                | Change::Set { path, .. }
+                                | Change::Delete { path, .. } => moved(path),
+                            }
+                        }
+                    }
+                    Request::Delete { path, .. }
+                    | Request::Get { path, .. }
+                    | Request::Set { path, .. }
+                    | Request::Exists { path, .. }
+                    | Request::List { path, .. }
+                    | Request::Sync { path }
+                    | Request::GetAcl { path }
+                    | Request::SetAcl { path, .. }
+                    | Request::AddWatch { path, .. } => moved(path),
+                }
+            }
+        }
+        Self {
+            seed: self.seed,
+            root,
+            steps,
+        }
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut list = f.debug_list();
+        for step in &self.steps {
+            match step {
+                Step::Burst { session, requests } => {
+                    for request in requests {
+                        list.entry(&format_args!("session {session}: {request:?}"));
+                    }
+                }
+                other => drop(list.entry(other)),
+            }
+        }
+        list.finish()
+    }
+}
+
+fn new_root() -> NodePath {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    NodePath::parse(&format!("/program-{number:06}")).unwrap()
+}
+
+/// Draws the parts of a program.
+struct Draw {
+    random: fastrand::Rng,
+    root: NodePath,
+}
+
+impl Draw {
+    fn step(&mut self) -> Step {
+        match self.random.u8(0..20) {
+            0 => Step::Reopen(self.random.usize(1..SESSIONS)),
+            1 => Step::Drop(self.random.usize(..)),
+            _ => Step::Burst {
+                session: self.random.usize(0..SESSIONS),
+                requests: self.burst(),
+            },
+        }
+    }
+
+    /// Requests in flight together; new access rules come last.
+    ///
+    /// A real leader judges requests by the old rules while the new ones are on their way to its tree, however long that
+    /// is (`PrepRequestProcessor` leaves them out of its record of outstanding changes).
+    fn burst(&mut self) -> Vec<Request> {
+        let mut requests = Vec::new();
+        for _ in 0..self.random.usize(1..64) {
+            requests.push(self.request());
+            if let Some(Request::SetAcl { .. }) = requests.last() {
+                break;
+            }
+        }
+        requests
+    }
+
+    fn request(&mut self) -> Request {
+        match self.random.u8(0..100) {
+            0..30 => Request::Create(self.create()),
+            30..42 => Request::Delete {
+                path: self.path(),
+                version: self.version(),
+            },
+            42..54 => Request::Set {
+                path: self.path(),
+                data: self.data(),
+                version: self.version(),
+            },
+            54..59 => Request::Get {
+                path: self.path(),
+                watch: self.random.bool(),
+            },
+            59..64 => Request::Exists {
+                path: self.path(),
+                watch: self.random.bool(),
+            },
+            64..69 => Request::List {
+                path: self.path(),
+                watch: self.random.bool(),
+            },
+            69..71 => Request::Sync { path: self.path() },
+            71..74 => Request::GetAcl { path: self.path() },
+            74..76 => Request::SetAcl {
+                path: self.path_below(),
+                acl: self.acl(),
+                version: self.version(),
+            },
+            76..82 => Request::AddWatch {
+                path: self.path(),
+                recursive: self.random.bool(),
+            },
+            _ => Request::Transaction(
+                (0..self.random.usize(1..6))
+                    .map(|_| self.change())
+                    .collect(),
+            ),
+        }
+    }
+
+    fn change(&mut self) -> Change {
+        match self.random.u8(0..10) {
+            0..4 => Change::Create(self.create()),
+            4..6 => Change::Delete {
+                path: self.path(),
+                version: self.version(),
+            },
+            6..8 => Change::Set {
+                path: self.path(),
+                data: self.data(),
+                version: self.version(),
+            },
+            _ => Change::Check {
+                path: self.path(),
+                version: self.version(),
+            },
+        }
+    }
+
+    fn create(&mut self) -> CreateRequest {
+        let mode = match self.random.u8(0..12) {
+            0..5 => CreateMode::Persistent {
+                sequential: false,
+                ttl: None,
+            },
+            5 | 6 => CreateMode::Persistent {
+                sequential: true,
+                ttl: None,
+            },
+            7 => CreateMode::Persistent {
+                sequential: self.random.bool(),
+                ttl: Some(Duration::from_secs(3600)),
+            },
+            8 => CreateMode::Ephemeral { sequential: true },
+            9 | 10 => CreateMode::Ephemeral { sequential: false },
+            _ => CreateMode::Container,
+        };
+        let is_sequential = matches!(
+            mode,
+            CreateMode::Persistent {
+                sequential: true,
+                ..
+            } | CreateMode::Ephemeral { sequential: true }
+        );
+        let path = if is_sequential {
+            let parent = self.dir();
+            NodePath::parse(&format!("{parent}/s-")).unwrap()
+        } else {
+            self.path()
+        };
+        CreateRequest {
+            path,
+            data: self.data(),
+            mode,
+            acl: self.acl(),
+        }
+    }
+
+    /// Mostly open, so that something happens.
+    fn acl(&mut self) -> Acl {
+        let entry = |permissions, scheme, id| AclEntry::new(permissions, scheme, id);
+        match self.random.u8(0..24) {
+            0 => Acl::read_only(),
+            1 => Acl::creator_only(),
+            3 => Acl::new([entry(Permissions::ALL, "nonsense", "x")]),
+            4 => Acl::new([
+                entry(Permissions::READ, "world", "anyone"),
+                entry(Permissions::ALL, "auth", ""),
+            ]),
+            5 => Acl::new([
+                entry(Permissions::CREATE, "world", "anyone"),
+                entry(Permissions::DELETE, "world", "anyone"),
+                entry(Permissions::ADMIN, "world", "anyone"),
+            ]),
+            6 => Acl::new([entry(
+                Permissions::ALL,
+                "digest",
+                "ann:D/InIHSb7yEEbrWz8b9l71RjZJU=",
+            )]),
+            _ => Acl::open(),
+        }
+    }
+
+    fn data(&mut self) -> Bytes {
+        let length = self.random.usize(0..9);
+        Bytes::from(vec![b'x'; length])
+    }
+
+    fn version(&mut self) -> Option<i32> {
+        match self.random.u8(0..10) {
+            0..6 => None,
+            6 => Some(-1),
+            _ => Some(self.random.i32(0..3)),
+        }
+    }
+
+    fn path(&mut self) -> NodePath {
+        if self.random.u8(0..12) == 0 {
+            self.root.clone()
+        } else {
+            self.path_below()
+        }
+    }
+
+    fn path_below(&mut self) -> NodePath {
+        let dir = self.dir();
+        let name = match self.random.u8(0..8) {
+            0 => format!("s-{:010}", self.random.u8(0..5)),
+            other => NAMES[usize::from(other) % NAMES.len()].to_owned(),
+        };
+        dir.join(&name).unwrap()
+    }
+
+    fn dir(&mut self) -> NodePath {
+        let mut dir = self.root.clone();
+        for _ in 0..self.random.usize(0..3) {
+            dir = dir.join(self.random.choice(NAMES).unwrap()).unwrap();
+        }
+        dir
+    }
+}
+
+const NAMES: [&str; 3] = ["a", "b", "ba"];

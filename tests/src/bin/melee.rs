@@ -1,0 +1,168 @@
+//! Takes one of our locks again and again, and asks files in a directory whether it may have it.
+//!
+//! ```text
+//! melee NAME CONNECT PATH SESSION_TIMEOUT_MS DIRECTORY ROLE LAYOUT
+//! ```
+//!
+//! ROLE is mutex, read, write, or semaphore-N of N leases; LAYOUT is curator or kazoo. The files are those of `Melee.java`.
+//! When the standard input ends, so does the process, at once and without closing the session.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::bail;
+use rustix::fs::FlockOperation;
+use rustix::fs::fcntl_lock;
+use rustix::io::Errno;
+use zk_core::ErrorClass;
+use zk_core::Session;
+use zk_lock::AcquireError;
+use zk_lock::AcquireLeaseError;
+use zk_lock::FairLock;
+use zk_lock::Layout;
+use zk_lock::LockOptions;
+use zk_lock::RwLock;
+use zk_lock::Semaphore;
+
+/// What it takes.
+enum Lock {
+    Mutex(FairLock),
+    Read(RwLock),
+    Write(RwLock),
+    Leases(Semaphore),
+}
+
+/// The files that know who holds it.
+struct Oracle {
+    name: String,
+    log: File,
+    files: Vec<File>,
+    is_shared: bool,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [name, connect, path, timeout, directory, role, layout] = arguments.as_slice() else {
+        bail!("it is melee NAME CONNECT PATH SESSION_TIMEOUT_MS DIRECTORY ROLE LAYOUT");
+    };
+    std::thread::spawn(|| {
+        // Nobody says anything; an error is an end, too.
+        drop(std::io::stdin().read_to_end(&mut Vec::new()));
+        std::process::exit(2);
+    });
+    let layout = match layout.as_str() {
+        "curator" => Layout::curator(),
+        "kazoo" => Layout::kazoo(),
+        other => bail!("there is no layout {other:?}; it is curator or kazoo"),
+    };
+    let options = LockOptions::default().with_layout(layout);
+    let oracle = Oracle::open(name, Path::new(directory), role)?;
+    loop {
+        let session = Session::builder(connect.as_str())
+            .session_timeout(Duration::from_millis(timeout.parse()?))
+            .connect()
+            .await?;
+        let path = path.as_str();
+        let lock = match role.as_str() {
+            "mutex" => Lock::Mutex(FairLock::with_options(&session, path, options.clone())?),
+            "read" => Lock::Read(RwLock::with_options(&session, path, options.clone())?),
+            "write" => Lock::Write(RwLock::with_options(&session, path, options.clone())?),
+            other => match other.strip_prefix("semaphore-") {
+                Some(leases) => Lock::Leases(Semaphore::new(&session, path, leases.parse()?)?),
+                None => bail!("there is no role {other:?}"),
+            },
+        };
+        while let Err(error) = turns(&lock, &oracle).await {
+            let acquire = error.downcast_ref().map(AcquireError::class);
+            let lease = error.downcast_ref().map(AcquireLeaseError::class);
+            if acquire.or(lease) == Some(ErrorClass::Fatal) {
+                break;
+            }
+        }
+    }
+}
+
+/// Takes turns until one fails.
+async fn turns(lock: &Lock, oracle: &Oracle) -> anyhow::Result<()> {
+    loop {
+        match lock {
+            Lock::Mutex(lock) => {
+                let guard = lock.acquire().await?;
+                oracle.ask().await?;
+                guard.release().await?;
+            }
+            Lock::Read(lock) => {
+                let guard = lock.acquire_read().await?;
+                oracle.ask().await?;
+                guard.release().await?;
+            }
+            Lock::Leases(semaphore) => {
+                let lease = semaphore.acquire().await?;
+                oracle.ask().await?;
+                lease.release().await?;
+            }
+            Lock::Write(lock) => {
+                let guard = lock.acquire_write().await?;
+                oracle.ask().await?;
+                guard.release().await?;
+            }
+        }
+    }
+}
+
+impl Oracle {
+    fn open(name: &str, directory: &Path, role: &str) -> anyhow::Result<Self> {
+        let open = |file: &str| {
+            let mut options = File::options();
+            options.read(true).append(true).create(true);
+            options.open(directory.join(file))
+        };
+        let files = match role.strip_prefix("semaphore-") {
+            Some(leases) => (0..leases.parse()?)
+                .map(|at: u32| open(&format!("slot-{at}")))
+                .collect::<Result<_, _>>()?,
+            None => vec![open("lock")?],
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            log: open("log")?,
+            files,
+            is_shared: role == "read",
+        })
+    }
+
+    /// Holds one of the files for a moment, and writes down whether it could.
+    async fn ask(&self) -> anyhow::Result<()> {
+        let operation = if self.is_shared {
+            FlockOperation::NonBlockingLockShared
+        } else {
+            FlockOperation::NonBlockingLockExclusive
+        };
+        for file in &self.files {
+            match fcntl_lock(file, operation) {
+                Ok(()) => {
+                    self.say("granted")?;
+                    drop(tokio::time::timeout(HOLD, std::future::pending::<()>()).await);
+                    fcntl_lock(file, FlockOperation::Unlock)?;
+                    return Ok(());
+                }
+                Err(Errno::AGAIN | Errno::ACCESS) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.say("overlap")
+    }
+
+    /// One write, so that lines of several processes do not mix.
+    fn say(&self, what: &str) -> anyhow::Result<()> {
+        let line = format!("{what} {}\n", self.name);
+        (&self.log).write_all(line.as_bytes())?;
+        Ok(())
+    }
+}
+
+const HOLD: Duration = Duration::from_millis(1);

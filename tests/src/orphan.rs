@@ -1,0 +1,314 @@
+//! The orphan contender: a lock's node that is created while its client is on its way to another server.
+//!
+//! The client's link dies right behind its CREATE, which is not committed yet when the client is back, at a server that
+//! does not show it. A client that looks for its node there finds none, creates a second one, and waits for its own
+//! first one: nobody gets the lock any more until that session ends.
+//! The script plays this with any client, so that what is known of ours can be compared.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::time::Instant;
+use zk_core::Session;
+use zk_harness::DataStore;
+use zk_harness::Ensemble;
+use zk_harness::proxy::Clients;
+use zk_harness::proxy::FaultProxy;
+use zk_harness::proxy::Match;
+use zk_harness::proxy::Steer;
+use zk_lock::FairLock;
+use zk_lock::Guard;
+
+use crate::peers::PeerContender;
+
+/// Where the CREATE is slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Slow {
+    /// The client is at the leader, and what the leader says reaches the followers late.
+    FromLeader,
+    /// The client is at a follower, and what that one says reaches the leader late.
+    ToLeader,
+}
+
+/// Three servers behind fault proxies, with links between them that can be slow.
+#[derive(Debug)]
+pub struct Stage {
+    ensemble: Ensemble,
+    proxy: FaultProxy,
+    observer: Session,
+    played: u32,
+}
+
+/// A client with a lock.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Contender {
+    /// One of another client library, in a process of its own.
+    Peer(PeerContender),
+    /// Ours, in this process.
+    Ours {
+        /// Its session.
+        session: Session,
+        /// Its lock.
+        lock: FairLock,
+        /// While it is held.
+        guard: Option<Guard>,
+    },
+}
+
+/// What became of the lock.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Ending {
+    /// How long after the beginning the lock was acquired; nothing if it was not.
+    pub acquired: Option<Duration>,
+    /// What the client said when it gave up by itself.
+    pub failed: Option<String>,
+    /// The most nodes of the contender that were there at once.
+    pub nodes: usize,
+    /// How many CREATEs of a contender node were sent.
+    pub creates: usize,
+}
+
+impl Stage {
+    /// Starts the servers.
+    ///
+    /// # Errors
+    ///
+    /// They do not start.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing is left.
+    pub async fn start(zookeeper: Option<&str>) -> anyhow::Result<Self> {
+        let mut builder = Ensemble::builder()
+            .servers(3)
+            .data(DataStore::Memory)
+            // A follower that hears everything 2.5 s late is to stay one.
+            .tick_time(Duration::from_millis(500))
+            .sync_limit(30)
+            .proxied(true)
+            .quorum_links(true)
+            .start_timeout(Duration::from_secs(120));
+        if let Some(version) = zookeeper {
+            builder = builder.zookeeper(version);
+        }
+        let ensemble = builder.start().await?;
+        let proxy = ensemble.proxy()?;
+        let observer = Session::builder(ensemble.direct_connect_string())
+            .session_timeout(Duration::from_secs(30))
+            .operation_timeout(Duration::from_secs(30))
+            .connect()
+            .await?;
+        Ok(Self {
+            ensemble,
+            proxy,
+            observer,
+            played: 0,
+        })
+    }
+
+    /// The version of the servers.
+    pub fn version(&self) -> &str {
+        self.ensemble.version()
+    }
+
+    /// Takes the servers down.
+    ///
+    /// # Errors
+    ///
+    /// They do not go.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop: the servers are taken down all the same.
+    pub async fn down(self) -> anyhow::Result<()> {
+        drop(self.observer);
+        Ok(self.ensemble.down().await?)
+    }
+
+    /// Plays the script once with the contender that `begin` makes for a connection string and a path.
+    ///
+    /// # Errors
+    ///
+    /// Something other than what is to be shown went wrong.
+    ///
+    /// # Cancel safety
+    ///
+    /// The links stay slow; play no more.
+    pub async fn play(
+        &mut self,
+        slow: Slow,
+        lag: Duration,
+        begin: impl AsyncFnOnce(String, String) -> anyhow::Result<Contender>,
+    ) -> anyhow::Result<Ending> {
+        self.played += 1;
+        let path = format!("/orphan-{}", self.played);
+        let leader = self.ensemble.leader().await?.id();
+        let mut followers = (1..=3).filter(|id| *id != leader);
+        let (one, other) = (
+            followers.next().context("three servers")?,
+            followers.next().context("three servers")?,
+        );
+        let (home, slow_ways) = match slow {
+            Slow::FromLeader => (leader, vec![(leader, one), (leader, other)]),
+            Slow::ToLeader => (one, vec![(one, leader)]),
+        };
+
+        self.proxy.steer(Clients::All, Steer::To(home))?;
+        let mut contender = begin(self.ensemble.connect_string(), path.clone()).await?;
+        let session = contender.session();
+        // Once without a fault: the parents are made, and the client is warm.
+        anyhow::ensure!(
+            contender.acquire(WARM_UP).await?,
+            "a free lock is not acquired"
+        );
+        contender.release().await?;
+        self.until_gone(&path).await?;
+
+        self.proxy.steer(Clients::All, Steer::To(other))?;
+        self.proxy.log().clear();
+        let creates = Match::create(format!("{path}/**"));
+        let rule = self
+            .proxy
+            .on(creates.clone().session(session))
+            .once()
+            .forward_then_cut();
+        for (from, to) in &slow_ways {
+            self.ensemble.links()?.one_way(*from, *to)?.delay(lag);
+        }
+
+        let began = Instant::now();
+        let mut most = 0;
+        let acquired = {
+            let acquiring = contender.acquire(lag * 4 + ENOUGH);
+            let counting = async {
+                let mut looks = tokio::time::interval(Duration::from_millis(20));
+                loop {
+                    looks.tick().await;
+                    most = most.max(self.names(&path).await.unwrap_or_default().len());
+                }
+            };
+            tokio::select! {
+                acquired = acquiring => acquired,
+                () = counting => unreachable!("it counts for ever"),
+            }
+        };
+        let (acquired, failed) = match acquired {
+            Ok(acquired) => (acquired, None),
+            Err(error) => (false, Some(format!("{error:#}"))),
+        };
+        let ending = Ending {
+            acquired: acquired.then(|| began.elapsed()),
+            failed,
+            nodes: most.max(self.names(&path).await?.len()),
+            creates: self.proxy.log().count_forwarded(&creates),
+        };
+        rule.happened(ENOUGH).await?;
+        rule.remove();
+        self.ensemble.links()?.heal();
+        self.proxy.steer(Clients::All, Steer::Home)?;
+        if acquired {
+            contender.release().await?;
+        }
+        // One that has failed may fail again.
+        if ending.failed.is_none() {
+            contender.quit().await?;
+        } else {
+            drop(contender);
+        }
+        self.until_gone(&path).await?;
+        Ok(ending)
+    }
+
+    async fn names(&self, path: &str) -> anyhow::Result<Vec<String>> {
+        match self.observer.list(path).await {
+            Ok((names, _)) => Ok(names),
+            Err(error) if error.is_no_node() => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn until_gone(&self, path: &str) -> anyhow::Result<()> {
+        let mut looks = tokio::time::interval(Duration::from_millis(20));
+        let going = async {
+            while !self.names(path).await?.is_empty() {
+                looks.tick().await;
+            }
+            Ok::<_, anyhow::Error>(())
+        };
+        tokio::time::timeout(GONE, going)
+            .await
+            .with_context(|| format!("nodes below {path} are left after {GONE:?}"))?
+    }
+}
+
+impl Contender {
+    /// Ours: a session of its own and a lock on `path`.
+    ///
+    /// # Errors
+    ///
+    /// There is no session.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing is left.
+    pub async fn ours(connect: &str, path: &str) -> anyhow::Result<Self> {
+        let session = Session::builder(connect)
+            // A session whose commits take longer than 9/20 of this is never certain to be alive, and no lock is
+            // granted to it; with a lag of 2.5 s each way a commit takes 5 s.
+            .session_timeout(Duration::from_secs(20))
+            .operation_timeout(Duration::from_secs(30))
+            .connect()
+            .await?;
+        let lock = FairLock::new(&session, path)?;
+        Ok(Self::Ours {
+            session,
+            lock,
+            guard: None,
+        })
+    }
+
+    fn session(&self) -> i64 {
+        match self {
+            Self::Peer(peer) => peer.session_id(),
+            Self::Ours { session, .. } => session.id().as_i64(),
+        }
+    }
+
+    async fn acquire(&mut self, within: Duration) -> anyhow::Result<bool> {
+        match self {
+            Self::Peer(peer) => Ok(peer.acquire(within).await?.is_some()),
+            Self::Ours { lock, guard, .. } => {
+                let acquired = tokio::time::timeout(within, lock.acquire()).await;
+                *guard = acquired.ok().transpose()?;
+                Ok(guard.is_some())
+            }
+        }
+    }
+
+    async fn release(&mut self) -> anyhow::Result<()> {
+        match self {
+            Self::Peer(peer) => peer.release().await.map(|_at| ()),
+            Self::Ours { guard, .. } => match guard.take() {
+                Some(guard) => Ok(guard.release().await?),
+                None => Ok(()),
+            },
+        }
+    }
+
+    async fn quit(self) -> anyhow::Result<()> {
+        match self {
+            Self::Peer(peer) => peer.quit().await,
+            Self::Ours { session, .. } => Ok(session.close().await?),
+        }
+    }
+}
+
+/// For an acquisition without a fault.
+const WARM_UP: Duration = Duration::from_secs(30);
+/// Longer than any client takes to come back, for an acquisition with the fault.
+const ENOUGH: Duration = Duration::from_secs(8);
+/// For the end of a session whose client could not end it.
+const GONE: Duration = Duration::from_secs(60);

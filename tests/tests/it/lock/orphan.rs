@@ -1,0 +1,34 @@
+//! TRAPS X0 and X1 on real servers: a create on its way while its client moves to another server.
+
+use std::time::Duration;
+
+use zk_tests::orphan::Contender;
+use zk_tests::orphan::Slow;
+use zk_tests::orphan::Stage;
+
+const LAGS: [Duration; 4] = [
+    Duration::from_millis(10),
+    Duration::from_millis(30),
+    Duration::from_millis(300),
+    Duration::from_millis(2500),
+];
+
+// covers: L1 H7
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_on_its_way_is_waited_for_and_never_becomes_an_orphan() {
+    let mut stage = Stage::start(None).await.unwrap();
+    for slow in [Slow::FromLeader, Slow::ToLeader] {
+        for lag in LAGS {
+            let begin =
+                async |connect: String, path: String| Contender::ours(&connect, &path).await;
+            let ending = stage.play(slow, lag, begin).await.unwrap();
+            let what = format!("{slow:?}, {lag:?}: {ending:?}");
+            println!("{what}");
+            assert_eq!(ending.nodes, 1, "{what}");
+            // The way back, the sync and the list each take a few times the lag; there is no wait for an expiry.
+            let bound = lag * 6 + Duration::from_secs(3);
+            assert!(ending.acquired.is_some_and(|after| after < bound), "{what}");
+        }
+    }
+    stage.down().await.unwrap();
+}

@@ -1,0 +1,61 @@
+//! Curator's revocation and ours.
+
+use std::time::Duration;
+
+use zk_harness::Ensemble;
+use zk_lock::FairLock;
+use zk_lock::OwnerInfo;
+use zk_lock::Revocation;
+use zk_lock::RevokeError;
+use zk_tests::peers::Curator;
+use zk_tests::peers::Revocable;
+
+use super::SOON;
+use super::observer;
+
+// covers: L7 L13
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_asks_for_our_lock_and_we_for_curators() {
+    let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
+    let curator = Curator::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let connect = ensemble.connect_string();
+    let mut theirs = Revocable::start(&curator, &connect, "/lock").await.unwrap();
+    let lock = FairLock::new(&session, "/lock").unwrap();
+
+    // Theirs asks, ours refuses, and then releases.
+    let guard = lock.acquire().await.unwrap();
+    let asked = tokio::spawn(guard.revocation_requested());
+    // Until it watches its data, which it reads before.
+    super::until("the holder listens", SOON, async || {
+        session.counters().watches > 1
+    })
+    .await;
+    theirs.revoke(guard.path().as_str()).await.unwrap();
+    let asked = tokio::time::timeout(SOON, asked).await.expect("it is told");
+    let asked = asked.unwrap().unwrap();
+    assert_eq!(asked.by(), None);
+    asked.refuse("which Curator does not hear").await.unwrap();
+    let (data, _) = session.get(guard.path()).await.unwrap();
+    assert_eq!(OwnerInfo::parse(&data), Some(OwnerInfo::this_process()));
+    theirs.revoke(guard.path().as_str()).await.unwrap();
+    let asked = tokio::time::timeout(SOON, guard.revocation_requested()).await;
+    let asked = asked.expect("it is told again").unwrap();
+    asked.accept().await.unwrap();
+    guard.release().await.unwrap();
+
+    // Ours asks, theirs releases.
+    theirs.acquire().await.unwrap();
+    let inspector = lock.inspector();
+    let picture = inspector.look().await.unwrap();
+    let holder = picture.holders().next().unwrap().contender().clone();
+    // Curator blanks the data of a lock that can be revoked.
+    assert_eq!(holder.owner(), b"");
+    let error = inspector.revoke(&holder).then_break().await.unwrap_err();
+    assert!(matches!(error, RevokeError::OtherForm { .. }), "{error:?}");
+    let revoke = inspector.revoke(&holder).within(Duration::from_secs(20));
+    let ended = revoke.as_curator().await.unwrap();
+    assert_eq!(ended, Revocation::Released);
+    theirs.revoked().await.unwrap();
+    ensemble.down().await.unwrap();
+}

@@ -1,0 +1,236 @@
+//! Other clients' read/write locks, and ours, on one path.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_core::Session;
+use zk_harness::Ensemble;
+use zk_lock::AcquireError;
+use zk_lock::FairLock;
+use zk_lock::Layout;
+use zk_lock::LockOptions;
+use zk_lock::ReadGuard;
+use zk_lock::RwLock;
+use zk_lock::WriteGuard;
+use zk_tests::peers::Curator;
+use zk_tests::peers::Kazoo;
+use zk_tests::peers::PeerContender;
+use zk_tests::peers::PeerRwLock;
+use zk_tests::peers::Side;
+use zk_tests::peers::monotonic;
+
+use super::SOON;
+use super::observer;
+use super::until_empty;
+use super::until_enlisted;
+
+const PATH: &str = "/rw";
+/// Long enough to be granted what is free, and not too long for a test.
+const SHORT: Duration = Duration::from_millis(500);
+
+async fn one_server() -> Ensemble {
+    Ensemble::builder()
+        .servers(1)
+        .start()
+        .await
+        .expect("a server starts")
+}
+
+fn ours(session: &Session, layout: Layout) -> RwLock {
+    let options = LockOptions::default().with_layout(layout);
+    RwLock::with_options(session, PATH, options).expect("it has readers")
+}
+
+fn reading(lock: &RwLock) -> JoinHandle<Result<ReadGuard, AcquireError>> {
+    let lock = lock.clone();
+    tokio::spawn(async move { lock.acquire_read().await })
+}
+
+fn writing(lock: &RwLock) -> JoinHandle<Result<WriteGuard, AcquireError>> {
+    let lock = lock.clone();
+    tokio::spawn(async move { lock.acquire_write().await })
+}
+
+async fn granted<T>(waiting: JoinHandle<Result<T, AcquireError>>) -> T {
+    let acquired = tokio::time::timeout(SOON, waiting).await;
+    acquired.expect("its turn comes").unwrap().unwrap()
+}
+
+/// Theirs has a side, which keeps out whom it should.
+async fn theirs_first(session: &Session, ours: &RwLock, theirs: &mut PeerRwLock) {
+    let held = theirs.acquire(Side::Read, SOON).await.unwrap();
+    held.expect("it is free");
+    let shared = ours.try_acquire_read().await.unwrap();
+    shared.expect("readers share").release().await.unwrap();
+    assert!(ours.try_acquire_write().await.unwrap().is_none());
+    let waiting = writing(ours);
+    until_enlisted(session, PATH, 2).await;
+    theirs.release(Side::Read).await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+
+    let held = theirs.acquire(Side::Write, SOON).await.unwrap();
+    held.expect("it is free");
+    assert!(ours.try_acquire_read().await.unwrap().is_none());
+    assert!(ours.try_acquire_write().await.unwrap().is_none());
+    let waiting = reading(ours);
+    until_enlisted(session, PATH, 2).await;
+    theirs.release(Side::Write).await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+}
+
+/// Ours has a side, changes it both ways, and keeps out whom it should all the time.
+async fn ours_first(ours: &RwLock, theirs: &mut PeerRwLock) {
+    let guard = ours.acquire_read().await.unwrap();
+    assert_eq!(theirs.acquire(Side::Write, SHORT).await.unwrap(), None);
+    let held = theirs.acquire(Side::Read, SOON).await.unwrap();
+    held.expect("readers share");
+    theirs.release(Side::Read).await.unwrap();
+    let guard = guard.upgrade().await.unwrap();
+    assert_eq!(theirs.acquire(Side::Read, SHORT).await.unwrap(), None);
+    assert_eq!(theirs.acquire(Side::Write, SHORT).await.unwrap(), None);
+    let guard = guard.downgrade().await.unwrap();
+    assert_eq!(theirs.acquire(Side::Write, SHORT).await.unwrap(), None);
+    let held = theirs.acquire(Side::Read, SOON).await.unwrap();
+    held.expect("readers share");
+    // It waits for their reader, too.
+    let refused = guard.upgrade_timeout(SHORT).await.unwrap_err();
+    let guard = refused.into_guard().expect("it reads as before");
+    theirs.release(Side::Read).await.unwrap();
+    let (acquired, released) = tokio::join!(theirs.acquire(Side::Write, SOON), async {
+        drop(tokio::time::timeout(SHORT / 2, std::future::pending::<()>()).await);
+        guard.release().await
+    });
+    released.unwrap();
+    acquired.unwrap().expect("nobody else has it");
+    theirs.release(Side::Write).await.unwrap();
+}
+
+/// A reader of theirs that waits for a writer of ours is let in when that one becomes a reader.
+async fn a_downgrade_before_a_reader(session: &Session, ours: &RwLock, mut reader: PeerRwLock) {
+    let guard = ours.acquire_write().await.unwrap();
+    let (held, guard) = tokio::join!(reader.acquire(Side::Read, SOON), async {
+        until_enlisted(session, PATH, 2).await;
+        guard.downgrade().await.unwrap()
+    });
+    held.unwrap().expect("our writer is a reader by now");
+    assert!(guard.is_trusted());
+    reader.release(Side::Read).await.unwrap();
+    guard.release().await.unwrap();
+    reader.quit().await.unwrap();
+}
+
+/// A writer of theirs that waits for a writer of ours waits for it as a reader, too.
+async fn a_downgrade_before_a_writer(session: &Session, ours: &RwLock, mut writer: PeerRwLock) {
+    let guard = ours.acquire_write().await.unwrap();
+    let (held, released) = tokio::join!(writer.acquire(Side::Write, SOON), async {
+        until_enlisted(session, PATH, 2).await;
+        let guard = guard.downgrade().await.unwrap();
+        // It waits for us, so we must not wait for it.
+        let refused = guard.upgrade().await.unwrap_err();
+        let guard = refused.into_guard().expect("it reads as before");
+        drop(tokio::time::timeout(SHORT, std::future::pending::<()>()).await);
+        let released = monotonic();
+        guard.release().await.unwrap();
+        released
+    });
+    let held = held.unwrap().expect("our reader has ended");
+    assert!(held > released, "our reader was there until then");
+    assert!(ours.try_acquire_read().await.unwrap().is_none());
+    writer.release(Side::Write).await.unwrap();
+    writer.quit().await.unwrap();
+}
+
+// covers: L4 L13
+#[tokio::test(flavor = "multi_thread")]
+async fn curators_read_write_lock_and_ours_exclude_each_other_through_all_changes() {
+    let ensemble = one_server().await;
+    let curator = Curator::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let connect = ensemble.connect_string();
+    let (theirs, second) = tokio::join!(
+        PeerRwLock::curator(&curator, &connect, PATH),
+        PeerRwLock::curator(&curator, &connect, PATH)
+    );
+    let (mut theirs, second) = (theirs.unwrap(), second.unwrap());
+    let lock = ours(&session, Layout::curator());
+    theirs_first(&session, &lock, &mut theirs).await;
+    ours_first(&lock, &mut theirs).await;
+
+    // Theirs downgrades.
+    theirs.acquire(Side::Write, SOON).await.unwrap().unwrap();
+    theirs.acquire(Side::Read, SOON).await.unwrap().unwrap();
+    theirs.release(Side::Write).await.unwrap();
+    let shared = lock.try_acquire_read().await.unwrap();
+    shared.expect("it reads only").release().await.unwrap();
+    assert!(lock.try_acquire_write().await.unwrap().is_none());
+    theirs.release(Side::Read).await.unwrap();
+
+    a_downgrade_before_a_reader(&session, &lock, theirs).await;
+    a_downgrade_before_a_writer(&session, &lock, second).await;
+    until_empty(&session, PATH).await;
+    ensemble.down().await.unwrap();
+}
+
+// covers: L4 L13
+#[tokio::test(flavor = "multi_thread")]
+async fn kazoos_read_write_lock_and_ours_exclude_each_other_through_all_changes() {
+    let ensemble = one_server().await;
+    let kazoo = Kazoo::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let connect = ensemble.connect_string();
+    let (theirs, second) = tokio::join!(
+        PeerRwLock::kazoo(&kazoo, &connect, PATH),
+        PeerRwLock::kazoo(&kazoo, &connect, PATH)
+    );
+    let (mut theirs, second) = (theirs.unwrap(), second.unwrap());
+    let lock = ours(&session, Layout::kazoo());
+    theirs_first(&session, &lock, &mut theirs).await;
+    ours_first(&lock, &mut theirs).await;
+    a_downgrade_before_a_reader(&session, &lock, theirs).await;
+    a_downgrade_before_a_writer(&session, &lock, second).await;
+    until_empty(&session, PATH).await;
+    ensemble.down().await.unwrap();
+}
+
+// covers: L13
+#[tokio::test(flavor = "multi_thread")]
+async fn zookeepers_own_lock_recipe_and_ours_exclude_each_other_in_order() {
+    let ensemble = one_server().await;
+    let curator = Curator::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let connect = ensemble.connect_string();
+    let mut theirs = PeerContender::recipe(&curator, &connect, PATH)
+        .await
+        .unwrap();
+    let options = LockOptions::default().with_layout(Layout::zookeeper());
+    let native = FairLock::with_options(&session, PATH, options).unwrap();
+    // One with Curator's names waits as well, and is waited for.
+    let other = FairLock::new(&session, PATH).unwrap();
+    for lock in [native, other] {
+        theirs.acquire(SOON).await.unwrap().expect("it is free");
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        let waiter = lock.clone();
+        let waiting = tokio::spawn(async move { waiter.acquire().await });
+        until_enlisted(&session, PATH, 2).await;
+        theirs.release().await.unwrap();
+        let guard = granted(waiting).await;
+        let second = lock.clone();
+        let (acquired, released) = tokio::join!(theirs.acquire(SOON), async {
+            until_enlisted(&session, PATH, 2).await;
+            let later = tokio::spawn(async move { second.acquire().await });
+            until_enlisted(&session, PATH, 3).await;
+            let released = monotonic();
+            guard.release().await.unwrap();
+            drop(tokio::time::timeout(SHORT, std::future::pending::<()>()).await);
+            assert!(!later.is_finished(), "they came before");
+            later.abort();
+            released
+        });
+        let acquired = acquired.unwrap().expect("it is their turn");
+        assert!(acquired > released, "we had it until then");
+        theirs.release().await.unwrap();
+        until_empty(&session, PATH).await;
+    }
+    theirs.quit().await.unwrap();
+    ensemble.down().await.unwrap();
+}

@@ -1,0 +1,294 @@
+//! Curator's `InterProcessSemaphoreV2` and our semaphore on one path.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use zk_core::Session;
+use zk_harness::Ensemble;
+use zk_harness::Error;
+use zk_harness::Run;
+use zk_harness::check;
+use zk_lock::Semaphore;
+use zk_tests::peers::Curator;
+use zk_tests::peers::PeerSemaphore;
+use zk_tests::peers::monotonic;
+
+use super::SOON;
+use super::names;
+use super::observer;
+use super::three_servers;
+use super::until;
+use super::until_empty;
+use super::until_enlisted;
+
+const PATH: &str = "/semaphore";
+const QUEUE: &str = "/semaphore/locks";
+const LEASES: &str = "/semaphore/leases";
+const LIMIT: u32 = 3;
+
+// covers: L11 L13
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_counts_our_leases_and_we_count_curators_also_when_sessions_end() {
+    let ensemble = three_servers().await;
+    let curator = Curator::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let connect = ensemble.connect_string();
+    let mut theirs = PeerSemaphore::curator(&curator, &connect, PATH, LIMIT)
+        .await
+        .unwrap();
+    let short = Duration::from_millis(300);
+
+    // Curator is first, and makes the node without a limit.
+    theirs.acquire(2, SOON).await.unwrap().expect("it is free");
+    let ours = Semaphore::new(&session, PATH, LIMIT).unwrap();
+    assert!(ours.try_acquire_many(2).await.unwrap().is_none());
+    let lease = ours.acquire().await.unwrap();
+    assert_eq!(ours.limit().await.unwrap(), Some(LIMIT));
+    for name in names(&session, LEASES).await {
+        let digits = name.replace(|c: char| c.is_ascii_hexdigit(), "x");
+        assert_eq!(
+            digits,
+            "_x_xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx-lxxsx-xxxxxxxxxx"
+        );
+    }
+    assert_eq!(names(&session, LEASES).await.len(), 3);
+
+    // We wait for Curator, whose session ends.
+    let waiter = ours.clone();
+    let waiting = tokio::spawn(async move { waiter.acquire_many(2).await });
+    until_enlisted(&session, LEASES, 5).await;
+    assert!(!waiting.is_finished());
+    let ended = theirs.session_id().await.unwrap();
+    ensemble.expire(ended).await.unwrap();
+    let two = tokio::time::timeout(SOON, waiting)
+        .await
+        .expect("there is room");
+    let two = two.unwrap().unwrap();
+    assert!(two.is_trusted());
+
+    // Curator, in its next session, waits for us; we give back, or end.
+    let held = theirs.acquire(1, short).await;
+    assert!(!matches!(held, Ok(Some(_))), "we have all of them");
+    two.release().await.unwrap();
+    let other = observer(&ensemble).await;
+    let others = Semaphore::new(&other, PATH, LIMIT).unwrap();
+    let others = others.acquire_many(2).await.unwrap();
+    let (acquired, ()) = tokio::join!(theirs.acquire(2, SOON), async {
+        until_enlisted(&session, LEASES, 4).await;
+        ensemble.expire(other.id().as_i64()).await.unwrap();
+    });
+    acquired.unwrap().expect("there is room");
+    assert!(others.release().await.unwrap_err().is_lost());
+    assert!(ours.try_acquire().await.unwrap().is_none());
+    theirs.release().await.unwrap();
+    lease.release().await.unwrap();
+    theirs.quit().await.unwrap();
+    until_empty(&session, QUEUE).await;
+    until_empty(&session, LEASES).await;
+    ensemble.down().await.unwrap();
+}
+
+/// A time for which somebody relied on leases.
+#[derive(Debug, Clone)]
+struct Held {
+    who: String,
+    session: i64,
+    count: u32,
+    from: u64,
+    to: u64,
+}
+
+/// What those who contend share.
+#[derive(Clone)]
+struct Work {
+    ensemble: Arc<Ensemble>,
+    held: Arc<Mutex<Vec<Held>>>,
+    /// Who has which session now.
+    sessions: Arc<Mutex<Vec<i64>>>,
+    ends: watch::Receiver<bool>,
+}
+
+impl Work {
+    fn is_over(&self) -> bool {
+        *self.ends.borrow()
+    }
+}
+
+fn nanos(at: Duration) -> u64 {
+    u64::try_from(at.as_nanos()).expect("a machine is not up for so long")
+}
+
+async fn contend_ourselves(work: Work, at: usize, mut random: fastrand::Rng) {
+    while !work.is_over() {
+        let session = Session::builder(work.ensemble.connect_string())
+            .session_timeout(Duration::from_secs(10))
+            .operation_timeout(SOON)
+            .connect()
+            .await
+            .unwrap();
+        let id = session.id().as_i64();
+        work.sessions.lock().unwrap()[at] = id;
+        let semaphore = Semaphore::new(&session, PATH, LIMIT).unwrap();
+        while !work.is_over() {
+            let count = random.u32(1..=LIMIT);
+            let Ok(lease) = semaphore.acquire_many(count).await else {
+                break;
+            };
+            let from = nanos(monotonic());
+            let hold = Duration::from_millis(random.u64(0..5));
+            drop(tokio::time::timeout(hold, lease.lost()).await);
+            let to = nanos(monotonic());
+            let who = format!("ours {at}");
+            work.held.lock().unwrap().push(Held {
+                who,
+                session: id,
+                count,
+                from,
+                to,
+            });
+            drop(lease.release().await);
+        }
+        drop(session.close().await);
+    }
+}
+
+async fn contend_by_curator(work: Work, at: usize, mut theirs: PeerSemaphore) {
+    while !work.is_over() {
+        let session = theirs.session_id().await.unwrap();
+        work.sessions.lock().unwrap()[at] = session;
+        // One at a time: it would hold the first one while it waits for the next. What it says of a session that has
+        // ended is no concern of ours.
+        let Ok(Some(from)) = theirs.acquire(1, SOON).await else {
+            continue;
+        };
+        // A lease of the next session, if that has begun meanwhile.
+        let session = theirs.session_id().await.unwrap();
+        let Ok(to) = theirs.release().await else {
+            continue;
+        };
+        work.held.lock().unwrap().push(Held {
+            who: format!("curator {at}"),
+            session,
+            count: 1,
+            from: nanos(from),
+            to: nanos(to),
+        });
+    }
+    theirs.quit().await.unwrap();
+}
+
+// covers: L11 L13
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_ends_whose_session_no_more_leases_than_the_limit_are_relied_on() {
+    const OURS: usize = 3;
+    const THEIRS: usize = 2;
+    const KILLS: usize = 12;
+    let run = Run::seeded("curator-semaphore").unwrap();
+    let run = run.judged_by(check::Semaphore::new(LIMIT)).unwrap();
+    let ensemble = Arc::new(three_servers().await);
+    run.keep_with(&ensemble);
+    let curator = Curator::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let (end, ends) = watch::channel(false);
+    let work = Work {
+        ensemble: Arc::clone(&ensemble),
+        held: Arc::default(),
+        sessions: Arc::new(Mutex::new(vec![0; OURS + THEIRS])),
+        ends,
+    };
+    let mut random = fastrand::Rng::with_seed(run.seed());
+    let connect = ensemble.connect_string();
+    let mut contenders = JoinSet::new();
+    for at in OURS..OURS + THEIRS {
+        let theirs = PeerSemaphore::curator(&curator, &connect, PATH, LIMIT)
+            .await
+            .unwrap();
+        contenders.spawn(contend_by_curator(work.clone(), at, theirs));
+    }
+    for at in 0..OURS {
+        contenders.spawn(contend_ourselves(work.clone(), at, random.fork()));
+    }
+
+    // Some grants, then a session of somebody ends, and so on.
+    let grants = || work.held.lock().unwrap().len();
+    let mut killed: Vec<(i64, u64)> = Vec::new();
+    for _ in 0..KILLS {
+        let before = grants();
+        until("it goes on", SOON, async || grants() > before + 5).await;
+        let victim = random.usize(0..OURS + THEIRS);
+        let victim = work.sessions.lock().unwrap()[victim];
+        let at = nanos(monotonic());
+        match ensemble.expire(victim).await {
+            Ok(()) => killed.push((victim, at)),
+            // It is over already, or has not begun.
+            Err(Error::NoSuchSession { .. }) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    let before = grants();
+    until("it goes on", SOON, async || grants() > before + 20).await;
+    end.send(true).unwrap();
+    let ended = tokio::time::timeout(2 * SOON, async {
+        while let Some(ended) = contenders.join_next().await {
+            ended.unwrap();
+        }
+    });
+    ended.await.expect("everyone comes to an end");
+    until_empty(&session, QUEUE).await;
+    until_empty(&session, LEASES).await;
+
+    let mut held = std::mem::take(&mut *work.held.lock().unwrap());
+    for one in &mut held {
+        // Nobody can know in time that its session was ended by force.
+        if let Some((_, at)) = killed.iter().find(|(session, _)| *session == one.session) {
+            one.to = one.to.min(*at).max(one.from);
+        }
+    }
+    held.sort_by_key(|one| one.from);
+    std::fs::write(run.history_file("all"), history(&held)).unwrap();
+    let theirs = held.iter().filter(|one| one.who.starts_with("curator"));
+    println!(
+        "{} grants, {} of them Curator's, {} sessions ended",
+        held.len(),
+        theirs.clone().count(),
+        killed.len()
+    );
+    assert!(theirs.count() > 10 && killed.len() > KILLS / 2);
+    let report = run.finish().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(report.verdicts[0].counts["grants"], held.len() as u64);
+    drop(work);
+    let ensemble = Arc::into_inner(ensemble).expect("all who used it have ended");
+    ensemble.down().await.unwrap();
+}
+
+/// The same as the lines that our own processes write.
+fn history(held: &[Held]) -> String {
+    let mut lines = Vec::new();
+    let mut begun: Vec<&str> = Vec::new();
+    for (id, one) in (1..).step_by(2).zip(held) {
+        let who = one.who.as_str();
+        if !begun.contains(&who) {
+            begun.push(who);
+            lines.push(json!({"type": "begin", "proc": who, "t_mono_ns": 0, "version": 1}));
+        }
+        lines.push(json!({
+            "type": "invoke", "proc": who, "t_mono_ns": one.from, "id": id, "op": "acquire", "path": PATH,
+            "permits": one.count,
+        }));
+        lines.push(json!({
+            "type": "return", "proc": who, "t_mono_ns": one.from, "id": id, "outcome": "ok",
+        }));
+        lines.push(json!({
+            "type": "invoke", "proc": who, "t_mono_ns": one.to, "id": id + 1, "op": "release", "path": PATH,
+        }));
+        lines.push(json!({
+            "type": "return", "proc": who, "t_mono_ns": one.to, "id": id + 1, "outcome": "ok",
+        }));
+    }
+    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    lines.join("\n") + "\n"
+}

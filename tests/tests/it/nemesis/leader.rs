@@ -1,0 +1,118 @@
+//! The election of a leader, beside the workers of the fair lock.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use zk_core::ConnectionState;
+use zk_core::Session;
+use zk_harness::Run;
+use zk_harness::check::FencedMutex;
+use zk_harness::history::Answer;
+use zk_harness::history::Op;
+use zk_harness::history::now;
+use zk_leader::Candidacy;
+use zk_leader::End;
+use zk_leader::LeaderLatch;
+
+use super::work::Beside;
+use super::work::Work;
+use super::work::open;
+use super::work::pass;
+
+pub(super) const PATH: &str = "/nemesis/leader";
+const PARTICIPANTS: usize = 3;
+
+/// Lets participants lead in turn until `ends` says so.
+///
+/// A term is judged as what is held of a lock: for as long as `is_trusted` says so nobody else leads, and whoever leads
+/// later has the higher token.
+pub(super) fn start(
+    connect: &str,
+    ends: &watch::Receiver<bool>,
+    random: &mut fastrand::Rng,
+) -> Beside {
+    let run = Run::seeded("nemesis-leader")
+        .unwrap()
+        .judged_by(FencedMutex::default())
+        .unwrap();
+    let mut beside = Beside::new("leader", run, "grants");
+    for _ in 0..PARTICIPANTS {
+        let task = beside.task(ends);
+        beside.spawn(work(connect.to_owned(), task, random.fork()));
+    }
+    beside
+}
+
+async fn work(connect: String, work: Work, mut random: fastrand::Rng) {
+    let working = async {
+        loop {
+            let session = open(&connect).await;
+            let latch = LeaderLatch::new(&session, PATH).expect("the path is one");
+            while session.state() != ConnectionState::Lost {
+                participate(&session, latch.join(), &work, &mut random).await;
+            }
+        }
+    };
+    work.until_over(working).await;
+}
+
+/// Leads now and then, until it leaves or the session is over.
+async fn participate(
+    session: &Session,
+    candidacy: Candidacy,
+    work: &Work,
+    random: &mut fastrand::Rng,
+) {
+    loop {
+        let acquire = work.recorder.invoke(Op::acquire(PATH));
+        let lease = match candidacy.leading().await {
+            Ok(lease) => lease,
+            Err(end) => {
+                acquire.failed(end.to_string());
+                assert!(matches!(end, End::SessionLost), "out of the race: {end:?}");
+                return;
+            }
+        };
+        let token = Answer::token(lease.fencing_token().as_u64());
+        let mut relied = now();
+        let held = work.granted(session, acquire, token);
+        let mut looks = random.u8(1..8);
+        let is_trusted = loop {
+            // The clock is read first: what is trusted now was so then.
+            let at = now();
+            if !lease.is_trusted() {
+                break false;
+            }
+            relied = at;
+            looks -= 1;
+            if looks == 0 {
+                break true;
+            }
+            pass(Duration::from_millis(2)).await;
+        };
+        work.relied_until(&held, relied);
+        if !is_trusted {
+            held.forget();
+            continue;
+        }
+        let release = work.released(held);
+        match random.u8(0..6) {
+            0 => {
+                let end = candidacy.leave().await;
+                return if matches!(end, End::Left) {
+                    release.ok(());
+                } else {
+                    release.unknown(end.to_string());
+                };
+            }
+            1 => {
+                drop(candidacy);
+                return release.unknown("dropped while it led");
+            }
+            _ => match candidacy.resign().await {
+                Ok(()) => release.ok(()),
+                Err(error) => release.unknown(error.to_string()),
+            },
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! The fair lock, and a counter that its guards protect; beside them the workers of other recipes.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use zk_core::ConnectionState;
+use zk_core::ErrorKind;
+use zk_core::Sequence;
+use zk_core::Session;
+use zk_harness::Ensemble;
+use zk_harness::Run;
+use zk_harness::check::Counter;
+use zk_harness::check::FencedMutex;
+use zk_harness::check::Progress;
+use zk_harness::history::Answer;
+use zk_harness::history::Op;
+use zk_harness::history::Recorder;
+use zk_harness::nemesis::Fault;
+use zk_harness::nemesis::Struck;
+use zk_harness::nemesis::tally;
+use zk_lock::FairLock;
+use zk_lock::Guard;
+
+use super::agreed;
+use super::leader;
+use super::rw;
+use super::semaphore;
+use super::spread;
+use super::stage;
+use super::torment;
+use super::work::BOUND;
+use super::work::Grants;
+use super::work::SESSION_TIMEOUT;
+use super::work::Work;
+use super::work::open;
+
+const PATH: &str = "/nemesis/lock";
+const COUNTER: &str = "/nemesis/counter";
+const WORKERS: usize = 8;
+const SCRIBBLERS: usize = 2;
+
+/// Opens one session after the other and works, until it is over.
+async fn work(connect: String, work: Work, mut random: fastrand::Rng) {
+    let working = async {
+        loop {
+            let session = open(&connect).await;
+            let lock = FairLock::new(&session, PATH).expect("the path is one");
+            while session.state() != ConnectionState::Lost {
+                turn(&session, &lock, &work, &mut random).await;
+            }
+        }
+    };
+    work.until_over(working).await;
+}
+
+/// Writes to a node of its own, without any lock: traffic beside which the lock has to hold.
+async fn scribble(connect: String, path: String, work: Work) {
+    let writing = async {
+        loop {
+            let session = open(&connect).await;
+            for number in 0_i64.. {
+                let pending = work.recorder.invoke(Op::write(&path, number));
+                let written = session.create(path.as_str(), number.to_string()).or_set();
+                match written.await {
+                    Ok(_) => pending.ok(()),
+                    Err(error) => {
+                        pending.unknown(error.to_string());
+                        break;
+                    }
+                }
+            }
+        }
+    };
+    work.until_over(writing).await;
+}
+
+/// Acquires, adds one to the counter, and releases.
+async fn turn(session: &Session, lock: &FairLock, work: &Work, random: &mut fastrand::Rng) {
+    let acquire = work.recorder.invoke(Op::acquire(PATH));
+    let guard = match lock.acquire().await {
+        Ok(guard) => guard,
+        Err(error) => return acquire.unknown(error.to_string()),
+    };
+    let (_, sequence) = Sequence::split(guard.path().as_str()).expect("the node has a number");
+    let answer = Answer::token(guard.fencing_token().as_u64()).with_sequence(sequence.number());
+    let held = work.granted(session, acquire, answer);
+    let body = add_one(session, &guard, &work.recorder, random);
+    tokio::select! {
+        biased;
+        _loss = guard.lost() => work.lost(held),
+        () = body => if session.state() == ConnectionState::Connected {
+            let release = work.released(held);
+            match guard.release().await {
+                Ok(()) => release.ok(()),
+                Err(error) => release.unknown(error.to_string()),
+            }
+        } else {
+            // What broke the connection may have ended the session, too.
+            work.lost(held);
+            drop(guard.release().await);
+        }
+    }
+}
+
+async fn add_one(
+    session: &Session,
+    guard: &Guard,
+    recorder: &Recorder,
+    random: &mut fastrand::Rng,
+) {
+    // Half of the turns read and write; the others are as short as a turn can be.
+    if random.bool() {
+        return;
+    }
+    let Ok((data, _)) = session.get(COUNTER).await else {
+        return;
+    };
+    let value: i64 = String::from_utf8_lossy(&data)
+        .parse()
+        .expect("a number was written");
+    let pending = recorder.invoke(Op::increment(COUNTER, 1));
+    match guard
+        .txn()
+        .set(COUNTER, (value + 1).to_string())
+        .commit()
+        .await
+    {
+        Ok(_) => pending.ok(Answer::value(value + 1)),
+        Err(error) if error.is_outcome_unknown() => pending.unknown(error.to_string()),
+        Err(error) => pending.failed(error.to_string()),
+    }
+}
+
+/// How long after faults of these kinds the next lock was granted.
+fn waits(struck: &[Struck], grants: &[u64], kinds: &[Fault]) -> Vec<Duration> {
+    let after = |began: u64| grants.iter().find(|at| **at > began).map(|at| at - began);
+    struck
+        .iter()
+        .filter(|one| kinds.contains(&one.fault))
+        .filter_map(|one| after(one.began))
+        .map(Duration::from_nanos)
+        .collect()
+}
+
+// covers: L1 L3 L4 L11 L12 E2 H7 H9
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
+    // Before the run, so that a run that fails finds the servers' files.
+    let (ensemble, faults) = stage().await;
+    let run = Run::seeded("nemesis-lock")
+        .unwrap()
+        .judged_by(FencedMutex::default().with_order())
+        .unwrap()
+        .judged_by(Counter::default())
+        .unwrap()
+        .judged_by(Progress::default().with_rate(25))
+        .unwrap()
+        .judged_by(
+            Progress::default()
+                .with_op("acquire")
+                .with_progress_after(1)
+                .with_bound(BOUND),
+        )
+        .unwrap();
+    run.keep_with(&ensemble);
+    let observer = observer(&ensemble).await;
+    // A parent that stays, so that numbers do not begin anew.
+    observer.create(PATH, "").parents().await.unwrap();
+    for path in [rw::PATH, leader::PATH] {
+        observer.create(path, "").await.unwrap();
+    }
+    observer.create(COUNTER, "0").await.unwrap();
+
+    let (end, ends) = watch::channel(false);
+    let grants = Grants::default();
+    let recorder = run.recorder("workers").unwrap();
+    let mut random = fastrand::Rng::with_seed(run.seed());
+    let mut workers = JoinSet::new();
+    for at in 0..WORKERS {
+        let task = Work {
+            recorder: recorder.task(at.to_string()),
+            grants: grants.clone(),
+            ends: ends.clone(),
+        };
+        workers.spawn(work(ensemble.connect_string(), task, random.fork()));
+    }
+    for at in 0..SCRIBBLERS {
+        let task = Work {
+            recorder: recorder.task(format!("scribbler-{at}")),
+            grants: grants.clone(),
+            ends: ends.clone(),
+        };
+        let path = format!("/nemesis/scribble-{at}");
+        workers.spawn(scribble(ensemble.connect_string(), path, task));
+    }
+    let connect = ensemble.connect_string();
+    let beside = [
+        rw::start(&connect, &ends, &mut random),
+        semaphore::start(&connect, &ends, &mut random),
+        leader::start(&connect, &ends, &mut random),
+    ];
+    let struck = torment(&run, &ensemble, faults).await;
+    assert!(!struck.is_empty(), "nothing was broken");
+    // If the lock is not granted any more, the checkers say so, with the history.
+    drop(tokio::time::timeout(BOUND, grants.since(&struck, WORKERS)).await);
+    let mut idle = Vec::new();
+    for one in &beside {
+        if !one.goes_on(&struck).await {
+            idle.push(one.name());
+        }
+    }
+    end.send(true).unwrap();
+    workers.join_all().await;
+    agreed(&ensemble);
+    for one in beside {
+        one.finish(&struck).await;
+    }
+    assert!(
+        idle.is_empty(),
+        "no more grants since the last fault: {idle:?}"
+    );
+    let excused = grants.excuse(&recorder, &struck);
+    drop(recorder);
+
+    // Sessions that were dropped with a lock of theirs end by and by.
+    let paths = [
+        PATH,
+        rw::PATH,
+        semaphore::QUEUE,
+        semaphore::LEASES,
+        leader::PATH,
+    ];
+    let at = watch::Sender::new(String::new());
+    let left = async {
+        let mut looks = tokio::time::interval(Duration::from_millis(50));
+        for path in paths {
+            loop {
+                let left = match observer.list(path).await {
+                    Ok((names, _)) => names,
+                    // A container that nobody needs any more goes, too.
+                    Err(error) if error.kind() == ErrorKind::NoNode => Vec::new(),
+                    Err(error) => panic!("{path}: {error}"),
+                };
+                if left.is_empty() {
+                    break;
+                }
+                at.send_replace(format!("in {path}: {left:?}"));
+                looks.tick().await;
+            }
+        }
+    };
+    let left = tokio::time::timeout(SESSION_TIMEOUT * 4, left).await;
+    assert!(left.is_ok(), "left behind {}", *at.borrow());
+    let read = run.recorder("observer").unwrap();
+    let pending = read.invoke(Op::read(COUNTER));
+    observer.sync(COUNTER).await.unwrap();
+    let (data, _) = observer.get(COUNTER).await.unwrap();
+    let value: i64 = String::from_utf8_lossy(&data).parse().unwrap();
+    pending.ok(Answer::value(value));
+    drop(read);
+
+    let seed = run.seed();
+    run.finish().unwrap_or_else(|error| panic!("{error}"));
+    let grants = grants.times();
+    println!(
+        "seed {seed}: {} grants, {} faults: {:?}",
+        grants.len(),
+        struck.len(),
+        tally(&struck)
+    );
+    println!("0 violations, 0 nodes left, counter at {value}");
+    println!("{excused} guards of sessions that were ended by force");
+    println!(
+        "next grant after a kill: {}",
+        spread(waits(&struck, &grants, &[Fault::Kill]))
+    );
+    let cuts = [Fault::Cut, Fault::LoseReply, Fault::LoseRequest];
+    println!(
+        "next grant after a cut: {}",
+        spread(waits(&struck, &grants, &cuts))
+    );
+    println!(
+        "next grant after a pause: {}",
+        spread(waits(&struck, &grants, &[Fault::Pause]))
+    );
+    ensemble.down().await.unwrap();
+}
+
+async fn observer(ensemble: &Ensemble) -> Session {
+    Session::builder(ensemble.direct_connect_string())
+        .session_timeout(Duration::from_secs(60))
+        .operation_timeout(Duration::from_secs(60))
+        .connect()
+        .await
+        .expect("the ensemble grants a session")
+}

@@ -1,0 +1,210 @@
+//! Crash-point sweeps: one after the other, every request of a story is struck by everything that may strike it.
+//!
+//! The servers are real and the fault proxy strikes. Whoever is struck begins at a certain server, the leader or a
+//! follower, and comes back at another one, which shows the least it may.
+
+mod lock;
+mod operations;
+mod rw;
+mod semaphore;
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zk_core::Session;
+use zk_harness::DataStore;
+use zk_harness::Ensemble;
+use zk_harness::proxy::Clients;
+use zk_harness::proxy::Close;
+use zk_harness::proxy::FaultProxy;
+use zk_harness::proxy::Match;
+use zk_harness::proxy::Rule;
+use zk_harness::proxy::RuleBuilder;
+use zk_harness::proxy::Steer;
+
+/// For what takes moments on an idle machine.
+const SOON: Duration = Duration::from_secs(60);
+/// How many stories are under way at once.
+const AT_ONCE: u64 = 8;
+/// The longest story has fewer requests; one that has more is a story without end.
+const LAST: u64 = 80;
+
+/// What strikes, and how long until it is undone, for what does not end by itself.
+type Strike = (&'static str, fn(RuleBuilder) -> Rule, Option<Duration>);
+
+const STRIKES: [Strike; 7] = [
+    ("the request is lost", RuleBuilder::drop_then_cut, None),
+    (
+        "cut behind the request",
+        RuleBuilder::forward_then_cut,
+        None,
+    ),
+    ("the reply is lost", RuleBuilder::cut_on_reply, None),
+    (
+        "the reply is lost by a reset",
+        |rule| rule.close(Close::Rst).cut_on_reply(),
+        None,
+    ),
+    ("late", |rule| rule.delay(Duration::from_millis(150)), None),
+    ("held", RuleBuilder::hold, Some(Duration::from_millis(400))),
+    // The client notices by itself, after two thirds of its session timeout.
+    (
+        "silence",
+        RuleBuilder::black_hole,
+        Some(Duration::from_secs(3)),
+    ),
+];
+
+/// An ensemble behind fault proxies, and how to get at its servers.
+struct Stage {
+    ensemble: Ensemble,
+    proxy: FaultProxy,
+    /// The server that leads, and one that follows.
+    homes: [u32; 2],
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let ensemble = Ensemble::builder()
+            .servers(3)
+            .data(DataStore::Memory)
+            .proxied(true)
+            .start_timeout(Duration::from_secs(120))
+            .start()
+            .await
+            .expect("the servers start");
+        let leader = ensemble.leader().await.expect("one leads").id();
+        let follower = (1..=3).find(|id| *id != leader).expect("there are three");
+        let proxy = ensemble.proxy().expect("it was started with one");
+        Self {
+            ensemble,
+            proxy,
+            homes: [leader, follower],
+        }
+    }
+
+    /// A session at server `home`, which comes back at another one.
+    async fn session(&self, home: u32) -> Session {
+        let to = |server| {
+            self.proxy
+                .steer(Clients::All, server)
+                .expect("it is one of three");
+        };
+        to(Steer::To(home));
+        let session = connect(&self.ensemble.connect_string()).await;
+        to(Steer::Home);
+        let id = session.id().as_i64();
+        let other = (1..=3)
+            .rev()
+            .find(|id| *id != home)
+            .expect("there are three");
+        let back = self.proxy.steer(Clients::Session(id), Steer::To(other));
+        back.expect("it is one of three");
+        session
+    }
+
+    /// A session that nothing strikes.
+    async fn observer(&self) -> Session {
+        connect(&self.ensemble.direct_connect_string()).await
+    }
+}
+
+async fn connect(servers: &str) -> Session {
+    Session::builder(servers)
+        .session_timeout(Duration::from_secs(4))
+        .operation_timeout(SOON)
+        .connect()
+        .await
+        .expect("a server grants a session")
+}
+
+/// What a story has to play with.
+#[derive(Clone)]
+struct Scene {
+    /// Which strike, where, and on which request.
+    what: String,
+    /// A path that no other scene uses.
+    path: String,
+    struck: Session,
+    observer: Session,
+}
+
+/// Plays the story once for each of its requests, strike and home; returns how many requests were struck.
+async fn sweep<F>(stage: &Stage, name: &str, story: impl Fn(Scene) -> F) -> u64
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let observer = stage.observer().await;
+    let mut total = 0;
+    for (strike, make, undo) in STRIKES {
+        for home in stage.homes {
+            let (mut nth, mut here) = (0, 0);
+            loop {
+                let mut scenes = JoinSet::new();
+                for _ in 0..AT_ONCE {
+                    nth += 1;
+                    let struck = stage.session(home).await;
+                    let matching = Match::requests().session(struck.id().as_i64());
+                    let rule = make(stage.proxy.on(matching).nth(nth));
+                    let scene = Scene {
+                        what: format!("{name}, {strike}, request {nth} at server {home}"),
+                        path: format!("/{name}/{}-{home}-{nth}", strike.replace(' ', "-")),
+                        struck,
+                        observer: observer.clone(),
+                    };
+                    scenes.spawn(play(scene.clone(), story(scene), rule, undo));
+                }
+                let struck: u64 = scenes.join_all().await.into_iter().map(u64::from).sum();
+                here += struck;
+                if struck < AT_ONCE {
+                    break;
+                }
+                assert!(nth < LAST, "{name}, {strike}: no end after {nth} requests");
+            }
+            assert!(
+                here > 0,
+                "{name}, {strike}: nothing was struck at server {home}"
+            );
+            total += here;
+        }
+    }
+    total
+}
+
+/// Plays one scene to its end; returns whether its request was struck.
+async fn play(
+    scene: Scene,
+    story: impl Future<Output = ()>,
+    rule: Rule,
+    undo: Option<Duration>,
+) -> bool {
+    let undoing = async {
+        // Undone from outside: the story may wait for it.
+        if let Some(after) = undo
+            && rule.happened(SOON).await.is_ok()
+        {
+            tokio::time::timeout(after, std::future::pending::<()>())
+                .await
+                .expect_err("nothing comes of it");
+            rule.remove();
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        ended = tokio::time::timeout(SOON, story) => {
+            assert!(ended.is_ok(), "{}: not over after {SOON:?}", scene.what);
+        }
+        () = undoing => {}
+    }
+    let struck = rule.count() > 0;
+    rule.remove();
+    let closed = tokio::time::timeout(SOON, scene.struck.close()).await;
+    assert!(closed.is_ok(), "{}: the session does not close", scene.what);
+    struck
+}
+
+/// Waits until the session has nothing left to clean up.
+async fn settled(scene: &Scene) {
+    let settled = tokio::time::timeout(SOON, scene.struck.settled()).await;
+    assert!(settled.is_ok(), "{}: it does not settle", scene.what);
+}

@@ -1,0 +1,196 @@
+//! Every request of each operation of zk-core: the effect comes exactly once, or the caller hears that it is unknown.
+
+use zk_core::Error;
+use zk_core::Session;
+
+use super::Scene;
+use super::Stage;
+use super::settled;
+use super::sweep;
+
+/// What the tree shows of an operation's effect: how often it happened.
+async fn effects(observer: &Session, path: &str) -> usize {
+    observer.sync(path).await.expect("nothing strikes this one");
+    let (names, _) = observer.list(path).await.expect("the scene has made it");
+    names.len()
+}
+
+async fn changes(observer: &Session, path: &str) -> i32 {
+    observer.sync(path).await.expect("nothing strikes this one");
+    let stat = observer.stat(path).await.expect("the scene has made it");
+    stat.version
+}
+
+/// An answer of the server means once, or what the operation would find then; no answer may be either.
+fn judge<T>(what: &str, outcome: Result<T, Error>, times: usize) {
+    match outcome {
+        Ok(_) => assert_eq!(times, 1, "{what}: it succeeded"),
+        Err(error) => {
+            assert!(error.is_outcome_unknown(), "{what}: {error:?}");
+            assert!(times <= 1, "{what}: {times} times");
+        }
+    }
+}
+
+async fn parent(scene: &Scene) -> String {
+    let parent = scene.observer.create(scene.path.as_str(), "").parents();
+    parent.await.expect("nothing strikes this one");
+    scene.path.clone()
+}
+
+async fn create_with_its_parents(scene: Scene) {
+    let path = parent(&scene).await;
+    let made = scene
+        .struck
+        .create(format!("{path}/a/b/c"), "data")
+        .parents();
+    let outcome = made.await;
+    let times = effects(&scene.observer, &path).await;
+    judge(&scene.what, outcome, times);
+}
+
+async fn create_protected(scene: Scene) {
+    let path = parent(&scene).await;
+    let made = scene.struck.create(format!("{path}/n-"), "data");
+    let outcome = made.sequential().protected().await;
+    assert!(outcome.is_ok(), "{}: {outcome:?}", scene.what);
+    settled(&scene).await;
+    let times = effects(&scene.observer, &path).await;
+    judge(&scene.what, outcome, times);
+}
+
+async fn create_sequential(scene: Scene) {
+    let path = parent(&scene).await;
+    let made = scene.struck.create(format!("{path}/n-"), "data");
+    let outcome = made.sequential().await;
+    // An unprotected twin could not be told from another's: never repeated.
+    let times = effects(&scene.observer, &path).await;
+    judge(&scene.what, outcome, times);
+}
+
+async fn create_owned_and_drop(scene: Scene) {
+    let path = parent(&scene).await;
+    let made = scene.struck.create(format!("{path}/n-"), "data");
+    let owned = made.ephemeral().sequential().owned().await;
+    assert_eq!(
+        effects(&scene.observer, &path).await,
+        usize::from(owned.is_ok()),
+        "{}",
+        scene.what
+    );
+    drop(owned.expect(&scene.what));
+    settled(&scene).await;
+    assert_eq!(effects(&scene.observer, &path).await, 0, "{}", scene.what);
+}
+
+async fn set_with_a_version(scene: Scene) {
+    let path = parent(&scene).await;
+    let outcome = scene.struck.set(path.as_str(), "new").version(0).await;
+    let times = usize::try_from(changes(&scene.observer, &path).await).expect("it only grows");
+    judge(&scene.what, outcome, times);
+}
+
+async fn set_anything(scene: Scene) {
+    let path = parent(&scene).await;
+    let outcome = scene.struck.set(path.as_str(), "new").await;
+    // Without a version it is repeated until it is answered: twice leaves the same data as once.
+    assert!(outcome.is_ok(), "{}: {outcome:?}", scene.what);
+    let times = changes(&scene.observer, &path).await;
+    assert!((1..=2).contains(&times), "{}: {times} times", scene.what);
+}
+
+async fn delete(scene: Scene) {
+    let path = parent(&scene).await;
+    let node = format!("{path}/a");
+    scene
+        .observer
+        .create(node.as_str(), "")
+        .await
+        .expect("nothing strikes this one");
+    let outcome = scene.struck.delete(node.as_str()).await;
+    let left = effects(&scene.observer, &path).await;
+    judge(&scene.what, outcome, 1 - left);
+}
+
+async fn delete_guaranteed(scene: Scene) {
+    let path = parent(&scene).await;
+    let node = format!("{path}/a");
+    scene
+        .observer
+        .create(node.as_str(), "")
+        .await
+        .expect("nothing strikes this one");
+    let outcome = scene.struck.delete(node.as_str()).guaranteed().await;
+    assert!(outcome.is_ok(), "{}: {outcome:?}", scene.what);
+    settled(&scene).await;
+    assert_eq!(effects(&scene.observer, &path).await, 0, "{}", scene.what);
+}
+
+async fn transaction(scene: Scene) {
+    let path = parent(&scene).await;
+    let both = scene.struck.transaction().check_version(path.as_str(), 0);
+    let outcome = both
+        .create(format!("{path}/a"), "")
+        .set(path.as_str(), "new")
+        .commit()
+        .await;
+    // Both effects from one reply: a transaction without an answer may be carried out between two reads.
+    scene
+        .observer
+        .sync(path.as_str())
+        .await
+        .expect("nothing strikes this one");
+    let (names, stat) = scene
+        .observer
+        .list(path.as_str())
+        .await
+        .expect("the scene has made it");
+    let changed = usize::try_from(stat.version).expect("it only grows");
+    assert_eq!(changed, names.len(), "{}: half of it", scene.what);
+    judge(&scene.what, outcome, changed);
+}
+
+async fn reads(scene: Scene) {
+    let path = parent(&scene).await;
+    // Another session has made it, perhaps at another server.
+    scene.struck.sync(path.as_str()).await.expect(&scene.what);
+    let (data, stat) = scene.struck.get(path.as_str()).await.expect(&scene.what);
+    assert_eq!((data.len(), stat.version), (0, 0), "{}", scene.what);
+    assert!(
+        scene
+            .struck
+            .exists(path.as_str())
+            .await
+            .expect(&scene.what)
+            .is_some()
+    );
+    let (names, _) = scene.struck.list(path.as_str()).await.expect(&scene.what);
+    assert!(names.is_empty(), "{}", scene.what);
+    scene.struck.sync(path.as_str()).await.expect(&scene.what);
+}
+
+macro_rules! swept {
+    ($($test:ident: $story:ident;)+) => {$(
+        // covers: C3 C4 H7
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $test() {
+            let stage = Stage::new().await;
+            let struck = sweep(&stage, stringify!($story), $story).await;
+            println!(concat!(stringify!($story), ": {} requests struck"), struck);
+            stage.ensemble.down().await.unwrap();
+        }
+    )+};
+}
+
+swept! {
+    a_node_with_its_parents_is_made_once_or_it_is_unknown: create_with_its_parents;
+    a_protected_node_is_made_exactly_once: create_protected;
+    a_plain_sequential_node_has_no_twin: create_sequential;
+    an_owned_node_is_made_once_and_goes_when_it_is_dropped: create_owned_and_drop;
+    a_set_with_a_version_happens_once_or_it_is_unknown: set_with_a_version;
+    a_plain_set_happens_and_may_be_repeated: set_anything;
+    a_delete_happens_once_or_it_is_unknown: delete;
+    a_guaranteed_delete_happens: delete_guaranteed;
+    a_transaction_is_whole_once_or_unknown: transaction;
+    reads_are_answered_whatever_is_struck: reads;
+}

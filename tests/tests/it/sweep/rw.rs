@@ -1,0 +1,79 @@
+//! Every request of a read/write lock's life.
+
+use std::time::Duration;
+
+use zk_lock::ReadGuard;
+use zk_lock::RwLock;
+use zk_lock::WriteGuard;
+
+use super::SOON;
+use super::Scene;
+use super::Stage;
+use super::settled;
+use super::sweep;
+
+/// A writer becomes a reader while a writer waits, and then, after that one has given up, a writer again.
+async fn life_of_a_writer_and_reader(scene: Scene) {
+    let what = &scene.what;
+    let ours = RwLock::new(&scene.struck, scene.path.as_str()).unwrap();
+    let theirs = RwLock::new(&scene.observer, scene.path.as_str()).unwrap();
+
+    let writing = ours.acquire_write().await.expect(what);
+    let token = writing.fencing_token();
+    let limit = Duration::from_millis(300);
+    let waiting = tokio::spawn({
+        let theirs = theirs.clone();
+        async move { theirs.acquire_write_timeout(limit).await }
+    });
+    let reading = writing.downgrade().await.expect(what);
+    assert_eq!(reading.fencing_token(), token, "{what}");
+    let waited = tokio::time::timeout(SOON / 2, waiting).await;
+    let waited = waited.expect(what).expect("it does not panic");
+    if reading.is_trusted() {
+        assert!(waited.is_err(), "{what}: a writer got in: {waited:?}");
+    }
+    drop(waited);
+    // What is left of the writers is ours, or goes in a moment.
+    settled(&scene).await;
+    let observer = tokio::time::timeout(SOON / 2, scene.observer.settled()).await;
+    assert!(observer.is_ok(), "{what}: the observer does not settle");
+    let writing = upgraded(reading, what).await;
+    assert!(writing.fencing_token() > token, "{what}");
+    assert!(
+        theirs.try_acquire_read().await.expect(what).is_none() || !writing.is_trusted(),
+        "{what}"
+    );
+    writing.release().await.expect(what);
+
+    settled(&scene).await;
+    let caught_up = scene.observer.sync(scene.path.as_str()).await;
+    caught_up.expect("nothing strikes this one");
+    let left = theirs.contenders().await.expect("nothing strikes this one");
+    assert!(left.is_empty(), "{what}: left behind: {left:?}");
+}
+
+/// Tries until the node of the writer that gave up is gone, which another session deletes in the background.
+async fn upgraded(mut reading: ReadGuard, what: &str) -> WriteGuard {
+    for _ in 0..50 {
+        match reading.upgrade().await {
+            Ok(writing) => return writing,
+            Err(error) => {
+                println!("{what}: {error}");
+                reading = error.into_guard().expect(what);
+            }
+        }
+        drop(tokio::time::timeout(Duration::from_millis(20), std::future::pending::<()>()).await);
+    }
+    panic!("{what}: there is a writer all the time");
+}
+
+// covers: L4 L3 H7
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_request_of_a_read_write_lock_is_struck_no_writer_gets_in_and_nothing_is_left() {
+    let stage = Stage::new().await;
+    let struck = sweep(&stage, "rw", life_of_a_writer_and_reader).await;
+    // Seven strikes at two homes, and no life has fewer requests.
+    assert!(struck >= 7 * 2 * 9, "{struck} requests struck");
+    println!("{struck} requests of a read/write lock's life struck, none left anything");
+    stage.ensemble.down().await.unwrap();
+}

@@ -1,0 +1,56 @@
+//! Every request of a semaphore's life.
+
+use std::time::Duration;
+
+use zk_lock::Semaphore;
+
+use super::Scene;
+use super::Stage;
+use super::settled;
+use super::sweep;
+
+/// Two leases are made and given back; then one of them is taken, and both are waited for.
+async fn life_of_leases(scene: Scene) {
+    let what = &scene.what;
+    let ours = Semaphore::new(&scene.struck, scene.path.as_str(), 2).unwrap();
+    let theirs = Semaphore::new(&scene.observer, scene.path.as_str(), 2).unwrap();
+
+    let lease = ours.acquire_many(2).await.expect(what);
+    lease.release().await.expect(what);
+    let held = theirs.acquire().await.expect("nothing strikes this one");
+    let waiting = tokio::spawn(async move { ours.acquire_many(2).await });
+    // Until it waits, or until something keeps it from that: both are of interest.
+    let enlisted = async {
+        while theirs
+            .leases()
+            .await
+            .expect("nothing strikes this one")
+            .len()
+            < 3
+        {}
+    };
+    drop(tokio::time::timeout(Duration::from_secs(2), enlisted).await);
+    held.release().await.expect("nothing strikes this one");
+    let lease = waiting.await.expect("it does not panic").expect(what);
+    assert!(lease.is_trusted(), "{what}");
+    lease.release().await.expect(what);
+
+    settled(&scene).await;
+    let caught_up = scene.observer.sync(scene.path.as_str()).await;
+    caught_up.expect("nothing strikes this one");
+    let left = theirs.leases().await.expect("nothing strikes this one");
+    assert!(left.is_empty(), "{what}: left behind: {left:?}");
+    let left = theirs.waiters().await.expect("nothing strikes this one");
+    assert!(left.is_empty(), "{what}: left behind: {left:?}");
+}
+
+// covers: L11 L3 H7
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_request_of_a_semaphore_is_struck_leases_are_granted_and_nothing_is_left() {
+    let stage = Stage::new().await;
+    let struck = sweep(&stage, "semaphore", life_of_leases).await;
+    // Seven strikes at two homes, and no life has fewer requests.
+    assert!(struck >= 7 * 2 * 15, "{struck} requests struck");
+    println!("{struck} requests of a semaphore's life struck, none left anything");
+    stage.ensemble.down().await.unwrap();
+}
