@@ -45,7 +45,7 @@ pub(crate) struct Engine {
     jobs: mpsc::UnboundedSender<Job>,
     unsettled: reaper::Unsettled,
     is_abandoned: AtomicBool,
-    is_closing: AtomicBool,
+    is_closing: watch::Sender<bool>,
     /// The ending that an answer told, maybe before the link does.
     told: OnceLock<Ending>,
     /// Bytes of paths under watch.
@@ -85,7 +85,7 @@ impl Engine {
             jobs,
             unsettled: reaper::Unsettled::default(),
             is_abandoned: AtomicBool::new(false),
-            is_closing: AtomicBool::new(false),
+            is_closing: watch::Sender::new(false),
             told: OnceLock::new(),
             watched: Arc::default(),
             made: Mutex::default(),
@@ -149,7 +149,7 @@ impl Engine {
         match self.link_now().phase {
             Phase::Over(ending) => return Err(ending),
             // It will not be connected again for this.
-            Phase::Down if self.is_closing.load(Ordering::SeqCst) => return Err(Ending::Closed),
+            Phase::Down if self.is_closing() => return Err(Ending::Closed),
             _ => {}
         }
         let mut link = self.link();
@@ -157,7 +157,7 @@ impl Engine {
         match link.map(|link| link.phase) {
             Ok(Phase::Over(ending)) => Err(ending),
             // What comes after the closing is not sent, although the server has not acknowledged it yet.
-            Ok(_) if self.is_closing.load(Ordering::SeqCst) => Err(Ending::Closed),
+            Ok(_) if self.is_closing() => Err(Ending::Closed),
             Ok(_) => Ok(()),
             // The task that kept the link is gone, and with it the runtime of the session.
             Err(_) => Err(Ending::Closed),
@@ -246,8 +246,23 @@ impl Engine {
 
     /// Starts to end the session.
     pub(crate) fn close(&self) {
-        self.is_closing.store(true, Ordering::SeqCst);
+        self.is_closing.send_replace(true);
         self.transport.close();
+    }
+
+    /// Whether the end of the session may be on its way to the ensemble.
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.is_closing.borrow()
+    }
+
+    /// Waits until the session is over, or may be because it is being closed.
+    pub(crate) async fn closing(&self) {
+        let mut closing = self.is_closing.subscribe();
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|is_closing| *is_closing) => {}
+            _ = self.ended() => {}
+        }
     }
 }
 
