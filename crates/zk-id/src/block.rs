@@ -9,7 +9,6 @@ use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
@@ -19,6 +18,7 @@ use zk_core::Session;
 use crate::charter::ROUNDS;
 use crate::charter::is_overtaken;
 use crate::error::excerpt;
+use crate::task::Task;
 
 /// Numbers from 1 on, of which each is given out once, by whichever process: a counter of 64 bits of which every process
 /// takes blocks.
@@ -55,7 +55,8 @@ use crate::error::excerpt;
 #[derive(Debug, Clone)]
 pub struct BlockIds {
     shared: Arc<Shared>,
-    fetcher: Arc<Fetcher>,
+    /// The task that fetches a block. It ends with this.
+    fetcher: Arc<Mutex<Option<Task>>>,
 }
 
 /// No number was given out.
@@ -139,10 +140,6 @@ struct Stock {
     blocks: VecDeque<RangeInclusive<i64>>,
     is_fetching: bool,
 }
-
-/// The task that fetches a block. It ends with this.
-#[derive(Debug, Default)]
-struct Fetcher(Mutex<Option<AbortHandle>>);
 
 impl BlockIds {
     /// Makes a handle of the counter at `path`, of which blocks of `block` numbers are taken.
@@ -267,11 +264,11 @@ impl BlockIds {
             shared: Arc::clone(&self.shared),
             has_ended: false,
         };
-        let task = tokio::spawn(async move {
+        let task = Task::spawn(async move {
             let answer = fetching.shared.counter.take().await;
             fetching.end(answer);
         });
-        *lock(&self.fetcher.0) = Some(task.abort_handle());
+        *lock(&self.fetcher) = Some(task);
     }
 }
 
@@ -338,14 +335,6 @@ impl Stock {
             }
             left < 0
         })
-    }
-}
-
-impl Drop for Fetcher {
-    fn drop(&mut self) {
-        if let Some(task) = lock(&self.0).take() {
-            task.abort();
-        }
     }
 }
 

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::AbortHandle;
-
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::error::NextError;
 use crate::id::Id;
 use crate::layout::Layout;
 use crate::run::Run;
+use crate::task::Task;
 
 /// Gives out ids for a worker number that nobody else uses, which is for you to see to.
 ///
@@ -50,7 +49,7 @@ use crate::run::Run;
 pub struct Generator {
     core: Arc<Core>,
     patience: Duration,
-    _ticker: Option<Arc<Ticker>>,
+    _ticker: Option<Arc<Task>>,
 }
 
 impl Generator {
@@ -81,11 +80,12 @@ impl Generator {
     }
 
     pub(crate) fn ticking(core: Arc<Core>) -> Self {
-        let ticker = Ticker::spawn(Arc::clone(&core));
+        let ticking = Arc::clone(&core);
+        let ticker = Task::spawn(async move { ticking.tick().await });
         Self::of(core, Some(Arc::new(ticker)))
     }
 
-    fn of(core: Arc<Core>, ticker: Option<Arc<Ticker>>) -> Self {
+    fn of(core: Arc<Core>, ticker: Option<Arc<Task>>) -> Self {
         Self {
             core,
             patience: PATIENCE,
@@ -200,22 +200,6 @@ impl Generator {
 
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
-    }
-}
-
-/// The task that looks at the clock. It ends with this.
-#[derive(Debug)]
-struct Ticker(AbortHandle);
-
-impl Ticker {
-    fn spawn(core: Arc<Core>) -> Self {
-        Self(tokio::spawn(async move { core.tick().await }).abort_handle())
-    }
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

@@ -15,6 +15,7 @@ mod run;
 mod sequence;
 mod slots;
 mod snowflake;
+mod task;
 mod worker;
 
 pub use block::BlockError;

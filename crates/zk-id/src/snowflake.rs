@@ -2,13 +2,11 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
 
 use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_core::Error;
 use zk_core::NodePath;
@@ -25,6 +23,8 @@ use crate::layout::Layout;
 use crate::mark::Mark;
 use crate::mark::ReserveError;
 use crate::slots;
+use crate::task::Task;
+use crate::worker::Place;
 use crate::worker::WorkerId;
 use crate::worker::WorkerIds;
 use crate::worker::below;
@@ -167,15 +167,21 @@ impl Snowflakes {
             tick(Some(mark.reserved())),
         ));
         let mark = Arc::new(Mutex::new(mark));
-        let keeping = keep(Arc::clone(&core), worker, Arc::clone(&mark), self.span);
+        let keeping = keep(
+            Arc::clone(&core),
+            worker.place(),
+            Arc::clone(&mark),
+            self.span,
+        );
         let generator = Generator::ticking(core);
         Ok(Snowflake {
             generator: match self.patience {
                 Some(patience) => generator.with_patience(patience),
                 None => generator,
             },
+            worker: Some(worker),
             mark,
-            keeper: Some(tokio::spawn(keeping)),
+            keeper: Some(Task::spawn(keeping)),
         })
     }
 }
@@ -203,9 +209,11 @@ impl fmt::Debug for Snowflakes {
 #[must_use = "the worker number is released when this is dropped"]
 pub struct Snowflake {
     generator: Generator,
+    /// Until it is released.
+    worker: Option<WorkerId>,
     mark: Arc<Mutex<Mark>>,
-    /// The task that extends the reservation; it owns the worker number.
-    keeper: Option<JoinHandle<WorkerId>>,
+    /// The task that extends the reservation.
+    keeper: Option<Task>,
 }
 
 impl Snowflake {
@@ -247,12 +255,9 @@ impl Snowflake {
     pub async fn release(mut self) -> Result<(), Error> {
         let core = Arc::clone(self.generator.core());
         let unused = core.stop(Loss::Released);
-        let Some(keeper) = self.keeper.take() else {
-            return Ok(());
-        };
-        let keeper = KeeperGuard(keeper);
-        // It ends by itself, now that the generator has.
-        let worker = keeper.ended().await;
+        // What it has asked for and not heard of is looked for below.
+        self.keeper = None;
+        let worker = self.worker.take();
         if let Some(tick) = unused {
             let mut mark = self.mark.lock().await;
             if let Err(error) = mark.give_back(core.layout.moment(tick)).await {
@@ -276,47 +281,20 @@ impl Deref for Snowflake {
 
 impl Drop for Snowflake {
     fn drop(&mut self) {
+        // Before the number is released, as it is when this is gone.
         self.generator.core().stop(Loss::Released);
-        if let Some(keeper) = self.keeper.take() {
-            keeper.abort();
-        }
-    }
-}
-
-/// Aborts the keeper if it is not waited for.
-struct KeeperGuard(JoinHandle<WorkerId>);
-
-impl KeeperGuard {
-    async fn ended(mut self) -> Option<WorkerId> {
-        (&mut self.0).await.ok()
-    }
-}
-
-impl Drop for KeeperGuard {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
 /// Extends the reservation until the number is lost, and stops the generator then.
-async fn keep(
-    core: Arc<Core>,
-    worker: WorkerId,
-    mark: Arc<Mutex<Mark>>,
-    span: Duration,
-) -> WorkerId {
-    {
-        let mut ended = pin!(core.ended());
-        let mut gone = pin!(worker.gone());
-        let mut extending = pin!(extend(&core, &mark, span));
-        tokio::select! {
-            biased;
-            _ = &mut ended => {}
-            loss = &mut gone => drop(core.stop(loss)),
-            loss = &mut extending => drop(core.stop(loss)),
-        }
-    }
-    worker
+async fn keep(core: Arc<Core>, place: Place, mark: Arc<Mutex<Mark>>, span: Duration) {
+    let loss = tokio::select! {
+        biased;
+        loss = core.ended() => loss,
+        loss = place.gone() => loss,
+        loss = extend(&core, &mark, span) => loss,
+    };
+    core.stop(loss);
 }
 
 async fn extend(core: &Core, mark: &Mutex<Mark>, span: Duration) -> Loss {

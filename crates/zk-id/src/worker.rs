@@ -311,9 +311,10 @@ impl WorkerId {
     ///
     /// A watch on the node.
     pub async fn lost(&self) -> Loss {
+        let place = self.place();
         tokio::select! {
             biased;
-            loss = self.gone() => loss,
+            loss = place.gone() => loss,
             () = self.trusted.lapsed() => match self.trusted.until() {
                 Some(_) => Loss::TrustLapsed,
                 None => Loss::SessionLost,
@@ -321,42 +322,12 @@ impl WorkerId {
         }
     }
 
-    /// Waits until the node is gone, by somebody's deletion or with the session.
-    pub(crate) async fn gone(&self) -> Loss {
-        tokio::select! {
-            biased;
-            () = self.node.session().lost() => Loss::SessionLost,
-            () = self.deleted() => {
-                // A server tells that a session has expired after it has told of its nodes.
-                let session = self.node.session();
-                let asked = session.exists(self.node.path()).into_future();
-                match timeout(session.session_timeout() / 10, asked).await {
-                    Ok(Err(error)) if error.is_fatal() => Loss::SessionLost,
-                    _ => Loss::NodeDeleted,
-                }
-            }
-        }
-    }
-
-    async fn deleted(&self) {
-        let session = self.node.session();
-        let czxid = self.node.stat().czxid;
-        loop {
-            // This looks first, so that what happened before it is not missed.
-            match session.exists(self.node.path()).watched().await {
-                Ok((Some(stat), mut watch)) if stat.czxid == czxid => match watch.changed().await {
-                    WatchEvent::SessionLost => std::future::pending().await,
-                    WatchEvent::Deleted => return,
-                    // Somebody wrote to it.
-                    _ => {}
-                },
-                Ok(_) => return,
-                Err(error) if error.is_fatal() => std::future::pending().await,
-                Err(error) => {
-                    tracing::warn!(path = %self.node.path(), %error, "a deletion of this node of ours would not be noticed now");
-                    drop(timeout(session.session_timeout() / 3, session.lost()).await);
-                }
-            }
+    /// Returns what waits until the node is gone.
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            session: self.node.session().clone(),
+            path: self.node.path().clone(),
+            czxid: self.node.stat().czxid,
         }
     }
 
@@ -375,6 +346,55 @@ impl WorkerId {
     /// A fatal error; the number is released with the session.
     pub async fn release(self) -> Result<(), Error> {
         self.node.delete().await
+    }
+}
+
+/// The node of a worker number, for whoever waits until it is gone.
+#[derive(Debug)]
+pub(crate) struct Place {
+    session: Session,
+    path: NodePath,
+    czxid: i64,
+}
+
+impl Place {
+    /// Waits until the node is gone, by somebody's deletion or with the session.
+    pub(crate) async fn gone(&self) -> Loss {
+        tokio::select! {
+            biased;
+            () = self.session.lost() => Loss::SessionLost,
+            () = self.deleted() => {
+                // A server tells that a session has expired after it has told of its nodes.
+                let session = &self.session;
+                let asked = session.exists(&self.path).into_future();
+                match timeout(session.session_timeout() / 10, asked).await {
+                    Ok(Err(error)) if error.is_fatal() => Loss::SessionLost,
+                    _ => Loss::NodeDeleted,
+                }
+            }
+        }
+    }
+
+    async fn deleted(&self) {
+        let session = &self.session;
+        let czxid = self.czxid;
+        loop {
+            // This looks first, so that what happened before it is not missed.
+            match session.exists(&self.path).watched().await {
+                Ok((Some(stat), mut watch)) if stat.czxid == czxid => match watch.changed().await {
+                    WatchEvent::SessionLost => std::future::pending().await,
+                    WatchEvent::Deleted => return,
+                    // Somebody wrote to it.
+                    _ => {}
+                },
+                Ok(_) => return,
+                Err(error) if error.is_fatal() => std::future::pending().await,
+                Err(error) => {
+                    tracing::warn!(path = %self.path, %error, "a deletion of this node of ours would not be noticed now");
+                    drop(timeout(session.session_timeout() / 3, session.lost()).await);
+                }
+            }
+        }
     }
 }
 

@@ -37,7 +37,10 @@ async fn numbers_begin_at_one_and_are_taken_before_they_are_given_out() {
         assert!(counter(&ensemble) >= expected);
         assert!(counter(&ensemble) <= expected + 20, "too far ahead");
     }
-    assert_eq!(ids.clone().next_many(25).await.unwrap(), (1001..=1025).collect::<Vec<_>>());
+    assert_eq!(
+        ids.clone().next_many(25).await.unwrap(),
+        (1001..=1025).collect::<Vec<_>>()
+    );
 }
 
 // covers: N5
@@ -106,7 +109,12 @@ async fn no_number_is_given_out_twice_whatever_is_lost() {
         }
         soon("all have theirs", takers.join_all()).await;
         assert_eq!(all.lock().unwrap().len(), 300);
-        assert!(all.lock().unwrap().iter().all(|number| *number <= counter(&ensemble)));
+        assert!(
+            all.lock()
+                .unwrap()
+                .iter()
+                .all(|number| *number <= counter(&ensemble))
+        );
     }
 }
 
@@ -143,7 +151,17 @@ async fn counter_that_is_none_or_was_set_back_is_refused() {
     session.delete(PATH).await.unwrap();
     assert_eq!(ids.next_many(5).await.unwrap(), [6, 7, 8, 9, 10]);
     let error = ids.next().await.unwrap_err();
-    assert!(matches!(error, BlockError::SetBack { given: 10, found: 0, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            BlockError::SetBack {
+                given: 10,
+                found: 0,
+                ..
+            }
+        ),
+        "{error}"
+    );
     // As the message says.
     session.create(PATH, 10_i64.to_be_bytes()).await.unwrap();
     assert_eq!(ids.next().await.unwrap(), 11);
@@ -175,7 +193,11 @@ async fn who_waits_is_told_why_there_is_none() {
 async fn call_that_is_dropped_loses_no_number_and_leaves_no_task() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
     let before = tasks();
     let ids = blocks(&session, 3);
     let mut next = 1;

@@ -32,7 +32,9 @@ async fn live(ensemble: Ensemble, seen: Arc<Mutex<Seen>>, mut draw: fastrand::Rn
         let snowflakes = snowflakes.with_clock(clock.clone());
         let ids = match snowflakes.claim().await {
             Ok(ids) => ids,
-            Err(ClaimError::AllTaken { .. } | ClaimError::Failed(_) | ClaimError::Disturbed { .. }) => {
+            Err(
+                ClaimError::AllTaken { .. } | ClaimError::Failed(_) | ClaimError::Disturbed { .. },
+            ) => {
                 pass(Duration::from_millis(draw.u64(..2000))).await;
                 continue;
             }
@@ -41,7 +43,11 @@ async fn live(ensemble: Ensemble, seen: Arc<Mutex<Seen>>, mut draw: fastrand::Rn
         for _ in 0..draw.usize(..ROUNDS) {
             let many = match draw.u8(..3) {
                 0 => ids.try_next().into_iter().collect(),
-                1 => ids.try_next_many(draw.usize(..40)).into_iter().flatten().collect(),
+                1 => ids
+                    .try_next_many(draw.usize(..40))
+                    .into_iter()
+                    .flatten()
+                    .collect(),
                 _ => ids.next_many(draw.usize(..40)).await.unwrap_or_default(),
             };
             made += many.len();
@@ -61,7 +67,9 @@ async fn live(ensemble: Ensemble, seen: Arc<Mutex<Seen>>, mut draw: fastrand::Rn
             _ => {
                 ensemble.session(session.id()).expire();
                 // It does not know yet.
-                seen.lock().unwrap().add(ids.try_next_many(100).into_iter().flatten());
+                seen.lock()
+                    .unwrap()
+                    .add(ids.try_next_many(100).into_iter().flatten());
             }
         }
         seen.lock().unwrap().add(clone.try_next());
@@ -89,11 +97,15 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
 #[test]
 fn whatever_happens_no_id_is_given_out_twice() {
     let made = Cell::new(0);
-    let checked =
-        Check::new(0..SEEDS).run(async |ensemble, seed| made.set(made.get() + run(ensemble, seed).await));
+    let checked = Check::new(0..SEEDS)
+        .run(async |ensemble, seed| made.set(made.get() + run(ensemble, seed).await));
     println!("{} ids in {checked}", made.get());
     let enough = usize::try_from(checked.seeds).unwrap() * 50;
-    assert!(checked.seeds == 1 || made.get() > enough, "{} ids prove nothing", made.get());
+    assert!(
+        checked.seeds == 1 || made.get() > enough,
+        "{} ids prove nothing",
+        made.get()
+    );
 }
 
 const SEEDS: u64 = 200;

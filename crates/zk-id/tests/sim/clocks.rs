@@ -52,7 +52,10 @@ async fn restart_with_a_clock_that_went_back_repeats_no_id() {
                     );
                 }
                 seen.add(refused);
-                let patient = ids.generator().clone().with_patience(back * 2 + Duration::from_secs(60));
+                let patient = ids
+                    .generator()
+                    .clone()
+                    .with_patience(back * 2 + Duration::from_secs(60));
                 let many = soon("the clock catches up", patient.next_many(1000)).await;
                 seen.add(many.unwrap());
                 pass(Duration::from_millis(300)).await;
@@ -93,9 +96,16 @@ async fn next_process_need_not_wait_after_a_release() {
     let ids = snowflakes(&session, &clock).claim().await.unwrap();
     assert!(matches!(ids.try_next(), Err(NextError::ClockBehind { .. })));
     let since = tokio::time::Instant::now();
-    let patient = ids.generator().clone().with_patience(Duration::from_secs(600));
+    let patient = ids
+        .generator()
+        .clone()
+        .with_patience(Duration::from_secs(600));
     seen.add([patient.next().await.unwrap()]);
-    assert!(since.elapsed() <= session.session_timeout(), "{:?}", since.elapsed());
+    assert!(
+        since.elapsed() <= session.session_timeout(),
+        "{:?}",
+        since.elapsed()
+    );
 }
 
 /// The old process does not know yet that its session is over; its clock is ahead, the one of the next is behind.
@@ -122,7 +132,10 @@ async fn process_that_is_cut_off_and_the_next_one_share_no_id() {
             }
         };
         assert!(ids.try_next().is_err(), "the number is somebody else's");
-        let patient = next.generator().clone().with_patience(behind + Duration::from_secs(60));
+        let patient = next
+            .generator()
+            .clone()
+            .with_patience(behind + Duration::from_secs(60));
         let many = soon("the clock catches up", patient.next_many(1000)).await;
         seen.add(many.unwrap());
         assert!(ids.try_next().is_err());
@@ -145,7 +158,10 @@ async fn path_of_another_layout_is_refused() {
          \"zk-id snowflakes of 41/6/16 bits since 1704067200000 ms\"; use another path, or the same everywhere"
     );
     let workers = WorkerIds::new(&session, PATH, 1024).unwrap();
-    assert!(matches!(workers.claim().await, Err(ClaimError::OtherUse { .. })));
+    assert!(matches!(
+        workers.claim().await,
+        Err(ClaimError::OtherUse { .. })
+    ));
     // One that was made without data is taken.
     session.create("/mine", "").await.unwrap();
     let mine = Snowflakes::new(&session, "/mine", Layout::WIDE).unwrap();
@@ -167,7 +183,10 @@ async fn mark_that_cannot_be_read_is_refused_and_can_be_repaired() {
     assert!(matches!(error, ClaimError::BadMark { .. }), "{error}");
     session.settled().await;
     assert_eq!(taken(&ensemble), [""; 0]);
-    session.set("/ids/a/mark-00000", "1800000030000").await.unwrap();
+    session
+        .set("/ids/a/mark-00000", "1800000030000")
+        .await
+        .unwrap();
     let ids = snowflakes(&session, &clock).claim().await.unwrap();
     assert!(matches!(
         ids.try_next(),

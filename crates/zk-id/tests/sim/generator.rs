@@ -94,7 +94,9 @@ async fn ids_tell_the_time_at_which_they_were_taken_after_any_rest() {
             let id = generator.try_next().unwrap();
             let parts = generator.layout().parts(id);
             let now = zk_id::Clock::now(&clock);
-            let age = now.duration_since(parts.time).expect("no time of the future");
+            let age = now
+                .duration_since(parts.time)
+                .expect("no time of the future");
             assert!(age <= Duration::from_millis(2), "{age:?} after {rest} ms");
             assert_eq!(parts.worker, 1);
         }
@@ -125,13 +127,19 @@ async fn layout_that_has_no_more_time_is_told() {
 #[tokio::test(start_paused = true)]
 async fn no_task_is_left_by_a_generator() {
     let clock = TestClock::new();
-    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks();
     let generator = Generator::spawn(SMALL, 1, clock);
     generator.next().await.unwrap();
     let other = generator.clone();
     drop(generator);
     other.next().await.unwrap();
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
     assert_eq!(tasks(), before + 1);
     drop(other);
     pass(Duration::from_millis(10)).await;
@@ -143,5 +151,7 @@ async fn none_are_taken_when_none_are_wanted() {
     let generator = Generator::new(SMALL, 3, TestClock::new());
     assert_eq!(generator.try_next_many(0).unwrap().count(), 0);
     assert_eq!(generator.next_many(0).await.unwrap(), []);
-    assert!(std::panic::catch_unwind(|| Generator::new(SMALL, 4, std::time::SystemTime::now)).is_err());
+    assert!(
+        std::panic::catch_unwind(|| Generator::new(SMALL, 4, std::time::SystemTime::now)).is_err()
+    );
 }

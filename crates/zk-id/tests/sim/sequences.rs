@@ -74,12 +74,21 @@ async fn numbers_that_are_used_up_are_refused() {
             }
         };
         assert_eq!(given, 7);
-        assert!(matches!(error, SequenceError::SequenceExhausted { .. }), "{error}");
+        assert!(
+            matches!(error, SequenceError::SequenceExhausted { .. }),
+            "{error}"
+        );
         let text = error.to_string();
-        assert!(text.contains("go on with another path, and add 2147483647"), "{text}");
+        assert!(
+            text.contains("go on with another path, and add 2147483647"),
+            "{text}"
+        );
         ensemble.set_counter(PATH, i32::MAX);
         for _ in 0..5 {
-            assert!(matches!(ids.next().await, Err(SequenceError::SequenceExhausted { .. })));
+            assert!(matches!(
+                ids.next().await,
+                Err(SequenceError::SequenceExhausted { .. })
+            ));
         }
         session.settled().await;
         assert_eq!(children(&ensemble, PATH), [""; 0]);
@@ -89,10 +98,15 @@ async fn numbers_that_are_used_up_are_refused() {
 // covers: N5 X10
 #[tokio::test(start_paused = true)]
 async fn numbers_that_begin_anew_are_refused() {
-    let ensemble = Ensemble::builder().reap_every(Duration::from_millis(50)).build();
+    let ensemble = Ensemble::builder()
+        .reap_every(Duration::from_millis(50))
+        .build();
     let session = ensemble.connect().await;
     let ids = SequenceIds::new(&session, PATH).unwrap();
-    assert_eq!((ids.next().await.unwrap(), ids.next().await.unwrap()), (0, 1));
+    assert_eq!(
+        (ids.next().await.unwrap(), ids.next().await.unwrap()),
+        (0, 1)
+    );
     // It is no container: the ensemble does not remove it.
     pass(Duration::from_secs(3600)).await;
     assert_eq!(ids.next().await.unwrap(), 2);
@@ -100,7 +114,14 @@ async fn numbers_that_begin_anew_are_refused() {
     session.delete(PATH).await.unwrap();
     let error = ids.next().await.unwrap_err();
     assert!(
-        matches!(error, SequenceError::StartedAnew { number: 0, last: 2, .. }),
+        matches!(
+            error,
+            SequenceError::StartedAnew {
+                number: 0,
+                last: 2,
+                ..
+            }
+        ),
         "{error}"
     );
 }

@@ -73,7 +73,9 @@ async fn released_number_is_used_again() {
     assert!(!second.is_trusted());
     let third = workers(&one, 1).claim().await.unwrap();
     let since = tokio::time::Instant::now();
-    let waited = workers(&ensemble.connect().await, 1).claim_timeout(Duration::from_secs(5)).await;
+    let waited = workers(&ensemble.connect().await, 1)
+        .claim_timeout(Duration::from_secs(5))
+        .await;
     assert!(matches!(waited, Err(ClaimError::AllTaken { .. })));
     assert!(since.elapsed() < Duration::from_secs(6));
     drop(third);
@@ -88,10 +90,19 @@ async fn preferred_number_is_taken_if_it_is_free_and_holders_are_listed() {
     let session = ensemble.connect().await;
     let all = workers(&session, 100);
     assert_eq!(all.holders().await.unwrap(), []);
-    let like_seven = all.clone().with_preferred(7).with_description("anna\n10.0.0.1");
+    let like_seven = all
+        .clone()
+        .with_preferred(7)
+        .with_description("anna\n10.0.0.1");
     let first = like_seven.claim().await.unwrap();
     assert_eq!(first.number(), 7);
-    let second = like_seven.clone().with_preferred(8).with_description("").claim().await.unwrap();
+    let second = like_seven
+        .clone()
+        .with_preferred(8)
+        .with_description("")
+        .claim()
+        .await
+        .unwrap();
     let third = like_seven.claim().await.unwrap();
     assert!(![7, 8].contains(&third.number()));
     session.create("/ids/a/stranger", "").await.unwrap();
@@ -120,7 +131,10 @@ async fn loss_is_told_before_another_process_can_have_the_number() {
         assert!(!worker.is_trusted(), "two have the number");
         next
     };
-    let (loss, next) = soon("it changes hands", async { tokio::join!(worker.lost(), next) }).await;
+    let (loss, next) = soon("it changes hands", async {
+        tokio::join!(worker.lost(), next)
+    })
+    .await;
     assert_eq!(loss, Loss::TrustLapsed);
     // An operator takes it away.
     let operator = ensemble.connect().await;
@@ -140,7 +154,10 @@ async fn claim_whose_request_or_reply_is_lost_takes_one_number() {
         for lose_reply in [false, true] {
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().await;
-            let script = ensemble.on(matching::anything()).session(session.id()).nth(nth);
+            let script = ensemble
+                .on(matching::anything())
+                .session(session.id())
+                .nth(nth);
             if lose_reply {
                 script.lose_reply();
             } else {
