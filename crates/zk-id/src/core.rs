@@ -142,8 +142,10 @@ impl Core {
         if !self.is_trusted() {
             return Err(NextError::Untrusted);
         }
+        // A clock before 1970 is as one that is there: behind.
+        let now = self.now().duration_since(SystemTime::UNIX_EPOCH);
         let known = Known {
-            now: self.now(),
+            now: now.unwrap_or_default(),
             next,
             is_pressed: gate.end > 0 && next >= gate.end,
             reserved: gate.reserved,

@@ -172,14 +172,24 @@ impl Layout {
     /// The millisecond of the epoch that a moment lies in; `None` before it.
     pub(crate) fn tick(&self, time: SystemTime) -> Option<u64> {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        u64::try_from(since.as_millis())
+        self.tick_at(since)
+    }
+
+    /// The same, of the time since the Unix epoch.
+    pub(crate) fn tick_at(&self, unix: Duration) -> Option<u64> {
+        u64::try_from(unix.as_millis())
             .ok()?
             .checked_sub(self.epoch)
     }
 
     /// The beginning of a millisecond of the epoch.
     pub(crate) fn moment(&self, tick: u64) -> SystemTime {
-        SystemTime::UNIX_EPOCH + self.epoch() + Duration::from_millis(tick)
+        SystemTime::UNIX_EPOCH + self.begin_of(tick)
+    }
+
+    /// The same, as the time since the Unix epoch.
+    pub(crate) fn begin_of(&self, tick: u64) -> Duration {
+        self.epoch() + Duration::from_millis(tick)
     }
 
     /// The id at a position, which is a millisecond and a number within it in the bits of both.

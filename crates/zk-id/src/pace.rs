@@ -1,15 +1,14 @@
 //! Which positions may be taken now: what the clock, what was taken and what is reserved allow.
 
 use std::time::Duration;
-use std::time::SystemTime;
 
 use crate::layout::Layout;
 
 /// What is known when more is asked for than the window has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
-    /// What the clock says.
-    pub(crate) now: SystemTime,
+    /// What the clock says, as the time since the Unix epoch.
+    pub(crate) now: Duration,
     /// The position to be taken next.
     pub(crate) next: u64,
     /// Whether a window was used up just before, so that somebody may have waited.
@@ -39,9 +38,8 @@ pub(crate) fn pace(layout: &Layout, known: &Known) -> Pace {
     if at >= layout.ticks() {
         return Pace::Over;
     }
-    let begins = layout.moment(at);
-    let ahead = begins.duration_since(known.now).unwrap_or_default();
-    let Some(now) = layout.tick(known.now) else {
+    let ahead = layout.begin_of(at).saturating_sub(known.now);
+    let Some(now) = layout.tick_at(known.now) else {
         // Before the epoch: the first millisecond there is begins when the clock is there.
         return Pace::Behind { by: ahead };
     };
@@ -81,7 +79,7 @@ mod tests {
 
     fn known(micros: u64, next: u64, reserved: u64) -> Known {
         Known {
-            now: SystemTime::UNIX_EPOCH + Duration::from_micros(micros),
+            now: Duration::from_micros(micros),
             next,
             is_pressed: false,
             reserved,
