@@ -490,7 +490,6 @@ mod tests {
         assert!(!stock.has(0));
     }
 
-    // covers: N2
     #[test]
     fn version_that_servers_take_for_any_is_never_sent() {
         assert_eq!(guard_of(Some((-1, 9))), Guard::Child { mzxid: 9 });
@@ -500,7 +499,6 @@ mod tests {
         assert_eq!(guard_of(None), Guard::Absent);
     }
 
-    // covers: N2
     #[tokio::test(start_paused = true)]
     async fn of_two_that_saw_version_minus_one_only_one_writes() {
         let ensemble = zk_sim::Ensemble::new(3);

@@ -29,7 +29,6 @@ async fn increments(curator: &Curator, ensemble: &Ensemble, times: u32) -> Vec<i
         .unwrap()
 }
 
-// covers: N4 N5
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_counter_and_our_blocks_share_no_number() {
     let ensemble = three_servers().await;

@@ -16,7 +16,7 @@ use crate::connect;
 use crate::soon;
 use crate::with_servers;
 
-// covers: I1 I2 I3 N5
+// covers: I1 I2 I3
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_id_differs_over_sessions_and_leaves_no_more_than_it_says() {
     with_servers(3, async |ensemble| {

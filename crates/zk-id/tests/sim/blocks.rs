@@ -25,7 +25,6 @@ fn counter(ensemble: &Ensemble) -> i64 {
     data.map_or(0, |data| i64::from_be_bytes(data.try_into().unwrap()))
 }
 
-// covers: N5
 #[tokio::test(start_paused = true)]
 async fn numbers_begin_at_one_and_are_taken_before_they_are_given_out() {
     let ensemble = Ensemble::new(3);
@@ -43,7 +42,6 @@ async fn numbers_begin_at_one_and_are_taken_before_they_are_given_out() {
     );
 }
 
-// covers: N5
 #[tokio::test(start_paused = true)]
 async fn next_block_is_there_before_the_current_one_runs_out() {
     let ensemble = Ensemble::new(3);
@@ -58,7 +56,6 @@ async fn next_block_is_there_before_the_current_one_runs_out() {
     }
 }
 
-// covers: N1 N5
 #[tokio::test(start_paused = true)]
 async fn no_number_is_given_out_twice_whatever_is_lost() {
     for lost in ["reply", "request", "stalled", "leader"] {
@@ -118,7 +115,6 @@ async fn no_number_is_given_out_twice_whatever_is_lost() {
     }
 }
 
-// covers: N4
 #[tokio::test(start_paused = true)]
 async fn counter_ends_at_the_largest_number() {
     let ensemble = Ensemble::new(1);
@@ -133,7 +129,6 @@ async fn counter_ends_at_the_largest_number() {
     assert_eq!(counter(&ensemble), i64::MAX);
 }
 
-// covers: N5
 #[tokio::test(start_paused = true)]
 async fn counter_that_is_none_or_was_set_back_is_refused() {
     let ensemble = Ensemble::new(1);
@@ -188,7 +183,6 @@ async fn who_waits_is_told_why_there_is_none() {
     assert_eq!(error.class(), zk_core::ErrorClass::Fatal, "{error}");
 }
 
-// covers: N1
 #[tokio::test(start_paused = true)]
 async fn call_that_is_dropped_loses_no_number_and_leaves_no_task() {
     let ensemble = Ensemble::new(1);

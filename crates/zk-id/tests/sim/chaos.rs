@@ -93,7 +93,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
     made.into_iter().sum()
 }
 
-// covers: I2 I3 I5 N5
+// covers: I2 I3 I5
 #[test]
 fn whatever_happens_no_id_is_given_out_twice() {
     let made = Cell::new(0);

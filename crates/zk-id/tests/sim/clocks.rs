@@ -33,7 +33,7 @@ enum End {
     Crash,
 }
 
-// covers: I2 I3 N5
+// covers: I2 I3
 #[tokio::test(start_paused = true)]
 async fn restart_with_a_clock_that_went_back_repeats_no_id() {
     for end in [End::Release, End::Drop, End::Crash] {

@@ -91,7 +91,7 @@ async fn whoever_deletes_the_nodes_of_a_worker_stops_it() {
     }
 }
 
-// covers: I5 X6
+// covers: I5
 #[tokio::test(start_paused = true)]
 async fn reservation_survives_lost_requests_and_replies() {
     let ensemble = Ensemble::new(3);

@@ -32,7 +32,7 @@ async fn numbers_rise_over_all_processes_and_no_node_is_left() {
     assert_eq!(children(&ensemble, PATH), [""; 0]);
 }
 
-// covers: I1 X6
+// covers: I1
 #[tokio::test(start_paused = true)]
 async fn no_number_is_given_out_twice_whatever_is_lost() {
     let ensemble = Ensemble::new(3);
@@ -57,7 +57,6 @@ async fn no_number_is_given_out_twice_whatever_is_lost() {
     assert_eq!(children(&ensemble, PATH), [""; 0]);
 }
 
-// covers: X9
 #[tokio::test(start_paused = true)]
 async fn numbers_that_are_used_up_are_refused() {
     for counters in [Counters::Stick, Counters::Wrap] {
@@ -95,7 +94,6 @@ async fn numbers_that_are_used_up_are_refused() {
     }
 }
 
-// covers: N5 X10
 #[tokio::test(start_paused = true)]
 async fn numbers_that_begin_anew_are_refused() {
     let ensemble = Ensemble::builder()

@@ -147,7 +147,7 @@ async fn loss_is_told_before_another_process_can_have_the_number() {
     assert_eq!(soon("it is told", lost).await.unwrap(), Loss::NodeDeleted);
 }
 
-// covers: I2 X6
+// covers: I2
 #[tokio::test(start_paused = true)]
 async fn claim_whose_request_or_reply_is_lost_takes_one_number() {
     for nth in 1..12 {
@@ -173,7 +173,6 @@ async fn claim_whose_request_or_reply_is_lost_takes_one_number() {
     }
 }
 
-// covers: X10
 #[tokio::test(start_paused = true)]
 async fn path_that_somebody_removes_is_made_again() {
     let ensemble = Ensemble::new(1);
