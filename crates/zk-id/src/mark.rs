@@ -72,12 +72,11 @@ impl Mark {
                 writer: &writer,
             };
             let data = entry.to_string();
-            let written = match found {
-                Some(version) => session.set(&path, data).version(version).idempotent().await,
-                None => {
-                    let create = session.create(&path, data).idempotent();
-                    create.await.map(|(_, stat)| stat)
-                }
+            let written = if let Some(version) = found {
+                session.set(&path, data).version(version).idempotent().await
+            } else {
+                let create = session.create(&path, data).idempotent();
+                create.await.map(|(_, stat)| stat)
             };
             match written {
                 Ok(stat) => {

@@ -13,6 +13,7 @@ use zk_core::Sequence;
 use zk_core::Session;
 
 use crate::charter::ROUNDS;
+use crate::worker::below;
 
 /// Numbers from 0 on in the order in which the ensemble was asked for them, over all processes.
 ///
@@ -130,7 +131,7 @@ impl SequenceIds {
     pub async fn next(&self) -> Result<i64, SequenceError> {
         let last = self.last.load(Ordering::Acquire);
         let parent = &self.path;
-        let child = parent.join("id-").expect("a name of letters and a hyphen");
+        let child = below(parent, "id-");
         let mut round = 0;
         let node = loop {
             let create = self.session.create(&child, "").ephemeral().sequential();
@@ -149,7 +150,9 @@ impl SequenceIds {
             }
         };
         let name = node.path().name().unwrap_or_default();
-        let (_, sequence) = Sequence::split(name).expect("servers number sequential nodes");
+        let Some((_, sequence)) = Sequence::split(name) else {
+            unreachable!("servers number sequential nodes, and not like this: {name}")
+        };
         // Its end is not waited for.
         drop(node);
         let number = sequence.number();

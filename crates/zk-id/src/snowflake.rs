@@ -302,10 +302,8 @@ async fn extend(core: &Core, mark: &Mutex<Mark>, span: Duration) -> Loss {
         let now = core.now();
         let mut mark = mark.lock().await;
         let left = mark.reserved().duration_since(now).unwrap_or_default();
-        let pause = if left > span / 2 {
-            // The clock may jump: look again long before it would be too late.
-            (left - span / 2).min(span / 8)
-        } else {
+        let early = left.saturating_sub(span / 2);
+        let pause = if early.is_zero() {
             match mark.reserve(now + span).await {
                 Ok(()) => {
                     core.reserve(core.layout.tick(mark.reserved()).unwrap_or_default());
@@ -318,6 +316,9 @@ async fn extend(core: &Core, mark: &Mutex<Mark>, span: Duration) -> Loss {
                     span / 16
                 }
             }
+        } else {
+            // The clock may jump: look again long before it would be too late.
+            early.min(span / 8)
         };
         drop(mark);
         drop(timeout(pause.max(SHORTEST / 10), std::future::pending::<()>()).await);

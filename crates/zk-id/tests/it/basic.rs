@@ -69,7 +69,7 @@ async fn generator_stops_when_its_session_expires_and_the_next_one_repeats_nothi
                     match snowflakes.claim().await {
                         Ok(ids) => return ids,
                         Err(error) => {
-                            assert!(error.class() == zk_core::ErrorClass::Recoverable, "{error}")
+                            assert!(error.class() == zk_core::ErrorClass::Recoverable, "{error}");
                         }
                     }
                 }
@@ -78,8 +78,7 @@ async fn generator_stops_when_its_session_expires_and_the_next_one_repeats_nothi
             for id in ids.next_many(20_000).await.unwrap() {
                 assert!(seen.insert(id), "{id} was given out twice");
             }
-            let id = i64::from_str_radix(session.id().to_string().trim_start_matches("0x"), 16);
-            ensemble.expire(id.unwrap()).await.unwrap();
+            ensemble.expire(session.id().as_i64()).await.unwrap();
             assert_eq!(soon("it is told", ids.lost()).await, Loss::SessionLost);
             assert!(ids.try_next().is_err());
         }

@@ -107,7 +107,7 @@ async fn ids_tell_the_time_at_which_they_were_taken_after_any_rest() {
 #[tokio::test(start_paused = true)]
 async fn layout_that_has_no_more_time_is_told() {
     let clock = TestClock::new();
-    let short = Layout::new(1, 0, 0, Duration::from_millis(1_800_000_000_000));
+    let short = Layout::new(1, 0, 0, Duration::from_secs(1_800_000_000));
     let generator = Generator::new(short, 0, clock.clone());
     generator.try_next().unwrap();
     pass(Duration::from_millis(1)).await;
