@@ -84,8 +84,13 @@ impl Facts {
     /// Whether something else kept the machine busy before the run: then the figures say little, and are not to be
     /// kept.
     pub fn is_busy(&self) -> bool {
+        Self::is_busy_at(&self.load)
+    }
+
+    /// The same of load averages, as [`load`](Self::load) answers them.
+    pub fn is_busy_at(load: &str) -> bool {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        busy(&self.load, cores)
+        busy(load, cores)
     }
 
     /// The facts as lines, each with a name.

@@ -105,8 +105,13 @@ pub fn shared<T>(threads: u64, ids: u64, next: impl Fn() -> T + Sync) -> Duratio
 
 /// The figures, with what they depend on.
 pub fn section(command: &str, load: &str, lanes: &[Lane]) -> String {
-    let mut text = format!(
-        "- command: `{command}`\n- machine: {}\n- load before: {load}\n\n",
+    let mut text = String::new();
+    if Facts::is_busy_at(load) {
+        text += "**The machine had other work while this ran: not to be kept.**\n\n";
+    }
+    let _ = writeln!(
+        text,
+        "- command: `{command}`\n- machine: {}\n- load before: {load}\n",
         Facts::this_machine()
     );
     text += "| question | generator | ns per id | min–max | ours is |\n|---|---|--:|--:|--:|\n";

@@ -20,6 +20,7 @@ use crate::error::Loss;
 use crate::error::NextError;
 use crate::id::Id;
 use crate::layout::Layout;
+use crate::layout::Stamp;
 use crate::line::Line;
 use crate::pace::Known;
 use crate::pace::Pace;
@@ -27,9 +28,11 @@ use crate::pace::pace;
 
 #[derive(Debug)]
 pub(crate) struct Core {
+    // What each id needs comes first.
+    line: Line,
+    pub(crate) stamp: Stamp,
     pub(crate) layout: Layout,
     pub(crate) worker: u32,
-    line: Line,
     gate: Mutex<Gate>,
     clock: AnyClock,
     /// Says that the session which has the worker number is alive; a fixed worker number needs none.
@@ -73,6 +76,7 @@ impl Core {
     ) -> Self {
         let ticks = layout.ticks();
         Self {
+            stamp: layout.stamp(worker),
             layout,
             worker,
             line: Line::new(floor.min(ticks) << layout.sequence_bits()),
@@ -94,11 +98,11 @@ impl Core {
     /// Takes one id: by one atomic step while a window is open, which it is for about a millisecond.
     #[inline]
     pub(crate) fn take_one(&self) -> Result<Id, NextError> {
-        let taken = match self.line.take(1) {
+        let taken = match self.line.take_one() {
             Some(taken) => taken,
-            None => self.pass(1)?,
+            None => self.pass(1)?.start,
         };
-        Ok(self.layout.id(taken.start, self.worker))
+        Ok(self.stamp.id(taken))
     }
 
     /// Takes up to `most` positions, at least one.

@@ -133,7 +133,7 @@ impl Generator {
             0 => 0..0,
             _ => self.core.take(most)?,
         };
-        Ok(Run::new(self.core.layout, self.core.worker, positions))
+        Ok(Run::new(self.core.stamp, positions))
     }
 
     /// Takes an id, and waits for it if there is none now: for the next millisecond, for the clock to catch up, for the
@@ -166,7 +166,7 @@ impl Generator {
 
     async fn wait(&self) -> Result<Id, NextError> {
         let taken = self.core.wait_and_take(1, self.patience).await?;
-        Ok(self.core.layout.id(taken.start, self.core.worker))
+        Ok(self.core.stamp.id(taken.start))
     }
 
     /// Takes so many ids, and waits for them if there are not enough now.
@@ -193,7 +193,7 @@ impl Generator {
         while ids.len() < count {
             let most = u64::try_from(count - ids.len()).unwrap_or(u64::MAX);
             let positions = self.core.wait_and_take(most, self.patience).await?;
-            ids.extend(Run::new(self.core.layout, self.core.worker, positions));
+            ids.extend(Run::new(self.core.stamp, positions));
         }
         Ok(ids)
     }

@@ -192,12 +192,33 @@ impl Layout {
         self.epoch() + Duration::from_millis(tick)
     }
 
-    /// The id at a position, which is a millisecond and a number within it in the bits of both.
+    /// How the ids of a worker are made of positions.
+    pub(crate) const fn stamp(&self, worker: u32) -> Stamp {
+        Stamp {
+            shift: self.worker,
+            within: (1 << self.sequence) - 1,
+            worker: (worker as u64) << self.sequence,
+        }
+    }
+}
+
+/// How the ids of a worker are made of positions, which are a millisecond and a number within it in the bits of both: what
+/// can be computed before is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stamp {
+    shift: u32,
+    /// The bits of the number within the millisecond.
+    within: u64,
+    /// The worker, in its place.
+    worker: u64,
+}
+
+impl Stamp {
+    /// The id at a position.
     #[inline]
-    pub(crate) const fn id(&self, position: u64, worker: u32) -> Id {
-        let time = position >> self.sequence;
-        let sequence = position & ((1 << self.sequence) - 1);
-        Id::new((((time << self.worker) | worker as u64) << self.sequence) | sequence)
+    pub(crate) const fn id(&self, position: u64) -> Id {
+        let time = (position & !self.within) << self.shift;
+        Id::new(time | self.worker | (position & self.within))
     }
 }
 
@@ -282,14 +303,15 @@ mod tests {
             let worker = worker % layout.workers();
             let sequence = sequence % layout.ids_per_millisecond();
             let position = (time << sequence_bits) | u64::from(sequence);
-            let id = layout.id(position, worker);
+            let id = layout.stamp(worker).id(position);
             prop_assert!(i64::try_from(id.as_u64()).is_ok());
             let parts = layout.parts(id);
             prop_assert_eq!(parts.time, layout.moment(time));
             prop_assert_eq!((parts.worker, parts.sequence), (worker, sequence));
             prop_assert!(layout.first_of(parts.time).unwrap() <= id);
             // The next position is a larger id, whoever makes it.
-            prop_assert!(layout.id(position + u64::from(layout.ids_per_millisecond()), 0) > id);
+            let next = position + u64::from(layout.ids_per_millisecond());
+            prop_assert!(layout.stamp(0).id(next) > id);
         }
     }
 }

@@ -55,6 +55,19 @@ impl<C: Cell> Line<C> {
         }
     }
 
+    /// Takes one position; `None` when the window has none.
+    #[inline]
+    pub(crate) fn take_one(&self) -> Option<u64> {
+        let mut next = self.next.load();
+        while next < self.end.load() {
+            match self.next.replace(next, next + 1) {
+                Ok(_) => return Some(next),
+                Err(other) => next = other,
+            }
+        }
+        None
+    }
+
     /// Returns the position to be taken next; there are no more when it is [`CLOSED`].
     pub(crate) fn next(&self) -> u64 {
         self.next.load()

@@ -4,24 +4,19 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 
 use crate::id::Id;
-use crate::layout::Layout;
+use crate::layout::Stamp;
 
 /// Ids of one worker that follow each other, taken in one step; those that are not used are skipped.
 #[derive(Debug, Clone)]
 #[must_use = "ids that are not used are skipped"]
 pub struct Run {
-    layout: Layout,
-    worker: u32,
+    stamp: Stamp,
     positions: Range<u64>,
 }
 
 impl Run {
-    pub(crate) fn new(layout: Layout, worker: u32, positions: Range<u64>) -> Self {
-        Self {
-            layout,
-            worker,
-            positions,
-        }
+    pub(crate) fn new(stamp: Stamp, positions: Range<u64>) -> Self {
+        Self { stamp, positions }
     }
 }
 
@@ -31,7 +26,7 @@ impl Iterator for Run {
     #[inline]
     fn next(&mut self) -> Option<Id> {
         let position = self.positions.next()?;
-        Some(self.layout.id(position, self.worker))
+        Some(self.stamp.id(position))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -55,8 +55,12 @@ fn interrupted_twice(model: impl Fn() + Send + Sync + 'static) {
 fn taker(line: &Arc<Checked>, times: usize, most: u64) -> thread::JoinHandle<Vec<u64>> {
     let line = Arc::clone(line);
     thread::spawn(move || {
+        let take = || match most {
+            1 => line.take_one().map(|one| one..one + 1),
+            _ => line.take(most),
+        };
         let taken = (0..times)
-            .filter_map(|_| line.take(most))
+            .filter_map(|_| take())
             .flatten()
             .collect::<Vec<u64>>();
         assert!(taken.is_sorted(), "{taken:?}");
@@ -115,7 +119,8 @@ fn nothing_is_taken_once_a_line_has_ended() {
         let takers = [taker(&line, 2, 1)];
         let end = line.close();
         // Who lowers the mark to the end lets another process begin there.
-        assert_eq!((line.take(1), line.next()), (None, CLOSED));
+        assert_eq!((line.take(1), line.take_one()), (None, None));
+        assert_eq!(line.next(), CLOSED);
         let all = distinct(takers.map(|taker| taker.join().unwrap()));
         assert!(all.iter().all(|taken| *taken < end), "{all:?} up to {end}");
     };
