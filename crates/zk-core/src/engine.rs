@@ -28,6 +28,7 @@ use crate::transport::Response;
 use crate::transport::Transport;
 use crate::trust::Trust;
 
+pub(crate) mod claims;
 pub(crate) mod hub;
 pub(crate) mod pulse;
 pub(crate) mod reaper;
@@ -45,6 +46,7 @@ pub(crate) struct Engine {
     holders: watch::Sender<usize>,
     jobs: mpsc::UnboundedSender<Job>,
     hub: hub::Hub,
+    claims: Arc<claims::Claims>,
     unsettled: reaper::Unsettled,
     is_abandoned: AtomicBool,
     is_closing: AtomicBool,
@@ -86,6 +88,7 @@ impl Engine {
             servers,
             counters: Counters::default(),
             jobs,
+            claims: Arc::new(claims::Claims::new(hub.commands())),
             hub,
             unsettled: reaper::Unsettled::default(),
             is_abandoned: AtomicBool::new(false),
@@ -106,6 +109,10 @@ impl Engine {
 
     pub(crate) fn hub(&self) -> &hub::Hub {
         &self.hub
+    }
+
+    pub(crate) fn claims(&self) -> &Arc<claims::Claims> {
+        &self.claims
     }
 
     /// The bytes the chroot adds to every path on the wire.

@@ -30,6 +30,7 @@ use crate::transport::Fault;
 use crate::transport::Notice;
 use crate::transport::Request;
 use crate::transport::Response;
+use crate::transport::WatchEvent;
 use crate::transport::Watching;
 use crate::watch::MOST_WATCHED;
 use crate::watch::Share;
@@ -73,6 +74,10 @@ pub(super) enum Command {
     Unsubscribe {
         id: Id,
     },
+    /// A one-shot watch came or went on a node that has one of the hub, or is on its way no longer.
+    Disturbed {
+        path: NodePath,
+    },
 }
 
 impl Hub {
@@ -83,6 +88,10 @@ impl Hub {
             last_id: AtomicU64::new(0),
         };
         (hub, queue)
+    }
+
+    pub(super) fn commands(&self) -> mpsc::UnboundedSender<Command> {
+        self.commands.clone()
     }
 
     /// Begins a subscription to `path`, which is below the chroot.
@@ -153,9 +162,15 @@ struct Member {
 /// What there is of the watch on one path.
 enum Slot {
     /// It has been asked for.
-    Arming,
+    Arming {
+        /// Whether another kind of watch was set or taken back there since.
+        is_disturbed: bool,
+    },
     Armed {
         is_recursive: bool,
+        is_disturbed: bool,
+        /// Whether it ended with its link, and is only to be given back.
+        is_lost: bool,
         lane: Lane,
         _share: Share,
     },
@@ -218,6 +233,14 @@ impl Task {
                 self.members.remove(&id);
                 self.book.unsubscribe(id);
             }
+            Command::Disturbed { path } => match self.slots.get_mut(&path) {
+                Some(Slot::Arming { is_disturbed }) => *is_disturbed = true,
+                Some(Slot::Armed { is_disturbed, .. }) => {
+                    *is_disturbed = true;
+                    self.reconcile(&path, 0);
+                }
+                None => {}
+            },
         }
     }
 
@@ -225,9 +248,21 @@ impl Task {
         match notice {
             Notice::Changed {
                 path: node, event, ..
-            } => self.book.changed(path, &node, event),
+            } => {
+                if matches!(event, WatchEvent::Created | WatchEvent::Deleted)
+                    && let Some(Slot::Armed {
+                        is_recursive: true, ..
+                    }) = self.slots.get(path)
+                    && node.parent().as_ref() == Some(path)
+                {
+                    self.engine.claims().poke_parents(path);
+                }
+                self.book.changed(path, &node, event);
+            }
             Notice::LinkLost => {
-                self.slots.remove(path);
+                if let Some(Slot::Armed { is_lost, .. }) = self.slots.get_mut(path) {
+                    *is_lost = true;
+                }
                 self.book.lost(path);
                 self.reconcile(path, 0);
             }
@@ -241,7 +276,10 @@ impl Task {
             attempts,
             result,
         } = attempt;
-        self.slots.remove(&path);
+        let is_disturbed = matches!(
+            self.slots.remove(&path),
+            Some(Slot::Arming { is_disturbed: true })
+        );
         match result {
             Ok((watching, share)) => {
                 self.engine.counters.watches.add();
@@ -249,6 +287,8 @@ impl Task {
                 self.notices.push(notices);
                 let slot = Slot::Armed {
                     is_recursive,
+                    is_disturbed,
+                    is_lost: false,
                     lane,
                     _share: share,
                 };
@@ -312,32 +352,56 @@ impl Task {
     /// Makes of the watch on `path` what is wanted.
     fn reconcile(&mut self, path: &NodePath, attempts: u32) {
         let wanted = self.book.wanted(path);
-        match (self.slots.get(path), wanted) {
+        let claims = self.engine.claims();
+        let mut is_disturbed = false;
+        match self.slots.get(path) {
             // Its answer is waited for, whatever is wanted now.
-            (Some(Slot::Arming), _) | (None, None) => return,
-            (Some(Slot::Armed { is_recursive, .. }), Some(wanted)) if *is_recursive == wanted => {
+            Some(Slot::Arming { .. }) => return,
+            Some(Slot::Armed {
+                is_recursive,
+                is_disturbed: false,
+                is_lost: false,
+                ..
+            }) if Some(*is_recursive) == wanted => {
                 if !self.book.is_armed(path) {
                     self.book.armed(path);
                 }
                 return;
             }
-            (Some(Slot::Armed { .. }), _) => {
-                if let Some(Slot::Armed { lane, .. }) = self.slots.remove(path) {
+            // To give it back now could take with it what is on its way. The hub is told when nothing is.
+            Some(Slot::Armed { .. }) if claims.is_in_flight(path) => return,
+            Some(Slot::Armed { .. }) => {
+                if let Some(Slot::Armed {
+                    lane,
+                    is_disturbed: was_disturbed,
+                    ..
+                }) = self.slots.remove(path)
+                {
                     lane.close();
+                    is_disturbed = was_disturbed;
+                    claims.set_hubs(path, false);
                 }
             }
-            (None, Some(_)) => {}
+            None => {}
         }
-        if let Some(is_recursive) = wanted {
-            self.slots.insert(path.clone(), Slot::Arming);
-            self.arming.push(Box::pin(arm(
-                Arc::clone(&self.engine),
-                Arc::clone(&self.in_flight),
-                path.clone(),
-                is_recursive,
-                attempts,
-            )));
-        }
+        let Some(is_recursive) = wanted else {
+            claims.set_hubs(path, false);
+            return;
+        };
+        claims.set_hubs(path, true);
+        let slot = Slot::Arming {
+            is_disturbed: false,
+        };
+        self.slots.insert(path.clone(), slot);
+        self.book.lost(path);
+        self.arming.push(Box::pin(arm(
+            Arc::clone(&self.engine),
+            Arc::clone(&self.in_flight),
+            path.clone(),
+            is_recursive,
+            is_disturbed,
+            attempts,
+        )));
     }
 
     /// The session is over: everyone is told, those that come now, too.
@@ -360,9 +424,11 @@ async fn arm(
     in_flight: Arc<Semaphore>,
     path: NodePath,
     is_recursive: bool,
+    is_disturbed: bool,
     attempts: u32,
 ) -> Attempt {
-    let result = try_to_arm(&engine, &in_flight, &path, is_recursive, attempts).await;
+    let kind = (is_recursive, is_disturbed);
+    let result = try_to_arm(&engine, &in_flight, &path, kind, attempts).await;
     Attempt {
         path,
         is_recursive,
@@ -375,7 +441,7 @@ async fn try_to_arm(
     engine: &Engine,
     in_flight: &Semaphore,
     path: &NodePath,
-    is_recursive: bool,
+    (is_recursive, is_disturbed): (bool, bool),
     attempts: u32,
 ) -> Result<(Watching, Share), Fault> {
     if attempts > 0 {
@@ -391,6 +457,14 @@ async fn try_to_arm(
         let detail = format!("{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches");
         Fault::Refused(ErrorKind::TooManyWatches, Some(detail))
     })?;
+    if is_disturbed {
+        // When this is answered, so is what was on its way when somebody lost interest, and it has been taken back.
+        let look = Request::Exists {
+            path: NodePath::root(),
+            watch: false,
+        };
+        engine.send(look).await?;
+    }
     let request = Request::AddWatch {
         path: path.clone(),
         recursive: is_recursive,

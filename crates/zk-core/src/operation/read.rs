@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::OperationFuture;
 use super::Target;
-use super::share_of_watches;
+use super::reserve_watch;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -366,7 +366,7 @@ impl IntoFuture for GetWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::Get {
                 path: call.wire(&path),
                 watch: true,
@@ -381,7 +381,7 @@ impl IntoFuture for GetWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((data, stat, super::watch(&call, watch, share)))
+            Ok((data, stat, super::watch(&call, watch, reserved, false)))
         })
     }
 }
@@ -427,7 +427,7 @@ impl IntoFuture for ExistsWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Exists, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::Exists {
                 path: call.wire(&path),
                 watch: true,
@@ -441,7 +441,7 @@ impl IntoFuture for ExistsWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((stat, super::watch(&call, watch, share)))
+            Ok((stat, super::watch(&call, watch, reserved, false)))
         })
     }
 }
@@ -487,7 +487,7 @@ impl IntoFuture for ListWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::List, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::List {
                 path: call.wire(&path),
                 watch: true,
@@ -502,7 +502,7 @@ impl IntoFuture for ListWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((names, stat, super::watch(&call, watch, share)))
+            Ok((names, stat, super::watch(&call, watch, reserved, true)))
         })
     }
 }

@@ -342,6 +342,83 @@ async fn on_a_server_that_lags_nothing_after_resynchronising_is_missed() {
     assert!(session.exists("/a").await.unwrap().is_some());
 }
 
+// covers: C15 X13
+#[tokio::test(start_paused = true)]
+async fn one_shot_watches_on_the_same_node_take_nothing_from_it_nor_it_from_them() {
+    for release in [Release::V3_8, Release::V3_9] {
+        for is_recursive in [false, true] {
+            let sim = Ensemble::builder().release(release).build();
+            let session = sim.connect().await;
+            let other = sim.connect().await;
+            other.create("/a", "").await.unwrap();
+            let (_, _, mut before) = session.list("/a").watched().await.unwrap();
+            let subscribe = session.subscribe("/a").children();
+            let mut updates = if is_recursive {
+                subscribe.recursive().await.unwrap()
+            } else {
+                subscribe.await.unwrap()
+            };
+            let (_, _, mut after) = session.list("/a").watched().await.unwrap();
+            told(&mut updates, &session).await;
+            other.create("/a/b", "").await.unwrap();
+            let came = if is_recursive {
+                at("/a/b", Created)
+            } else {
+                at("/a", ChildrenChanged)
+            };
+            let what = format!("{release:?} {is_recursive}");
+            assert!(told(&mut updates, &session).await.contains(&came), "{what}");
+            assert_eq!(soon(&what, before.changed()).await, ChildrenChanged);
+            assert_eq!(soon(&what, after.changed()).await, ChildrenChanged);
+            drop((before, after));
+
+            // Those that are given up, set or on their way, take nothing with them.
+            for times in 0..24 {
+                let _kept = session.exists("/a").watched().await.unwrap();
+                let get = session.get("/a").watched().into_future();
+                drop(polled(times % 4, get).await);
+                drop(session.list("/a").watched().await.unwrap());
+                pass(Duration::from_millis(times as u64 % 5)).await;
+            }
+            pass(Duration::from_millis(50)).await;
+            told(&mut updates, &session).await;
+            let (_, _, mut data) = session.get("/a").watched().await.unwrap();
+            pass(Duration::from_millis(50)).await;
+            told(&mut updates, &session).await;
+            other.set("/a", "1").await.unwrap();
+            other.delete("/a/b").await.unwrap();
+            let gone = if is_recursive {
+                at("/a/b", Deleted)
+            } else {
+                at("/a", ChildrenChanged)
+            };
+            assert_eq!(
+                told(&mut updates, &session).await,
+                [at("/a", DataChanged), gone],
+                "{what}"
+            );
+            assert_eq!(soon(&what, data.changed()).await, DataChanged);
+
+            // A subscription that goes takes no one-shot watch with it that is on its way.
+            for times in 0..4 {
+                let mut get = Box::pin(session.get("/a").watched().into_future());
+                for _ in 0..times {
+                    assert!(futures_util::poll!(&mut get).is_pending());
+                }
+                drop(updates);
+                let (_, _, mut watch) = get.await.unwrap();
+                pass(Duration::from_millis(20)).await;
+                other.set("/a", "2").await.unwrap();
+                assert_eq!(soon(&what, watch.changed()).await, DataChanged);
+                updates = session.subscribe("/a").await.unwrap();
+            }
+            drop((updates, data));
+            other.delete("/a").await.unwrap();
+            none_left(&sim, &session).await;
+        }
+    }
+}
+
 /// What a consumer knows that does as it is told.
 async fn follow(
     session: &Session,
