@@ -311,6 +311,11 @@ pub enum Operation {
     Transaction,
     /// [`Session::subscribe`](crate::Session::subscribe).
     Subscribe,
+    /// [`Session::track`](crate::Session::track).
+    Track,
+    /// [`Session::wait_for_creation`](crate::Session::wait_for_creation) and
+    /// [`Session::wait_for_deletion`](crate::Session::wait_for_deletion).
+    Wait,
     /// [`Trusted::renewed`](crate::Trusted::renewed).
     Probe,
     /// [`Session::close`](crate::Session::close).
@@ -332,6 +337,8 @@ impl fmt::Display for Operation {
             Self::SetAcl => "set the acl of",
             Self::Transaction => "transaction",
             Self::Subscribe => "subscribe to",
+            Self::Track => "track",
+            Self::Wait => "wait for",
             Self::Probe => "probe",
             Self::Close => "close",
         })

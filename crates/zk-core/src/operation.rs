@@ -24,6 +24,7 @@ mod create;
 mod delete;
 mod read;
 mod transaction;
+mod wait;
 mod write;
 
 pub use access::GetAcl;
@@ -43,6 +44,8 @@ pub use read::List;
 pub use read::ListWatched;
 pub use read::Sync;
 pub use transaction::Transaction;
+pub use wait::WaitForCreation;
+pub use wait::WaitForDeletion;
 pub use write::Set;
 
 /// The future of an operation. It may move between threads and owns all it needs.

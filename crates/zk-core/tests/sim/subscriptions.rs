@@ -460,9 +460,15 @@ async fn servers_without_persistent_watches_are_followed_by_one_shots() {
     other.create("/a", "").await.unwrap();
     pass(Duration::from_millis(20)).await;
     let seen = told(&mut one, &session).await;
-    assert!(seen.ends_with(&[at(a, Deleted), at(a, Created)]), "{seen:?}");
+    assert!(
+        seen.ends_with(&[at(a, Deleted), at(a, Created)]),
+        "{seen:?}"
+    );
     let seen = told(&mut all, &session).await;
-    assert!(seen.ends_with(&[at(a, Deleted), at(a, Created)]), "{seen:?}");
+    assert!(
+        seen.ends_with(&[at(a, Deleted), at(a, Created)]),
+        "{seen:?}"
+    );
     for path in ["/a/b", c, d] {
         assert!(seen.contains(&at(path, Deleted)), "{seen:?}");
     }
