@@ -80,6 +80,20 @@ impl Error {
         self
     }
 
+    /// Notes that it is about none of the parts that were asked for.
+    #[must_use]
+    pub(crate) fn of_no_part(mut self) -> Self {
+        self.0.failed_part = None;
+        self.decided()
+    }
+
+    /// Notes that the request was certainly not applied.
+    #[must_use]
+    pub(crate) fn decided(mut self) -> Self {
+        self.0.may_be_applied = false;
+        self
+    }
+
     /// Names the part of a transaction that was refused, and its path.
     #[must_use]
     pub(crate) fn about(mut self, path: &NodePath, detail: impl Into<String>) -> Self {

@@ -107,6 +107,7 @@ pub use error::ErrorKind;
 pub use error::Operation;
 pub use listener::Listener;
 pub use listener::ListenerEnd;
+pub use operation::Committed;
 pub use operation::Create;
 pub use operation::CreateClaimed;
 pub use operation::CreateOwned;

@@ -43,6 +43,7 @@ pub use read::GetWatched;
 pub use read::List;
 pub use read::ListWatched;
 pub use read::Sync;
+pub use transaction::Committed;
 pub use transaction::Transaction;
 pub use wait::WaitForCreation;
 pub use wait::WaitForDeletion;

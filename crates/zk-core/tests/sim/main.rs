@@ -16,6 +16,7 @@ use zk_core::WatchEvent;
 mod listeners;
 mod subscriptions;
 mod trackers;
+mod transactions;
 mod waits;
 
 /// Waits at most a minute of the paused clock.
