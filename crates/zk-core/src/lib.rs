@@ -41,7 +41,7 @@
 //! 9. What waits for a node ([`wait_for_creation`](Session::wait_for_creation),
 //!    [`wait_for_deletion`](Session::wait_for_deletion), [`NodeTracker`]) misses nothing between its look and its watch.
 //! 10. While [`Trusted::is_trusted`] says so, the ensemble has not given what the session holds to anybody else; what
-//!    that rests on is listed there.
+//!     that rests on is listed there.
 //!
 //! # Failure behaviour
 //!
