@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use super::OperationFuture;
 use super::Target;
-use super::share_of_watches;
+use super::reserve_watch;
+use crate::call::Call;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::path::NodePath;
 use crate::stat::Stat;
 use crate::transport::Request;
 use crate::transport::Response;
@@ -366,7 +368,7 @@ impl IntoFuture for GetWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::Get {
                 path: call.wire(&path),
                 watch: true,
@@ -381,7 +383,7 @@ impl IntoFuture for GetWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((data, stat, super::watch(&call, watch, share)))
+            Ok((data, stat, super::watch(&call, watch, reserved, false)))
         })
     }
 }
@@ -427,23 +429,31 @@ impl IntoFuture for ExistsWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Exists, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
-            let request = Request::Exists {
-                path: call.wire(&path),
-                watch: true,
-            };
-            let (stat, watch) = call
-                .read(&path, &request, |response| match response {
-                    Response::Stat {
-                        stat,
-                        watch: Some(watch),
-                    } => Some((stat, watch)),
-                    _ => None,
-                })
-                .await?;
-            Ok((stat, super::watch(&call, watch, share)))
+            exists_watched(&call, &path).await
         })
     }
+}
+
+/// Looks whether a node exists, and sets a watch.
+pub(super) async fn exists_watched(
+    call: &Call,
+    path: &NodePath,
+) -> Result<(Option<Stat>, Watch), Error> {
+    let reserved = reserve_watch(call, path)?;
+    let request = Request::Exists {
+        path: call.wire(path),
+        watch: true,
+    };
+    let (stat, watch) = call
+        .read(path, &request, |response| match response {
+            Response::Stat {
+                stat,
+                watch: Some(watch),
+            } => Some((stat, watch)),
+            _ => None,
+        })
+        .await?;
+    Ok((stat, super::watch(call, watch, reserved, false)))
 }
 
 /// Reads the children of a node and sets a watch; made by [`List::watched`].
@@ -487,7 +497,7 @@ impl IntoFuture for ListWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::List, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::List {
                 path: call.wire(&path),
                 watch: true,
@@ -502,7 +512,7 @@ impl IntoFuture for ListWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((names, stat, super::watch(&call, watch, share)))
+            Ok((names, stat, super::watch(&call, watch, reserved, true)))
         })
     }
 }
