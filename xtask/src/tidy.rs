@@ -20,6 +20,10 @@ use manifest::Manifest;
 /// Files that decide and do nothing else, so that they can be tested without a server, a clock or a disk.
 const PURE: &[&str] = &[
     "crates/zk-core/src/acl.rs",
+    "crates/zk-core/src/codec.rs",
+    "crates/zk-core/src/codec/gzip.rs",
+    "crates/zk-core/src/codec/json.rs",
+    "crates/zk-core/src/codec/toml.rs",
     "crates/zk-core/src/connect_string.rs",
     "crates/zk-core/src/outcome.rs",
     "crates/zk-core/src/path.rs",

@@ -23,6 +23,7 @@ mod create;
 mod delete;
 mod read;
 mod transaction;
+mod value;
 mod write;
 
 pub use access::GetAcl;
@@ -42,6 +43,8 @@ pub use read::List;
 pub use read::ListWatched;
 pub use read::Sync;
 pub use transaction::Transaction;
+pub use value::GetDecoded;
+pub use value::ReadError;
 pub use write::Set;
 
 /// The future of an operation. It may move between threads and owns all it needs.

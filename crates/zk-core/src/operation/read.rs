@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use super::GetDecoded;
 use super::OperationFuture;
 use super::Target;
 use super::share_of_watches;
+use crate::codec::Codec;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::path::NodePath;
 use crate::stat::Stat;
 use crate::transport::Request;
 use crate::transport::Response;
@@ -57,6 +60,16 @@ impl Get {
         GetWatched {
             target: self.target,
         }
+    }
+
+    /// Reads the data as a value.
+    pub fn decoded<T, C: Codec<T>>(self, codec: C) -> GetDecoded<T, C> {
+        GetDecoded::new(self, codec)
+    }
+
+    /// The path, if it is one.
+    pub(super) fn path(&self) -> Option<NodePath> {
+        self.target.path.as_ref().ok().cloned()
     }
 }
 

@@ -27,6 +27,7 @@ mod states;
 mod supervisor;
 mod transactions;
 mod trust;
+mod values;
 mod watches;
 
 /// Starts one server, runs the test against it and takes it down.
