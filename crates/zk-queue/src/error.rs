@@ -166,6 +166,35 @@ impl std::fmt::Display for Undecided {
     }
 }
 
+/// A dead letter could not be read, revived or discarded.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeadLetterError {
+    /// It is not there any more: somebody else has revived or discarded it.
+    #[error("the dead letter {name} is not there any more")]
+    Gone {
+        /// Its name.
+        name: String,
+    },
+    /// It was not offered again.
+    #[error(transparent)]
+    Offer(#[from] OfferError),
+    /// An operation failed.
+    #[error(transparent)]
+    Core(#[from] zk_core::Error),
+}
+
+impl DeadLetterError {
+    /// Returns what can be done about it.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Gone { .. } => ErrorClass::Outcome,
+            Self::Offer(error) => error.class(),
+            Self::Core(error) => error.class(),
+        }
+    }
+}
+
 /// A claim could not be settled as was asked.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]

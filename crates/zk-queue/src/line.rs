@@ -29,6 +29,7 @@ mod segments;
 
 pub(crate) use hand::Hand;
 pub(crate) use offer::Draft;
+pub(crate) use read::claim_name;
 pub(crate) use remove::Pick;
 pub(crate) use remove::Taken;
 

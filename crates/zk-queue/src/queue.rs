@@ -1,5 +1,6 @@
 //! The queue of ZooKeeper's recipe.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,8 +109,11 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     /// Offers several items at the end of the queue, in their order.
-    pub fn offer_all<'a>(&self, items: impl IntoIterator<Item = &'a T>) -> OfferAll {
-        let encoded = items.into_iter().map(|item| self.codec.encode(item));
+    pub fn offer_all<I>(&self, items: I) -> OfferAll
+    where
+        I: IntoIterator<Item: Borrow<T>>,
+    {
+        let encoded = items.into_iter().map(|item| self.codec.encode(item.borrow()));
         OfferAll::new(&self.line, encoded.collect())
     }
 

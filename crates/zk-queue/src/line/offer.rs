@@ -6,6 +6,7 @@ use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::Sequence;
+use zk_core::Transaction;
 
 use super::Line;
 use crate::deadline::Deadline;
@@ -55,6 +56,16 @@ impl Line {
 
     /// Offers items, all or none.
     pub(crate) async fn offer(&self, drafts: &[Draft], deadline: Deadline) -> Result<(), OfferError> {
+        self.offer_with(drafts, |nothing_else| nothing_else, deadline).await
+    }
+
+    /// Offers items and makes other changes, all or none.
+    pub(crate) async fn offer_with(
+        &self,
+        drafts: &[Draft],
+        others: impl Fn(Transaction) -> Transaction,
+        deadline: Deadline,
+    ) -> Result<(), OfferError> {
         let sequential = CreateMode::Persistent {
             sequential: true,
             ttl: None,
@@ -66,10 +77,10 @@ impl Line {
             let segment = self.place.segment(tail.segment);
             let answer = self.receipts.confirm(deadline, |transaction| {
                 let checked = transaction.check_version(&self.place.desk, tail.version);
-                drafts.iter().fold(checked, |transaction, draft| {
+                others(drafts.iter().fold(checked, |transaction, draft| {
                     let path = crate::place::below(&segment, &draft.stem);
                     transaction.create_as(path, draft.data.clone(), sequential, None)
-                })
+                }))
             });
             match answer.await? {
                 Answer::Done(changed) => {
@@ -78,6 +89,9 @@ impl Line {
                     return Ok(());
                 }
                 Answer::Refused { error, .. } if rounds == MOST_ROUNDS => {
+                    return Err(OfferError::Core(error));
+                }
+                Answer::Refused { part, error } if part > drafts.len() => {
                     return Err(OfferError::Core(error));
                 }
                 // Offers go elsewhere meanwhile.

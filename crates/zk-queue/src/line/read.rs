@@ -162,8 +162,9 @@ impl Line {
                 lists.watches.extend(watch);
             }
         }
+        let are_all = empty.len() == numbers.len();
         for number in empty {
-            self.retire(number, tail, numbers.len() == 1).await;
+            self.retire(number, tail, are_all).await;
         }
         Ok(())
     }

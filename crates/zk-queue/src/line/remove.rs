@@ -1,12 +1,14 @@
 //! Taking items out, as bytes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future;
 use zk_core::Error;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 
+use super::Draft;
 use super::Hand;
 use super::Line;
 use crate::deadline::Deadline;
@@ -156,46 +158,36 @@ impl Line {
         } else {
             taken.data
         };
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let deadline = self.deadline();
-            if !taken.has_rest {
-                let create = self.session.create(&taken.path, data.clone()).idempotent();
-                match create.timeout(deadline.remaining()).await {
-                    Ok(_) => {
-                        tracing::debug!(path = %taken.path, "an item was put back that nobody waited for any more");
-                        return;
-                    }
-                    // Its place is gone with the node of the queue, or is another one's there.
-                    Err(error) if error.is_no_node() || error.is_node_exists() => {}
-                    Err(error) if error.is_fatal() => break,
-                    Err(error) => {
-                        tracing::debug!(path = %taken.path, %error, "putting an item back again");
-                        deadline.pause(attempts).await;
-                        continue;
-                    }
-                }
-            }
-            // Behind everything else. Where nobody knows whether that was done it is done again: twice rather than never.
-            let priority = self.options.layout.has_priorities().then_some(taken.spot.slot.priority);
-            let stem = self.options.layout.stem(priority, 0);
-            let draft = super::Draft {
-                stem: stem.unwrap_or_default(),
-                data: data.clone(),
-            };
-            match self.offer(std::slice::from_ref(&draft), deadline).await {
-                Ok(()) => return,
-                Err(error) if error.class() == zk_core::ErrorClass::Recoverable => {
-                    deadline.pause(attempts).await;
-                }
-                Err(error) => {
-                    tracing::error!(path = %taken.path, %error, "an item could not be put back");
+        // For as long as the session lives: an attempt that were given up might put it back all the same.
+        let deadline = Deadline::after(Duration::MAX);
+        let mut is_back = false;
+        if !taken.has_rest {
+            let answer = self.receipts.confirm(deadline, |transaction| {
+                transaction.create(&taken.path, data.clone())
+            });
+            is_back = match answer.await {
+                Ok(Answer::Done(_)) => true,
+                // Its place is gone with the node of the queue, or is another one's there.
+                Ok(Answer::Refused { .. }) => false,
+                Err(failure) => {
+                    tracing::error!(path = %taken.path, error = %failure.error, "the session ended before an item was put back");
                     return;
                 }
+            };
+        }
+        if !is_back {
+            // Behind everything else.
+            let priority = self.options.layout.has_priorities().then_some(taken.spot.slot.priority);
+            let draft = Draft {
+                stem: self.options.layout.stem(priority, 0).unwrap_or_default(),
+                data,
+            };
+            if let Err(error) = self.offer(std::slice::from_ref(&draft), deadline).await {
+                tracing::error!(path = %taken.path, %error, "an item could not be put back");
+                return;
             }
         }
-        tracing::error!(path = %taken.path, "the session ended before an item could be put back");
+        tracing::debug!(path = %taken.path, "an item was put back that nobody waited for any more");
     }
 }
 

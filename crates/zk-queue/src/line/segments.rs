@@ -144,12 +144,12 @@ impl Line {
         }
     }
 
-    /// Removes a segment that is empty, and sends offers back to the queue's own node if it was the last.
-    pub(super) async fn retire(&self, segment: u32, tail: Tail, is_only: bool) {
+    /// Removes a segment that is empty, and sends offers back to the queue's own node if all are.
+    pub(super) async fn retire(&self, segment: u32, tail: Tail, are_all_empty: bool) {
         let path: NodePath = self.place.segment(segment);
         let removed = if segment < tail.segment {
             self.session.delete(&path).await
-        } else if is_only {
+        } else if are_all_empty {
             let both = self.session.transaction();
             let both = both.set_version(&self.place.desk, "", tail.version).delete(&path);
             let removed = both.commit().await.map(|_| ());

@@ -146,7 +146,7 @@ async fn an_item_that_cannot_be_read_or_removed_stays_and_the_next_ones_come() {
     let raw = Queue::new(&session, PATH, zk_core::codec::Raw).unwrap();
     raw.offer(&b"\xff".to_vec()).await.unwrap();
     let queue = queue(&session);
-    queue.offer_all(&texts([1, 2, 3])).await.unwrap();
+    queue.offer_all(texts([1, 2, 3])).await.unwrap();
     session.create(format!("{PATH}/qn-0000000001/child"), "").await.unwrap();
     assert_eq!(queue.peek().await.unwrap().as_deref(), Some("1"));
     assert_eq!(queue.poll_batch(2).await.unwrap(), ["2"]);
@@ -212,7 +212,7 @@ async fn a_single_item_costs_one_write_to_offer_and_a_read_and_a_write_to_take()
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = queue(&session);
-    queue.offer_all(&texts(0..50)).await.unwrap();
+    queue.offer_all(texts(0..50)).await.unwrap();
     queue.poll().await.unwrap();
     let count = |from: usize| {
         let seen = ensemble.requests().into_iter().skip(from);

@@ -19,6 +19,7 @@ mod faults;
 mod layouts;
 mod placing;
 mod segments;
+mod work;
 
 /// The path of the queue of the tests.
 const PATH: &str = "/queues/a";
