@@ -40,7 +40,7 @@ const OPTIONAL: &str = "failureaccess";
 /// ZooKeeper's own lock recipe, in the directory of ZooKeeper's jars.
 const RECIPE: &str = "zookeeper-recipes-lock";
 
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 9] = [
     ("Contender.java", include_str!("../../java/Contender.java")),
     (
         "RecipeContender.java",
@@ -57,6 +57,7 @@ const SOURCES: [(&str, &str); 8] = [
     ),
     ("Bench.java", include_str!("../../java/Bench.java")),
     ("Melee.java", include_str!("../../java/Melee.java")),
+    ("QueuePeer.java", include_str!("../../java/QueuePeer.java")),
     ("Revocable.java", include_str!("../../java/Revocable.java")),
 ];
 
