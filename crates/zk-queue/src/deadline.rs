@@ -30,7 +30,9 @@ impl Deadline {
 
     /// Lets time pass before another attempt, after so many; not beyond the deadline.
     pub(crate) async fn pause(self, attempts: u32) {
-        let pause = FIRST.saturating_mul(1 << attempts.min(6)).min(self.remaining());
+        let pause = FIRST
+            .saturating_mul(1 << attempts.min(6))
+            .min(self.remaining());
         drop(tokio::time::timeout(pause, std::future::pending::<()>()).await);
     }
 }

@@ -57,8 +57,7 @@ impl<T: Send + 'static> Future for Detached<T> {
 
 impl<T: Send + 'static> Drop for Detached<T> {
     fn drop(&mut self) {
-        if let (true, Some(work), Some(then)) =
-            (self.has_begun, self.work.take(), self.then.take())
+        if let (true, Some(work), Some(then)) = (self.has_begun, self.work.take(), self.then.take())
         {
             self.session.finish(async move { then(work.await).await });
         }

@@ -27,7 +27,9 @@ pub enum OfferError {
     #[error("the item cannot be encoded")]
     Encode(#[from] EncodeError),
     /// The queue has as many items as it may have.
-    #[error("the queue {path} has {len} items of at most {capacity}; offer again when some have been taken")]
+    #[error(
+        "the queue {path} has {len} items of at most {capacity}; offer again when some have been taken"
+    )]
     Full {
         /// The queue.
         path: NodePath,
@@ -51,7 +53,9 @@ pub enum OfferError {
         layout: Layout,
     },
     /// The counter from which the ensemble numbers the items is used up.
-    #[error("the numbers of {path} are used up; let the queue run empty and delete the node, or use another path")]
+    #[error(
+        "the numbers of {path} are used up; let the queue run empty and delete the node, or use another path"
+    )]
     Exhausted {
         /// The node that has the items for children.
         path: NodePath,

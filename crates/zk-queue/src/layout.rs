@@ -120,8 +120,7 @@ impl Layout {
             }
             Self::CuratorPriority => {
                 let rest = name.strip_prefix("queue-")?;
-                let (sign, digits, number) =
-                    (rest.get(..1)?, rest.get(1..9)?, rest.get(9..)?);
+                let (sign, digits, number) = (rest.get(..1)?, rest.get(1..9)?, rest.get(9..)?);
                 let bits = hex(digits).and_then(|bits| u32::try_from(bits).ok())?;
                 let priority = bits.cast_signed();
                 Some(Slot {

@@ -84,17 +84,10 @@ impl Line {
         Deadline::after(self.session.operation_timeout())
     }
 
-    pub(crate) fn path_of(&self, spot: &Spot) -> NodePath {
-        self.place.item(spot.segment, &spot.name)
-    }
-
     /// The next item that may be taken, from the list that is there, or from a new one.
     ///
     /// `None` when there was no such item at some moment since the call began.
-    pub(crate) async fn pick(
-        self: &Arc<Self>,
-        deadline: Deadline,
-    ) -> Result<Option<Hand>, Error> {
+    pub(crate) async fn pick(self: &Arc<Self>, deadline: Deadline) -> Result<Option<Hand>, Error> {
         let began = Instant::now();
         let now = self.time(deadline).await?;
         if let Some(spot) = self.on_shelf(now) {
@@ -105,7 +98,10 @@ impl Line {
         if !is_new {
             // What others have told us of is there, even if our server lags behind theirs.
             let (synced, read) = future::join(
-                self.session.sync(&self.place.items).timeout(deadline.remaining()).into_future(),
+                self.session
+                    .sync(&self.place.items)
+                    .timeout(deadline.remaining())
+                    .into_future(),
                 self.restock(false, deadline),
             )
             .await;
@@ -171,7 +167,11 @@ impl Line {
         let is_stale = stock.read.is_none_or(|(at, took)| {
             at.elapsed() > self.options.refresh.max(took.saturating_mul(LISTING_SHARE))
         });
-        if is_stale { None } else { stock.shelf.next(now) }
+        if is_stale {
+            None
+        } else {
+            stock.shelf.next(now)
+        }
     }
 
     fn take_from_shelf(&self, now: u64) -> Option<Spot> {

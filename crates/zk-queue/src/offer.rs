@@ -180,7 +180,9 @@ async fn offer_all(
     offered: &mut usize,
 ) -> Result<(), OfferError> {
     let data = data?;
-    let stem = line.stem(placing.priority, placing.delay, line.deadline()).await?;
+    let stem = line
+        .stem(placing.priority, placing.delay, line.deadline())
+        .await?;
     let drafts = data.into_iter().map(|data| Draft {
         stem: stem.clone(),
         data: framed(line, data),
@@ -239,7 +241,9 @@ impl Line {
                     capacity,
                 });
             }
-            self.wait_for_less(len, patience).await.map_err(OfferError::Core)?;
+            self.wait_for_less(len, patience)
+                .await
+                .map_err(OfferError::Core)?;
         }
     }
 }

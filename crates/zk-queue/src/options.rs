@@ -199,6 +199,8 @@ impl WorkerOptions {
     /// How long an item rests after so many deliveries.
     pub(crate) fn delay_after(&self, deliveries: u32) -> Duration {
         let doublings = deliveries.saturating_sub(1).min(31);
-        self.first_delay.saturating_mul(1 << doublings).min(self.longest_delay)
+        self.first_delay
+            .saturating_mul(1 << doublings)
+            .min(self.longest_delay)
     }
 }

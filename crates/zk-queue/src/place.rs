@@ -58,7 +58,9 @@ pub(crate) fn below(path: &NodePath, name: &str) -> NodePath {
 /// The number of a segment, from the data of the desk or the name of its node; `None` for another text.
 pub(crate) fn segment_of(text: &str) -> Option<u32> {
     let is_number = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| text.parse().ok())?.filter(|number| *number > 0)
+    is_number
+        .then(|| text.parse().ok())?
+        .filter(|number| *number > 0)
 }
 
 #[cfg(test)]
@@ -83,7 +85,14 @@ mod tests {
     #[test]
     fn the_number_of_a_segment_has_ten_digits() {
         assert_eq!(segment_of("0000000007"), Some(7));
-        for text in ["", "7", "0000000000", "+000000007", "9999999999", "00000000007"] {
+        for text in [
+            "",
+            "7",
+            "0000000000",
+            "+000000007",
+            "9999999999",
+            "00000000007",
+        ] {
             assert_eq!(segment_of(text), None, "{text}");
         }
     }

@@ -90,7 +90,9 @@ impl<T: Send + 'static> Queue<T> {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        let path = path.try_into().map_err(|error| PathError::Parse(error.into()))?;
+        let path = path
+            .try_into()
+            .map_err(|error| PathError::Parse(error.into()))?;
         let place = Place::beside(&path).ok_or(PathError::Root)?;
         Ok(Self {
             line: Arc::new(Line::new(session, place, None, options.clone())),
@@ -113,7 +115,9 @@ impl<T: Send + 'static> Queue<T> {
     where
         I: IntoIterator<Item: Borrow<T>>,
     {
-        let encoded = items.into_iter().map(|item| self.codec.encode(item.borrow()));
+        let encoded = items
+            .into_iter()
+            .map(|item| self.codec.encode(item.borrow()));
         OfferAll::new(&self.line, encoded.collect())
     }
 
@@ -446,7 +450,10 @@ impl<T: Send + 'static> Queue<T> {
             let mut hands = vec![hand];
             hands.extend(self.line.more(most - 1));
             let picks = self.line.read_all(hands, deadline).await?;
-            let batch: Vec<_> = picks.into_iter().filter_map(|pick| self.decoded(pick)).collect();
+            let batch: Vec<_> = picks
+                .into_iter()
+                .filter_map(|pick| self.decoded(pick))
+                .collect();
             if !batch.is_empty() {
                 return Ok(Some(batch));
             }

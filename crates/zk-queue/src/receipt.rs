@@ -46,10 +46,7 @@ pub(crate) enum Answer {
     /// It was carried out; what its parts did, unless that answer was lost.
     Done(Option<Vec<Changed>>),
     /// It was refused for the sake of one of its parts, and was not carried out.
-    Refused {
-        part: usize,
-        error: Error,
-    },
+    Refused { part: usize, error: Error },
 }
 
 /// There is no answer.
@@ -87,11 +84,10 @@ impl Receipts {
         };
         let mut receipt = self.take(deadline).await.map_err(certain)?;
         loop {
-            let first = self.session.transaction().set_version(
-                receipt.node.path(),
-                "",
-                receipt.version,
-            );
+            let first =
+                self.session
+                    .transaction()
+                    .set_version(receipt.node.path(), "", receipt.version);
             let commit = build(first).timeout(deadline.remaining()).commit();
             let error = match commit.await {
                 Ok(mut changed) => {
@@ -139,16 +135,14 @@ impl Receipts {
                     return Ok(Answer::Refused { part, error });
                 }
                 (_, None) => {
-                    return Err(match doubt {
-                        Some(error) => Failure {
+                    if let Some(error) = doubt {
+                        return Err(Failure {
                             error,
                             is_in_doubt: true,
-                        },
-                        None => {
-                            self.give_back(receipt);
-                            certain(error)
-                        }
-                    });
+                        });
+                    }
+                    self.give_back(receipt);
+                    return Err(certain(error));
                 }
             }
             attempts += 1;
@@ -212,7 +206,9 @@ impl Receipts {
 
 /// Milliseconds since 1970.
 pub(crate) fn millis_of(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -33,8 +33,8 @@ pub use claim::Claim;
 pub use claim::Delivery;
 pub use claim::Loss;
 pub use dead::DeadLetter;
-pub use worker::Tally;
 use held::Held;
+pub use worker::Tally;
 
 /// A queue of which every item is processed at least once, and stays in it until that is acknowledged.
 ///
@@ -123,7 +123,9 @@ impl<T: Send + 'static> WorkQueue<T> {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        let path = path.try_into().map_err(|error| PathError::Parse(error.into()))?;
+        let path = path
+            .try_into()
+            .map_err(|error| PathError::Parse(error.into()))?;
         if path.is_root() {
             return Err(PathError::Root);
         }
@@ -157,7 +159,9 @@ impl<T: Send + 'static> WorkQueue<T> {
     where
         I: IntoIterator<Item: Borrow<T>>,
     {
-        let encoded = items.into_iter().map(|item| self.codec.encode(item.borrow()));
+        let encoded = items
+            .into_iter()
+            .map(|item| self.codec.encode(item.borrow()));
         OfferAll::new(&self.line, encoded.collect())
     }
 

@@ -87,7 +87,8 @@ impl Worker {
             .with_most_deliveries(1_000_000)
             .with_segment_size(200)
             .with_owner(self.name.as_str());
-        WorkQueue::with_options(session, self.path.as_str(), Text, &options).expect("the path is one")
+        WorkQueue::with_options(session, self.path.as_str(), Text, &options)
+            .expect("the path is one")
     }
 
     async fn produce(&self) {

@@ -39,7 +39,11 @@ impl Line {
     }
 
     async fn children_of(&self, path: NodePath, deadline: Deadline) -> Result<usize, Error> {
-        let stat = self.session.exists(path).timeout(deadline.remaining()).await?;
+        let stat = self
+            .session
+            .exists(path)
+            .timeout(deadline.remaining())
+            .await?;
         let count = stat.map_or(0, |stat| stat.num_children);
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
@@ -47,7 +51,8 @@ impl Line {
     /// How long the oldest item is there that can be taken, by the leader's clock; `None` when there is none.
     pub(crate) async fn oldest_age(
         self: &Arc<Self>,
-        deadline: Deadline) -> Result<Option<Duration>, Error> {
+        deadline: Deadline,
+    ) -> Result<Option<Duration>, Error> {
         loop {
             let now = self.receipts.leader_time(deadline).await?;
             {
@@ -57,7 +62,9 @@ impl Line {
             // The oldest of each priority is the first one of it.
             let mut firsts = BTreeMap::new();
             for hand in &self.more(usize::MAX) {
-                firsts.entry(hand.slot.priority).or_insert_with(|| hand.path());
+                firsts
+                    .entry(hand.slot.priority)
+                    .or_insert_with(|| hand.path());
             }
             if firsts.is_empty() {
                 return Ok(None);
@@ -87,7 +94,10 @@ impl Line {
     ///
     /// The first segment is watched, from which items are taken; what is taken elsewhere is seen a second later.
     pub(crate) async fn wait_for_less(&self, len: usize, patience: Deadline) -> Result<(), Error> {
-        let list = self.session.list(&self.place.items).timeout(self.deadline().remaining());
+        let list = self
+            .session
+            .list(&self.place.items)
+            .timeout(self.deadline().remaining());
         let mut watch = match list.watched().await {
             Ok((_, _, watch)) => watch,
             // It has just run empty.
@@ -98,7 +108,7 @@ impl Line {
             return Ok(());
         }
         let look_again = Deadline::after(LOOK_AGAIN.min(patience.remaining()));
-        drop(look_again.bound(watch.changed()).await);
+        look_again.bound(watch.changed()).await;
         Ok(())
     }
 }

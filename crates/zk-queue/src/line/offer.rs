@@ -42,21 +42,32 @@ impl Line {
             None => 0,
             Some(_) if !layout.has_delays() => return Err(OfferError::Delay { layout }),
             Some(delay) => {
-                let now = self.receipts.leader_time(deadline).await.map_err(OfferError::Core)?;
+                let now = self
+                    .receipts
+                    .leader_time(deadline)
+                    .await
+                    .map_err(OfferError::Core)?;
                 let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
                 // A millisecond more for what is rounded off on both sides.
                 now.saturating_add(delay).saturating_add(1)
             }
         };
-        layout.stem(priority, due).map_err(|unfit| match (unfit, priority) {
-            (Unfit::Priority, Some(priority)) => OfferError::Priority { priority, layout },
-            _ => OfferError::Delay { layout },
-        })
+        layout
+            .stem(priority, due)
+            .map_err(|unfit| match (unfit, priority) {
+                (Unfit::Priority, Some(priority)) => OfferError::Priority { priority, layout },
+                _ => OfferError::Delay { layout },
+            })
     }
 
     /// Offers items, all or none.
-    pub(crate) async fn offer(&self, drafts: &[Draft], deadline: Deadline) -> Result<(), OfferError> {
-        self.offer_with(drafts, |nothing_else| nothing_else, deadline).await
+    pub(crate) async fn offer(
+        &self,
+        drafts: &[Draft],
+        deadline: Deadline,
+    ) -> Result<(), OfferError> {
+        self.offer_with(drafts, |nothing_else| nothing_else, deadline)
+            .await
     }
 
     /// Offers items and makes other changes, all or none.
@@ -84,7 +95,8 @@ impl Line {
             });
             match answer.await? {
                 Answer::Done(changed) => {
-                    let numbers: Vec<i32> = changed.iter().flatten().filter_map(number_of).collect();
+                    let numbers: Vec<i32> =
+                        changed.iter().flatten().filter_map(number_of).collect();
                     self.roll_if_full(tail, &numbers, deadline).await;
                     return Ok(());
                 }
@@ -97,9 +109,13 @@ impl Line {
                 // Offers go elsewhere meanwhile.
                 Answer::Refused { part: 0, .. } => self.forget_tail(tail),
                 Answer::Refused { error, .. } => match error.kind() {
-                    ErrorKind::NoNode if tail.segment == 0 => self.make_items_node(deadline).await?,
+                    ErrorKind::NoNode if tail.segment == 0 => {
+                        self.make_items_node(deadline).await?
+                    }
                     ErrorKind::NoNode => {
-                        self.heal_tail(tail, deadline).await.map_err(OfferError::Core)?;
+                        self.heal_tail(tail, deadline)
+                            .await
+                            .map_err(OfferError::Core)?;
                     }
                     ErrorKind::NodeExists => self.skip_number(tail.segment, deadline).await?,
                     _ => return Err(OfferError::Core(error)),
@@ -111,7 +127,10 @@ impl Line {
     /// Makes the node of the queue. Servers remove it when it was empty for a while; then it is made anew.
     async fn make_items_node(&self, deadline: Deadline) -> Result<(), OfferError> {
         let items = self.session.create(&self.place.items, "");
-        let made = items.container().container_parents().timeout(deadline.remaining());
+        let made = items
+            .container()
+            .container_parents()
+            .timeout(deadline.remaining());
         match made.await {
             Err(error) if error.is_node_exists() || is_passing(&error) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Unsupported => {

@@ -54,7 +54,8 @@ impl Line {
                     known.insert(key);
                     continue;
                 };
-                if !lists.claimed.is_empty() && lists.claimed.contains(&claim_name(segment, &name)) {
+                if !lists.claimed.is_empty() && lists.claimed.contains(&claim_name(segment, &name))
+                {
                     continue;
                 }
                 let name: Arc<str> = Arc::from(name);
@@ -62,7 +63,11 @@ impl Line {
                 if stock.shunned.contains(&key) {
                     shunned.insert(key);
                 } else {
-                    spots.push(Spot { segment, name, slot });
+                    spots.push(Spot {
+                        segment,
+                        name,
+                        slot,
+                    });
                 }
             }
         }
@@ -77,8 +82,14 @@ impl Line {
     async fn read_lists(&self, is_watched: bool, deadline: Deadline) -> Result<Lists, Error> {
         loop {
             let mut lists = Lists::default();
-            let desk = self.session.get(&self.place.desk).timeout(deadline.remaining());
-            let segments = self.session.list(self.place.segments()).timeout(deadline.remaining());
+            let desk = self
+                .session
+                .get(&self.place.desk)
+                .timeout(deadline.remaining());
+            let segments = self
+                .session
+                .list(self.place.segments())
+                .timeout(deadline.remaining());
             // In this order, and all in one flight.
             let (desk, items, claims, segments) = future::join4(
                 desk.into_future(),
@@ -120,8 +131,13 @@ impl Line {
             // One beyond the tail has been prepared and has nothing in it, or was begun meanwhile: it comes later.
             numbers.retain(|number| *number <= tail.segment);
             numbers.sort_unstable();
-            self.read_segments(&numbers, tail, is_watched, deadline, &mut lists).await?;
-            let again = self.session.get(&self.place.desk).timeout(deadline.remaining()).await;
+            self.read_segments(&numbers, tail, is_watched, deadline, &mut lists)
+                .await?;
+            let again = self
+                .session
+                .get(&self.place.desk)
+                .timeout(deadline.remaining())
+                .await;
             match again {
                 Ok((_, stat)) if stat.version == tail.version => return Ok(lists),
                 Err(error) if !error.is_no_node() => return Err(error),

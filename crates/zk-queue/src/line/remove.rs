@@ -118,10 +118,14 @@ impl Line {
     ) -> Result<Vec<Taken>, TakeError> {
         while !picks.is_empty() {
             let answer = self.receipts.confirm(deadline, |transaction| {
-                picks.iter().fold(transaction, |transaction, pick| match &pick.rest {
-                    None => transaction.delete_version(&pick.path, pick.version),
-                    Some(rest) => transaction.set_version(&pick.path, rest.clone(), pick.version),
-                })
+                picks
+                    .iter()
+                    .fold(transaction, |transaction, pick| match &pick.rest {
+                        None => transaction.delete_version(&pick.path, pick.version),
+                        Some(rest) => {
+                            transaction.set_version(&pick.path, rest.clone(), pick.version)
+                        }
+                    })
             });
             match answer.await {
                 Ok(Answer::Done(_)) => return Ok(picks.into_iter().map(Taken::of).collect()),
@@ -177,7 +181,11 @@ impl Line {
         }
         if !is_back {
             // Behind everything else.
-            let priority = self.options.layout.has_priorities().then_some(taken.spot.slot.priority);
+            let priority = self
+                .options
+                .layout
+                .has_priorities()
+                .then_some(taken.spot.slot.priority);
             let draft = Draft {
                 stem: self.options.layout.stem(priority, 0).unwrap_or_default(),
                 data,

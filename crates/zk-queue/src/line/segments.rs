@@ -25,14 +25,12 @@ impl Line {
     /// The segment that offers go to, as was read last.
     pub(super) async fn tail(&self, deadline: Deadline) -> Result<Tail, Error> {
         let known = *lock(&self.tail);
-        match known {
-            Some(tail) => Ok(tail),
-            None => {
-                let tail = self.read_tail(deadline).await?;
-                *lock(&self.tail) = Some(tail);
-                Ok(tail)
-            }
+        if let Some(tail) = known {
+            return Ok(tail);
         }
+        let tail = self.read_tail(deadline).await?;
+        *lock(&self.tail) = Some(tail);
+        Ok(tail)
     }
 
     /// Forgets it, unless somebody else has read another one meanwhile.
@@ -45,10 +43,15 @@ impl Line {
 
     /// Reads it from a server that has caught up. The desk is there while there is a receipt.
     async fn read_tail(&self, deadline: Deadline) -> Result<Tail, Error> {
-        let sync = self.session.sync(&self.place.desk).timeout(deadline.remaining());
-        let get = self.session.get(&self.place.desk).timeout(deadline.remaining());
-        let (synced, got) =
-            futures_util::future::join(sync.into_future(), get.into_future()).await;
+        let sync = self
+            .session
+            .sync(&self.place.desk)
+            .timeout(deadline.remaining());
+        let get = self
+            .session
+            .get(&self.place.desk)
+            .timeout(deadline.remaining());
+        let (synced, got) = futures_util::future::join(sync.into_future(), get.into_future()).await;
         synced?;
         let (data, version) = match got {
             Ok((data, stat)) => (data, stat.version),
@@ -82,16 +85,19 @@ impl Line {
                 numbers.iter().any(|number| number.rem_euclid(step) == 0)
             }
             // It has had so many.
-            _ => numbers
-                .iter()
-                .any(|number| u32::try_from(*number).is_ok_and(|number| number.saturating_add(1) >= size)),
+            _ => numbers.iter().any(|number| {
+                u32::try_from(*number).is_ok_and(|number| number.saturating_add(1) >= size)
+            }),
         };
         if !is_due {
             return;
         }
         let rolled = async {
             if tail.segment == 0 {
-                let stat = self.session.stat(&self.place.items).timeout(deadline.remaining());
+                let stat = self
+                    .session
+                    .stat(&self.place.items)
+                    .timeout(deadline.remaining());
                 if stat.await?.num_children < size {
                     return Ok(());
                 }
@@ -151,7 +157,9 @@ impl Line {
             self.session.delete(&path).await
         } else if are_all_empty {
             let both = self.session.transaction();
-            let both = both.set_version(&self.place.desk, "", tail.version).delete(&path);
+            let both = both
+                .set_version(&self.place.desk, "", tail.version)
+                .delete(&path);
             let removed = both.commit().await.map(|_| ());
             self.forget_tail(tail);
             removed

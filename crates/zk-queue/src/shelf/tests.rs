@@ -25,7 +25,13 @@ fn all(shelf: &mut Shelf, now: u64) -> Vec<Spot> {
 // covers: Q1 Q4 Q5
 #[test]
 fn items_come_by_priority_then_segment_then_number() {
-    let ordered = [spot(1, -2, 0, 9), spot(0, 0, 0, 3), spot(0, 0, 0, 4), spot(1, 0, 0, 0), spot(0, 7, 0, 1)];
+    let ordered = [
+        spot(1, -2, 0, 9),
+        spot(0, 0, 0, 3),
+        spot(0, 0, 0, 4),
+        spot(1, 0, 0, 0),
+        spot(0, 7, 0, 1),
+    ];
     let mut shelf = Shelf::default();
     shelf.restock(ordered.iter().rev().cloned());
     assert_eq!(all(&mut shelf, 0), ordered);

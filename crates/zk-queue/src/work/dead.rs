@@ -40,7 +40,9 @@ fn note(deliveries: u32, reason: &str) -> String {
 }
 
 fn read_note(note: &str) -> Option<(u32, String)> {
-    let (deliveries, reason) = note.strip_prefix("deliveries: ")?.split_once("\nreason: ")?;
+    let (deliveries, reason) = note
+        .strip_prefix("deliveries: ")?
+        .split_once("\nreason: ")?;
     Some((deliveries.parse().ok()?, reason.to_owned()))
 }
 
@@ -68,7 +70,10 @@ impl<T: Send + 'static> WorkQueue<T> {
         reason: String,
         deadline: Deadline,
     ) -> Result<(), TakeError> {
-        let claim = below(&self.bench.claims, &claim_name(pick.hand.segment, &pick.hand.name));
+        let claim = below(
+            &self.bench.claims,
+            &claim_name(pick.hand.segment, &pick.hand.name),
+        );
         let dead = below(&self.bench.dead, &name_of(&pick.hand.name, pick.czxid));
         let note = note(deliveries, &reason);
         for _ in 0..MOST_ROUNDS {
@@ -126,7 +131,10 @@ impl<T: Send + 'static> WorkQueue<T> {
             Err(error) => return Err(error),
         };
         let reads = names.into_iter().map(|name| {
-            let get = self.line.session.get(below(&below(&self.bench.dead, &name), NOTE));
+            let get = self
+                .line
+                .session
+                .get(below(&below(&self.bench.dead, &name), NOTE));
             async move { (name, get.await) }
         });
         let mut letters = Vec::new();
@@ -137,7 +145,7 @@ impl<T: Send + 'static> WorkQueue<T> {
                 Err(error) => return Err(error),
             };
             let note = String::from_utf8_lossy(&note);
-            let (deliveries, reason) = read_note(&note).unwrap_or((0, note.to_string()));
+            let (deliveries, reason) = read_note(&note).unwrap_or_else(|| (0, note.to_string()));
             letters.push(DeadLetter {
                 name,
                 deliveries,
@@ -167,7 +175,12 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// One round trip.
     pub async fn dead_letter(&self, letter: &DeadLetter) -> Result<Vec<u8>, DeadLetterError> {
-        match self.line.session.get(below(&self.bench.dead, &letter.name)).await {
+        match self
+            .line
+            .session
+            .get(below(&self.bench.dead, &letter.name))
+            .await
+        {
             Ok((data, _)) => Ok(data),
             Err(error) if error.is_no_node() => Err(gone(letter)),
             Err(error) => Err(error.into()),
@@ -195,7 +208,12 @@ impl<T: Send + 'static> WorkQueue<T> {
     pub async fn revive(&self, letter: &DeadLetter) -> Result<(), DeadLetterError> {
         let data = self.dead_letter(letter).await?;
         let name = letter.name.rsplit_once('-').map_or("", |(name, _)| name);
-        let priority = self.line.options.layout.parse(name).map(|slot| slot.priority);
+        let priority = self
+            .line
+            .options
+            .layout
+            .parse(name)
+            .map(|slot| slot.priority);
         let deadline = self.line.deadline();
         let stem = self.line.stem(priority, None, deadline).await?;
         let dead = below(&self.bench.dead, &letter.name);

@@ -74,7 +74,10 @@ impl Held {
         pick: Pick,
         deadline: Deadline,
     ) -> Result<Option<Self>, Error> {
-        let claim = below(&bench.claims, &claim_name(pick.hand.segment, &pick.hand.name));
+        let claim = below(
+            &bench.claims,
+            &claim_name(pick.hand.segment, &pick.hand.name),
+        );
         let owner = bench.options.owner();
         // Kept fresh from before the claim on, so that a claim that is in doubt at first is seen to be.
         let trusted = line.session.keep_trusted();
@@ -252,10 +255,11 @@ async fn release(line: &Line, grip: &Grip) -> Result<(), Error> {
     let mut attempts = 0;
     loop {
         let checked = line.session.transaction();
-        let released = checked.check_version(&grip.item, grip.version).delete(&grip.claim);
-        let error = match released.commit().await {
-            Ok(_) => return Ok(()),
-            Err(error) => error,
+        let released = checked
+            .check_version(&grip.item, grip.version)
+            .delete(&grip.claim);
+        let Err(error) = released.commit().await else {
+            return Ok(());
         };
         match error.kind() {
             // It is gone, or the item is, or both are somebody else's.
@@ -275,7 +279,11 @@ pub(super) async fn make_container(
     path: &NodePath,
     deadline: Deadline,
 ) -> Result<(), Error> {
-    let create = line.session.create(path, "").container().container_parents();
+    let create = line
+        .session
+        .create(path, "")
+        .container()
+        .container_parents();
     let made = create.timeout(deadline.remaining()).await;
     let made = match made {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -294,7 +302,8 @@ pub(super) async fn make_container(
 
 /// How often an item has been delivered that has this version under this name.
 pub(super) fn deliveries_of(slot: &Slot, version: i32) -> u32 {
-    slot.deliveries.saturating_add(u32::try_from(version).unwrap_or(u32::MAX))
+    slot.deliveries
+        .saturating_add(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
 const MOST_ROUNDS: u32 = 16;

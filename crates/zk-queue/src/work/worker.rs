@@ -154,7 +154,9 @@ where
     let path = held.grip.item.clone();
     let (settled, end) = match handled {
         Ok(()) => {
-            let settled = held.settle(Box::new(|nothing_else| nothing_else), None).await;
+            let settled = held
+                .settle(Box::new(|nothing_else| nothing_else), None)
+                .await;
             (settled, End::Acknowledged)
         }
         Err(reason) => {

@@ -22,7 +22,17 @@ type Work = WorkQueue<String>;
 #[test]
 fn public_types_are_send_and_sync() {
     send_sync_clone!(
-        ClaimInfo, DeadLetter, Layout, Loss, QueueOptions, Tally, Text, Undecided, Work, WorkOptions, WorkerOptions,
+        ClaimInfo,
+        DeadLetter,
+        Layout,
+        Loss,
+        QueueOptions,
+        Tally,
+        Text,
+        Undecided,
+        Work,
+        WorkOptions,
+        WorkerOptions,
     );
     is_send::<Claim<String>>();
     is_sync::<Claim<String>>();
@@ -64,6 +74,10 @@ fn public_futures_are_send() {
     let _ = |queue: &'static Work| {
         let handler = async |delivery: Delivery<String>| Err::<(), _>(delivery.into_item());
         let options = WorkerOptions::default();
-        is_send_value(&async move { queue.work_until(std::future::pending(), &options, handler).await });
+        is_send_value(&async move {
+            queue
+                .work_until(std::future::pending(), &options, handler)
+                .await
+        });
     };
 }

@@ -42,13 +42,29 @@ async fn batches_waits_delays_and_priorities_are_as_on_the_simulated_ensemble() 
         let offering = Queue::with_options(&one, "/q/b", Text, &options).unwrap();
         let taking = Queue::with_options(&other, "/q/b", Text, &options).unwrap();
         let began = std::time::Instant::now();
-        offering.offer(&"late".to_owned()).delay(Duration::from_secs(2)).await.unwrap();
-        offering.offer(&"second".to_owned()).priority(5).await.unwrap();
-        offering.offer(&"first".to_owned()).priority(-5).await.unwrap();
+        offering
+            .offer(&"late".to_owned())
+            .delay(Duration::from_secs(2))
+            .await
+            .unwrap();
+        offering
+            .offer(&"second".to_owned())
+            .priority(5)
+            .await
+            .unwrap();
+        offering
+            .offer(&"first".to_owned())
+            .priority(-5)
+            .await
+            .unwrap();
         for expected in ["first", "second", "late"] {
             assert_eq!(soon(expected, taking.take()).await.unwrap(), expected);
         }
-        assert!(began.elapsed() >= Duration::from_millis(1990), "{:?}", began.elapsed());
+        assert!(
+            began.elapsed() >= Duration::from_millis(1990),
+            "{:?}",
+            began.elapsed()
+        );
         for session in [one, other] {
             session.close().await.unwrap();
         }
@@ -74,7 +90,8 @@ async fn workers_share_the_work_and_leave_nothing() {
             workers.push(tokio::spawn(async move {
                 let stop = async { drop(ends.wait_for(|over| *over).await) };
                 let options = WorkerOptions::default().with_concurrency(4);
-                let options = options.with_delays(Duration::from_millis(10), Duration::from_millis(50));
+                let options =
+                    options.with_delays(Duration::from_millis(10), Duration::from_millis(50));
                 let handler = async |delivery: zk_queue::Delivery<String>| {
                     let is_odd = delivery.item().ends_with('7') && delivery.deliveries() == 1;
                     if is_odd { Err("not at first") } else { Ok(()) }

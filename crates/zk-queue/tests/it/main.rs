@@ -27,7 +27,7 @@ async fn with_servers(servers: usize, test: impl AsyncFnOnce(&Ensemble)) {
 /// Connects with the defaults of the tests.
 async fn connect(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
-        .session_timeout(Duration::from_secs(10))
+        .session_timeout(Duration::from_secs(30))
         .operation_timeout(Duration::from_secs(60))
         .connect()
         .await

@@ -46,7 +46,10 @@ async fn an_empty_queue_is_no_error_but_where_an_item_is_demanded() {
         assert_eq!(queue.poll_batch(9).await.unwrap(), [""; 0]);
         assert!(queue.is_empty().await.unwrap());
         assert_eq!(queue.oldest_age().await.unwrap(), None);
-        assert!(matches!(queue.element().await, Err(TakeError::Empty { .. })));
+        assert!(matches!(
+            queue.element().await,
+            Err(TakeError::Empty { .. })
+        ));
         let error = queue.remove().await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Outcome);
         assert_eq!(error.to_string(), "the queue /queues/a is empty");
@@ -126,9 +129,19 @@ async fn foreign_children_are_skipped_and_left_alone() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     session.create(PATH, "").parents().await.unwrap();
-    let foreign = ["0", "lock-0000000000", "qn-", "qn-1", "queue-0000000000", "ä"];
+    let foreign = [
+        "0",
+        "lock-0000000000",
+        "qn-",
+        "qn-1",
+        "queue-0000000000",
+        "ä",
+    ];
     for name in foreign {
-        session.create(format!("{PATH}/{name}"), "no item").await.unwrap();
+        session
+            .create(format!("{PATH}/{name}"), "no item")
+            .await
+            .unwrap();
     }
     let queue = queue(&session);
     assert_eq!(queue.poll().await.unwrap(), None);
@@ -147,20 +160,28 @@ async fn an_item_that_cannot_be_read_or_removed_stays_and_the_next_ones_come() {
     raw.offer(&b"\xff".to_vec()).await.unwrap();
     let queue = queue(&session);
     queue.offer_all(texts([1, 2, 3])).await.unwrap();
-    session.create(format!("{PATH}/qn-0000000001/child"), "").await.unwrap();
+    session
+        .create(format!("{PATH}/qn-0000000001/child"), "")
+        .await
+        .unwrap();
     assert_eq!(queue.peek().await.unwrap().as_deref(), Some("1"));
     assert_eq!(queue.poll_batch(2).await.unwrap(), ["2"]);
     assert_eq!(all(&queue).await, ["3"]);
     assert_eq!(queue.poll().await.unwrap(), None);
     let left = children(&ensemble, PATH);
     assert_eq!(left, ["qn-0000000000", "qn-0000000001"]);
-    assert_eq!(raw.poll().await.unwrap().as_deref(), Some(b"\xff".as_slice()));
+    assert_eq!(
+        raw.poll().await.unwrap().as_deref(),
+        Some(b"\xff".as_slice())
+    );
 }
 
 // covers: Q2
 #[tokio::test(start_paused = true)]
 async fn a_queue_whose_node_the_server_reaps_is_made_anew() {
-    let ensemble = Ensemble::builder().reap_every(Duration::from_millis(100)).build();
+    let ensemble = Ensemble::builder()
+        .reap_every(Duration::from_millis(100))
+        .build();
     let session = ensemble.connect().await;
     let queue = queue(&session);
     for round in 0..20 {
@@ -216,7 +237,11 @@ async fn a_single_item_costs_one_write_to_offer_and_a_read_and_a_write_to_take()
     queue.poll().await.unwrap();
     let count = |from: usize| {
         let seen = ensemble.requests().into_iter().skip(from);
-        let of_ours = seen.filter(|seen| matching::paths(&seen.request).iter().any(|path| path.as_str().starts_with("/queues")));
+        let of_ours = seen.filter(|seen| {
+            matching::paths(&seen.request)
+                .iter()
+                .any(|path| path.as_str().starts_with("/queues"))
+        });
         of_ours.count()
     };
     let before = ensemble.requests().len();

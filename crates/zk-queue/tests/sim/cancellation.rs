@@ -79,7 +79,10 @@ async fn an_offer_dropped_at_any_await_is_made_once_or_not() {
         async |what, _, session, done| {
             let taken = all(&queue(&session)).await;
             let most = ["1"];
-            assert!(taken == most || (taken.is_empty() && done.is_none()), "{what}: {taken:?}");
+            assert!(
+                taken == most || (taken.is_empty() && done.is_none()),
+                "{what}: {taken:?}"
+            );
         },
     )
     .await;
@@ -165,7 +168,10 @@ async fn closing_the_session_waits_for_what_is_put_back() {
         handle.offer(&text(1)).await.unwrap();
         let done = polled(polls, handle.poll()).await;
         session.close().await.unwrap();
-        let left = ensemble.tree().node(PATH).map_or(0, |node| node.children().count());
+        let left = ensemble
+            .tree()
+            .node(PATH)
+            .map_or(0, |node| node.children().count());
         assert_eq!(left + usize::from(done.is_some()), 1, "after {polls} polls");
         drop(other);
     }

@@ -35,7 +35,9 @@ pub(crate) const STRIKES: [Strike; 4] = [
 /// Whatever is asked of the nodes of the tests' queues.
 pub(crate) fn of_queues(request: &Request) -> bool {
     let paths = matching::paths(request);
-    paths.iter().any(|path| path.as_str().starts_with("/queues"))
+    paths
+        .iter()
+        .any(|path| path.as_str().starts_with("/queues"))
 }
 
 /// Plays the story once for each of its requests and strikes; the stage is set without strikes.
@@ -74,7 +76,10 @@ async fn nothing(_: &Session) {}
 
 /// Three items in the queue.
 async fn three(session: &Session) {
-    queue(session).offer_all(texts([1, 2, 3])).await.expect("nothing is in the way yet");
+    queue(session)
+        .offer_all(texts([1, 2, 3]))
+        .await
+        .expect("nothing is in the way yet");
     soon("it settles", session.settled()).await;
 }
 
@@ -98,7 +103,11 @@ async fn an_offer_is_not_duplicated_whichever_answer_is_lost() {
 async fn a_taken_item_is_neither_lost_nor_taken_twice_whichever_answer_is_lost() {
     swept(three, async |what, ensemble, session, ()| {
         let queue = queue(&session);
-        assert_eq!(queue.poll().await.expect(what).as_deref(), Some("1"), "{what}");
+        assert_eq!(
+            queue.poll().await.expect(what).as_deref(),
+            Some("1"),
+            "{what}"
+        );
         assert_eq!(data(ensemble, PATH), ["2", "3"], "{what}");
         assert_eq!(queue.take().await.expect(what), "2", "{what}");
         assert_eq!(queue.remove().await.expect(what), "3", "{what}");
@@ -128,7 +137,11 @@ async fn batches_are_taken_whole_whichever_answer_is_lost() {
 async fn looking_changes_nothing_whichever_answer_is_lost() {
     swept(three, async |what, ensemble, session, ()| {
         let queue = queue(&session);
-        assert_eq!(queue.peek().await.expect(what).as_deref(), Some("1"), "{what}");
+        assert_eq!(
+            queue.peek().await.expect(what).as_deref(),
+            Some("1"),
+            "{what}"
+        );
         assert_eq!(queue.element().await.expect(what), "1", "{what}");
         assert_eq!(queue.len().await.expect(what), 3, "{what}");
         assert!(queue.oldest_age().await.expect(what).is_some(), "{what}");
@@ -144,7 +157,10 @@ async fn whoever_waits_is_woken_whichever_answer_is_lost() {
         let other = ensemble.connect().server(3).await;
         let offering = tokio::spawn(async move {
             pass(Duration::from_secs(2)).await;
-            queue(&other).offer(&text("late")).await.expect("nothing strikes it");
+            queue(&other)
+                .offer(&text("late"))
+                .await
+                .expect("nothing strikes it");
             other.close().await.expect("nothing strikes it");
         });
         assert_eq!(queue(&session).take().await.expect(what), "late", "{what}");
@@ -161,14 +177,20 @@ async fn an_item_that_another_one_took_is_not_taken_for_ours() {
     let (ours, other) = (ensemble.connect().await, ensemble.connect().await);
     three(&ours).await;
     let ours_queue = queue(&ours);
-    let stalled = ensemble.on(matching::transactions("/queues/a/**")).session(ours.id()).stall();
+    let stalled = ensemble
+        .on(matching::transactions("/queues/a/**"))
+        .session(ours.id())
+        .stall();
     let taking = tokio::spawn(async move { ours_queue.poll().await });
     pass(Duration::from_millis(8)).await;
     assert_eq!(stalled.count(), 1);
     // While our link is being made anew.
     let theirs = queue(&other).poll().await.unwrap();
     assert_eq!(theirs.as_deref(), Some("1"));
-    let taken = soon("ours takes another one", taking).await.unwrap().unwrap();
+    let taken = soon("ours takes another one", taking)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(taken.as_deref(), Some("2"));
     stalled.release();
     pass(Duration::from_secs(1)).await;
@@ -185,8 +207,14 @@ async fn an_item_in_doubt_when_the_session_ends_is_handed_out_with_the_error() {
         let queue = queue(&session);
         queue.peek().await.unwrap();
         queue.offer(&text(4)).await.unwrap();
-        let script = ensemble.on(matching::transactions("/queues/a/**")).session(session.id());
-        let struck = if is_applied { script.lose_reply() } else { script.stall() };
+        let script = ensemble
+            .on(matching::transactions("/queues/a/**"))
+            .session(session.id());
+        let struck = if is_applied {
+            script.lose_reply()
+        } else {
+            script.stall()
+        };
         let taking = tokio::spawn(async move { queue.poll().await });
         pass(Duration::from_millis(8)).await;
         assert_eq!(struck.count(), 1);
@@ -198,7 +226,11 @@ async fn an_item_in_doubt_when_the_session_ends_is_handed_out_with_the_error() {
         };
         assert_eq!(undecided.items.len(), 1);
         assert_eq!(undecided.items[0].1, b"1");
-        let left = if is_applied { vec!["2", "3", "4"] } else { vec!["1", "2", "3", "4"] };
+        let left = if is_applied {
+            vec!["2", "3", "4"]
+        } else {
+            vec!["1", "2", "3", "4"]
+        };
         assert_eq!(data(&ensemble, PATH), left);
     }
 }
@@ -228,7 +260,10 @@ async fn a_queue_whose_numbers_are_used_up_says_so() {
     ensemble.set_counter(PATH, i32::MAX);
     queue.offer(&text(2)).await.unwrap();
     let error = queue.offer(&text(3)).await.unwrap_err();
-    assert!(matches!(error, zk_queue::OfferError::Exhausted { .. }), "{error:?}");
+    assert!(
+        matches!(error, zk_queue::OfferError::Exhausted { .. }),
+        "{error:?}"
+    );
     assert_eq!(all(&queue).await, ["1", "2"]);
 }
 
@@ -239,7 +274,10 @@ async fn a_number_that_a_child_has_already_is_passed_over() {
     let session = ensemble.connect().await;
     let queue = queue(&session);
     queue.offer(&text(1)).await.unwrap();
-    session.create(format!("{PATH}/qn-0000000003"), "put back").await.unwrap();
+    session
+        .create(format!("{PATH}/qn-0000000003"), "put back")
+        .await
+        .unwrap();
     for item in texts(2..6) {
         queue.offer(&item).await.unwrap();
     }

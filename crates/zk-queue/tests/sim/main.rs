@@ -50,9 +50,17 @@ fn children(ensemble: &Ensemble, path: &str) -> Vec<String> {
 /// The data of the children of a node, in the order of their names.
 fn data(ensemble: &Ensemble, path: &str) -> Vec<String> {
     let tree = ensemble.tree();
-    let paths = children(ensemble, path).into_iter().map(|name| format!("{path}/{name}"));
-    let data = paths.map(|path| tree.node(path.as_str()).expect("it is listed").data().to_vec());
-    data.map(|data| String::from_utf8(data).expect("the tests offer text")).collect()
+    let paths = children(ensemble, path)
+        .into_iter()
+        .map(|name| format!("{path}/{name}"));
+    let data = paths.map(|path| {
+        tree.node(path.as_str())
+            .expect("it is listed")
+            .data()
+            .to_vec()
+    });
+    data.map(|data| String::from_utf8(data).expect("the tests offer text"))
+        .collect()
 }
 
 /// The paths of all nodes that belong to a session, as the leader has them.
@@ -62,18 +70,21 @@ fn ephemerals(ensemble: &Ensemble) -> Vec<String> {
     owned.map(|(path, _)| path.to_string()).collect()
 }
 
-fn text(item: impl ToString) -> String {
-    item.to_string()
+fn text(item: impl std::fmt::Display) -> String {
+    format!("{item}")
 }
 
-fn texts<T: ToString>(items: impl IntoIterator<Item = T>) -> Vec<String> {
+fn texts<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> Vec<String> {
     items.into_iter().map(text).collect()
 }
 
 /// Takes one item after the other until there is none.
 async fn all(queue: &Queue<String>) -> Vec<String> {
     let mut items = Vec::new();
-    while let Some(item) = soon("an item or none", queue.poll()).await.expect("nothing is in the way") {
+    while let Some(item) = soon("an item or none", queue.poll())
+        .await
+        .expect("nothing is in the way")
+    {
         items.push(item);
     }
     items

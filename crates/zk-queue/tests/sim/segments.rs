@@ -21,15 +21,22 @@ use crate::texts;
 const SEGMENTS: &str = "/queues/a-receipts/segments";
 
 fn small(session: &Session, layout: Layout) -> Queue<String> {
-    let options = QueueOptions::default().with_segment_size(8).with_layout(layout);
+    let options = QueueOptions::default()
+        .with_segment_size(8)
+        .with_layout(layout);
     queue_with(session, &options)
 }
 
 /// The most children that a node has whose children are items.
 fn longest(ensemble: &Ensemble) -> usize {
     let segments = children(ensemble, SEGMENTS).into_iter();
-    let paths = segments.map(|name| format!("{SEGMENTS}/{name}")).chain([PATH.to_owned()]);
-    paths.map(|path| children(ensemble, &path).len()).max().unwrap_or(0)
+    let paths = segments
+        .map(|name| format!("{SEGMENTS}/{name}"))
+        .chain([PATH.to_owned()]);
+    paths
+        .map(|path| children(ensemble, &path).len())
+        .max()
+        .unwrap_or(0)
 }
 
 // covers: Q5
@@ -44,7 +51,11 @@ async fn a_long_queue_goes_on_in_segments_and_comes_out_in_order() {
             for item in &offered {
                 offering.offer(item).await.unwrap();
             }
-            assert!(longest(&ensemble) <= 10, "{layout:?}: {}", longest(&ensemble));
+            assert!(
+                longest(&ensemble) <= 10,
+                "{layout:?}: {}",
+                longest(&ensemble)
+            );
             assert!(children(&ensemble, SEGMENTS).len() > 8, "{layout:?}");
             assert_eq!(taking.len().await.unwrap(), 100, "{layout:?}");
             assert_eq!(taking.peek().await.unwrap().as_deref(), Some("100"));
@@ -91,7 +102,10 @@ async fn each_producer_s_order_is_kept_while_segments_come_and_go() {
     }
     let taken = soon("all is taken", taking).await.unwrap();
     for at in 0..4 {
-        let its: Vec<_> = taken.iter().filter(|item| item.starts_with(&at.to_string())).collect();
+        let its: Vec<_> = taken
+            .iter()
+            .filter(|item| item.starts_with(&at.to_string()))
+            .collect();
         assert_eq!(its.len(), 100);
         assert!(its.is_sorted(), "{its:?}");
     }
@@ -107,7 +121,10 @@ async fn a_priority_comes_first_in_whichever_segment_it_is() {
         queue.offer(&item).await.unwrap();
     }
     queue.offer(&text("urgent")).priority(-1).await.unwrap();
-    assert_eq!(all(&queue).await, [vec![text("urgent")], texts(100..140)].concat());
+    assert_eq!(
+        all(&queue).await,
+        [vec![text("urgent")], texts(100..140)].concat()
+    );
 }
 
 // covers: Q5

@@ -61,7 +61,10 @@ async fn a_claimed_item_stays_and_nobody_else_gets_it_until_it_is_acknowledged()
     assert_eq!(children(&ensemble, ITEMS).len(), 2);
     let claims = theirs.claims().await.unwrap();
     assert_eq!(claims.len(), 1);
-    assert_eq!((claims[0].owner.as_str(), claims[0].session), ("anna", Some(one.id())));
+    assert_eq!(
+        (claims[0].owner.as_str(), claims[0].session),
+        ("anna", Some(one.id()))
+    );
     assert_eq!(claims[0].item, *first.path());
     let second = theirs.try_claim().await.unwrap().unwrap();
     assert_eq!(second.item(), "2");
@@ -117,12 +120,17 @@ async fn a_claim_that_somebody_deleted_settles_nothing() {
                 lost
             });
             assert_eq!(lost.await, Loss::ClaimDeleted);
-            let theirs = match is_claimed_again {
-                true => Some(work(&two).claim().await.unwrap()),
-                false => None,
+            let theirs = if is_claimed_again {
+                Some(work(&two).claim().await.unwrap())
+            } else {
+                None
             };
             let error = claim.txn().set(PATH, "guarded").commit().await.unwrap_err();
-            let expected = if is_claimed_again { ErrorKind::BadVersion } else { ErrorKind::NoNode };
+            let expected = if is_claimed_again {
+                ErrorKind::BadVersion
+            } else {
+                ErrorKind::NoNode
+            };
             assert_eq!(error.kind(), expected);
             let settled = match act {
                 0 => claim.acknowledge().await,
@@ -132,11 +140,19 @@ async fn a_claim_that_somebody_deleted_settles_nothing() {
                     // A drop takes nobody else's claim away either.
                     drop(claim);
                     soon("it settles", one.settled()).await;
-                    Err(SettleError::Lost { path: zk_core::NodePath::root() })
+                    Err(SettleError::Lost {
+                        path: zk_core::NodePath::root(),
+                    })
                 }
             };
-            assert!(matches!(settled, Err(SettleError::Lost { .. })), "{settled:?}");
-            assert_eq!(children(&ensemble, CLAIMS).len(), usize::from(is_claimed_again));
+            assert!(
+                matches!(settled, Err(SettleError::Lost { .. })),
+                "{settled:?}"
+            );
+            assert_eq!(
+                children(&ensemble, CLAIMS).len(),
+                usize::from(is_claimed_again)
+            );
             let theirs = match theirs {
                 Some(theirs) => theirs,
                 None => work(&two).claim().await.unwrap(),
@@ -161,11 +177,18 @@ async fn a_rejected_item_comes_back_in_its_place_or_after_its_delay() {
     let claim = queue.claim().await.unwrap();
     assert_eq!((claim.item().as_str(), claim.deliveries()), ("1", 2));
     let began = tokio::time::Instant::now();
-    claim.reject(Duration::from_secs(30), "later").await.unwrap();
+    claim
+        .reject(Duration::from_secs(30), "later")
+        .await
+        .unwrap();
     assert_eq!(finish(&queue).await, ["2"]);
     let claim = soon("it is due", queue.claim()).await.unwrap();
     assert_eq!((claim.item().as_str(), claim.deliveries()), ("1", 3));
-    assert!((30..32).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert!(
+        (30..32).contains(&began.elapsed().as_secs()),
+        "{:?}",
+        began.elapsed()
+    );
     claim.acknowledge().await.unwrap();
     assert!(queue.is_empty().await.unwrap());
 }
@@ -182,7 +205,10 @@ async fn an_item_that_is_delivered_too_often_goes_to_the_dead_letters() {
         let claim = soon("it is delivered", queue.claim()).await.unwrap();
         assert_eq!(claim.deliveries(), times);
         let delay = Duration::from_millis(u64::from(times % 2) * 300);
-        claim.reject(delay, format!("attempt {times}")).await.unwrap();
+        claim
+            .reject(delay, format!("attempt {times}"))
+            .await
+            .unwrap();
         pass(Duration::from_secs(2)).await;
     }
     assert!(queue.try_claim().await.unwrap().is_none());
@@ -199,8 +225,17 @@ async fn an_item_that_is_delivered_too_often_goes_to_the_dead_letters() {
     assert!(queue.try_claim().await.unwrap().is_none());
     assert!(queue.is_empty().await.unwrap());
     let letters = queue.dead_letters().await.unwrap();
-    let told: Vec<_> = letters.iter().map(|letter| (letter.deliveries, letter.reason.as_str())).collect();
-    assert_eq!(told, [(3, "attempt 3"), (3, "delivered 3 times and never acknowledged")]);
+    let told: Vec<_> = letters
+        .iter()
+        .map(|letter| (letter.deliveries, letter.reason.as_str()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (3, "attempt 3"),
+            (3, "delivered 3 times and never acknowledged")
+        ]
+    );
     assert_eq!(queue.dead_letter(&letters[1]).await.unwrap(), b"killer");
     // They can be brought back, or deleted.
     queue.revive(&letters[0]).await.unwrap();
@@ -227,7 +262,11 @@ async fn an_item_that_cannot_be_decoded_goes_to_the_dead_letters_as_it_is() {
     assert_eq!(finish(&queue).await, ["good"]);
     let letters = queue.dead_letters().await.unwrap();
     assert_eq!(letters.len(), 1);
-    assert!(letters[0].reason.starts_with("not readable: "), "{:?}", letters[0]);
+    assert!(
+        letters[0].reason.starts_with("not readable: "),
+        "{:?}",
+        letters[0]
+    );
     assert_eq!(queue.dead_letter(&letters[0]).await.unwrap(), b"\xff\xfe");
 }
 
@@ -240,11 +279,17 @@ async fn other_changes_are_made_with_the_acknowledgement_or_not_at_all() {
     let queue = work(&session);
     queue.offer_all(texts([1, 2])).await.unwrap();
     let claim = queue.claim().await.unwrap();
-    claim.acknowledge_with(|txn| txn.create("/results/1", "done")).await.unwrap();
+    claim
+        .acknowledge_with(|txn| txn.create("/results/1", "done"))
+        .await
+        .unwrap();
     assert!(ensemble.tree().node("/results/1").is_some());
     let claim = queue.claim().await.unwrap();
     assert_eq!(claim.item(), "2");
-    let error = claim.acknowledge_with(|txn| txn.create("/results/1", "twice")).await.unwrap_err();
+    let error = claim
+        .acknowledge_with(|txn| txn.create("/results/1", "twice"))
+        .await
+        .unwrap_err();
     let SettleError::Refused(error) = error else {
         panic!("{error:?}");
     };
@@ -266,12 +311,20 @@ async fn work_is_done_once_whichever_answer_is_lost() {
     swept(two_items, async |what, ensemble, session, ()| {
         let queue = work(&session);
         let claim = queue.claim().await.expect(what);
-        assert_eq!((claim.item().as_str(), claim.deliveries()), ("1", 1), "{what}");
+        assert_eq!(
+            (claim.item().as_str(), claim.deliveries()),
+            ("1", 1),
+            "{what}"
+        );
         assert_eq!(children(ensemble, CLAIMS).len(), 1, "{what}");
         claim.acknowledge().await.expect(what);
         assert_eq!(children(ensemble, ITEMS).len(), 1, "{what}");
         let claim = queue.claim().await.expect(what);
-        assert_eq!((claim.item().as_str(), claim.deliveries()), ("2", 1), "{what}");
+        assert_eq!(
+            (claim.item().as_str(), claim.deliveries()),
+            ("2", 1),
+            "{what}"
+        );
         claim.acknowledge().await.expect(what);
         assert!(queue.try_claim().await.expect(what).is_none(), "{what}");
         assert_eq!(children(ensemble, ITEMS), [""; 0], "{what}");
@@ -286,16 +339,27 @@ async fn work_is_rejected_buried_and_revived_once_whichever_answer_is_lost() {
     swept(two_items, async |what, ensemble, session, ()| {
         let queue = work(&session);
         let claim = queue.claim().await.expect(what);
-        claim.reject(Duration::from_millis(300), "later").await.expect(what);
+        claim
+            .reject(Duration::from_millis(300), "later")
+            .await
+            .expect(what);
         assert_eq!(children(ensemble, ITEMS).len(), 2, "{what}");
         let claim = queue.claim().await.expect(what);
         assert_eq!(claim.item(), "2", "{what}");
         claim.bury("for a test").await.expect(what);
         let claim = queue.claim().await.expect(what);
-        assert_eq!((claim.item().as_str(), claim.deliveries()), ("1", 2), "{what}");
+        assert_eq!(
+            (claim.item().as_str(), claim.deliveries()),
+            ("1", 2),
+            "{what}"
+        );
         claim.reject(Duration::ZERO, "at once").await.expect(what);
         let claim = queue.claim().await.expect(what);
-        assert_eq!((claim.item().as_str(), claim.deliveries()), ("1", 3), "{what}");
+        assert_eq!(
+            (claim.item().as_str(), claim.deliveries()),
+            ("1", 3),
+            "{what}"
+        );
         drop(claim);
         soon(what, session.settled()).await;
         let letters = queue.dead_letters().await.expect(what);
@@ -320,7 +384,10 @@ async fn work_dropped_at_any_await_is_done_or_comes_back() {
             let claim = queue.claim().await.unwrap();
             claim.acknowledge().await.unwrap();
             let claim = queue.claim().await.unwrap();
-            claim.reject(Duration::from_millis(200), "later").await.unwrap();
+            claim
+                .reject(Duration::from_millis(200), "later")
+                .await
+                .unwrap();
         },
         async |what, ensemble, session, done| {
             assert_eq!(children(ensemble, CLAIMS), [""; 0], "{what}");
@@ -348,7 +415,7 @@ async fn a_worker_processes_so_many_at_once_and_ends_when_it_is_told_to() {
         pass(Duration::from_millis(200)).await;
         running.set(running.get() - 1);
         let number: u32 = delivery.item().parse().unwrap();
-        if number % 10 == 0 && delivery.deliveries() < 3 {
+        if number.is_multiple_of(10) && delivery.deliveries() < 3 {
             return Err("not yet");
         }
         done.set(done.get() + 1);
@@ -395,7 +462,11 @@ async fn a_handler_is_dropped_when_its_claim_is_lost_and_the_worker_ends_with_it
     let working = tokio::spawn(async move {
         let options = WorkerOptions::default();
         let forever = std::future::pending();
-        queue.work_until(forever, &options, async |_| std::future::pending::<Result<(), String>>().await).await
+        queue
+            .work_until(forever, &options, async |_| {
+                std::future::pending::<Result<(), String>>().await
+            })
+            .await
     });
     pass(Duration::from_secs(1)).await;
     assert_eq!(children(&ensemble, CLAIMS).len(), 1);
@@ -413,12 +484,20 @@ async fn whoever_waits_for_work_makes_no_requests_meanwhile() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = work(&session);
-    queue.offer(&text(1)).delay(Duration::from_secs(50)).await.unwrap();
+    queue
+        .offer(&text(1))
+        .delay(Duration::from_secs(50))
+        .await
+        .unwrap();
     let waiting = tokio::spawn(async move { queue.claim().await });
     pass(Duration::from_secs(1)).await;
     let before = ensemble.requests().len();
     pass(Duration::from_secs(40)).await;
     let seen = ensemble.requests().into_iter().skip(before);
-    assert_eq!(seen.filter(|seen| matching::lists("**")(&seen.request)).count(), 0);
-    soon("it is due", waiting).await.unwrap().unwrap();
+    assert_eq!(
+        seen.filter(|seen| matching::lists("**")(&seen.request))
+            .count(),
+        0
+    );
+    drop(soon("it is due", waiting).await.unwrap().unwrap());
 }

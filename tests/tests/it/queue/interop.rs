@@ -59,29 +59,45 @@ async fn curators_other_queues_are_read_and_read_ours() {
     let act = |kind, act| curator.queue(&connect, PATH, kind, act);
 
     let ours = queue(&session, Layout::Curator);
-    act(CuratorQueue::Distributed, QueueAct::Offer(3)).await.unwrap();
-    act(CuratorQueue::Distributed, QueueAct::OfferTogether(3)).await.unwrap();
+    act(CuratorQueue::Distributed, QueueAct::Offer(3))
+        .await
+        .unwrap();
+    act(CuratorQueue::Distributed, QueueAct::OfferTogether(3))
+        .await
+        .unwrap();
     let drained = ours.drain().await;
     drained.end.unwrap();
     assert_eq!(drained.items, ["0", "1", "2", "0", "1", "2"]);
     ours.offer_all(numbers(0..4)).await.unwrap();
-    let taken = act(CuratorQueue::Distributed, QueueAct::Take(4)).await.unwrap();
+    let taken = act(CuratorQueue::Distributed, QueueAct::Take(4))
+        .await
+        .unwrap();
     let mut items = taken.items;
     // Its consumers run side by side.
     items.sort();
     assert_eq!(items, numbers(0..4));
 
     let ours = queue(&session, Layout::CuratorPriority);
-    act(CuratorQueue::Priority, QueueAct::Offer(4)).await.unwrap();
-    ours.offer(&"first".to_owned()).priority(-100).await.unwrap();
+    act(CuratorQueue::Priority, QueueAct::Offer(4))
+        .await
+        .unwrap();
+    ours.offer(&"first".to_owned())
+        .priority(-100)
+        .await
+        .unwrap();
     ours.offer(&"last".to_owned()).priority(7).await.unwrap();
     let drained = ours.drain().await;
     drained.end.unwrap();
     assert_eq!(drained.items, ["first", "3", "2", "1", "0", "last"]);
     for (priority, item) in [(5, "b"), (-5, "a"), (6, "c")] {
-        ours.offer(&item.to_owned()).priority(priority).await.unwrap();
+        ours.offer(&item.to_owned())
+            .priority(priority)
+            .await
+            .unwrap();
     }
-    let taken = act(CuratorQueue::Priority, QueueAct::Take(3)).await.unwrap();
+    let taken = act(CuratorQueue::Priority, QueueAct::Take(3))
+        .await
+        .unwrap();
     let mut items = taken.items;
     items.sort();
     assert_eq!(items, ["a", "b", "c"]);
@@ -98,10 +114,16 @@ async fn kazoos_queue_takes_what_we_offer_and_we_what_it_offers() {
     let ours = queue(&session, Layout::Kazoo);
 
     ours.offer(&"last".to_owned()).priority(101).await.unwrap();
-    kazoo.queue(&connect, PATH, QueueAct::Offer(3)).await.unwrap();
+    kazoo
+        .queue(&connect, PATH, QueueAct::Offer(3))
+        .await
+        .unwrap();
     ours.offer(&"first".to_owned()).priority(5).await.unwrap();
     ours.offer(&"middle".to_owned()).await.unwrap();
-    let taken = kazoo.queue(&connect, PATH, QueueAct::Take(2)).await.unwrap();
+    let taken = kazoo
+        .queue(&connect, PATH, QueueAct::Take(2))
+        .await
+        .unwrap();
     assert_eq!(taken.items, ["first", "0"]);
     let drained = ours.drain().await;
     drained.end.unwrap();

@@ -120,7 +120,10 @@ async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_pau
         .await
         .expect("the servers start");
     let checker = TotalQueue::default().with_delivery(Delivery::AtLeastOnce);
-    let run = Run::seeded("queue-soak").unwrap().judged_by(checker).unwrap();
+    let run = Run::seeded("queue-soak")
+        .unwrap()
+        .judged_by(checker)
+        .unwrap();
     run.keep_with(&ensemble);
     let mut random = fastrand::Rng::with_seed(run.seed());
     let mut crew = Crew {
@@ -129,12 +132,25 @@ async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_pau
         running: Vec::new(),
         started: 0,
     };
-    for role in [["producer"].repeat(PRODUCERS), ["consumer"].repeat(CONSUMERS)].concat() {
+    for role in [
+        ["producer"].repeat(PRODUCERS),
+        ["consumer"].repeat(CONSUMERS),
+    ]
+    .concat()
+    {
         let child = crew.start(role);
         crew.running.push((child, role));
     }
-    let faults = [Fault::Kill, Fault::Pause, Fault::Cut, Fault::LoseReply, Fault::LoseRequest];
-    let nemesis = Nemesis::new(run.seed()).faults(faults).recorder(run.recorder("nemesis").unwrap());
+    let faults = [
+        Fault::Kill,
+        Fault::Pause,
+        Fault::Cut,
+        Fault::LoseReply,
+        Fault::LoseRequest,
+    ];
+    let nemesis = Nemesis::new(run.seed())
+        .faults(faults)
+        .recorder(run.recorder("nemesis").unwrap());
     let lasts = lasts();
     let (struck, (killed, paused)) = tokio::join!(
         nemesis.torment(&ensemble, lasts),
@@ -172,7 +188,10 @@ async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_pau
     let seed = run.seed();
     let report = run.finish().unwrap_or_else(|error| panic!("{error}"));
     let counts = &report.verdicts[0].counts;
-    println!("seed {seed}: {counts:?}; {killed} processes killed, {paused} paused, servers: {:?}", tally(&struck));
+    println!(
+        "seed {seed}: {counts:?}; {killed} processes killed, {paused} paused, servers: {:?}",
+        tally(&struck)
+    );
     assert!(counts["delivered"] > 100, "{counts:?}");
     assert!(killed + paused > 3, "nobody was killed or paused");
     ensemble.down().await.unwrap();

@@ -30,14 +30,20 @@ async fn left(scene: &Scene) -> Vec<String> {
 async fn offers(scene: Scene) {
     let queue = queue(&scene.struck, &scene.path);
     queue.offer(&"1".to_owned()).await.expect(&scene.what);
-    queue.offer_all(texts(&["2", "3"])).await.expect(&scene.what);
+    queue
+        .offer_all(texts(&["2", "3"]))
+        .await
+        .expect(&scene.what);
     queue.offer(&"4".to_owned()).await.expect(&scene.what);
     assert_eq!(left(&scene).await, ["1", "2", "3", "4"], "{}", scene.what);
 }
 
 async fn takes(scene: Scene) {
     let all = texts(&["1", "2", "3", "4", "5", "6"]);
-    queue(&scene.observer, &scene.path).offer_all(&all).await.expect("nothing strikes this one");
+    queue(&scene.observer, &scene.path)
+        .offer_all(&all)
+        .await
+        .expect("nothing strikes this one");
     let queue = queue(&scene.struck, &scene.path);
     let mut taken = Vec::from_iter(queue.poll().await.expect(&scene.what));
     taken.push(queue.take().await.expect(&scene.what));
@@ -50,19 +56,44 @@ async fn takes(scene: Scene) {
 async fn works(scene: Scene) {
     let path = scene.path.as_str();
     let observed = WorkQueue::new(&scene.observer, path, Text).expect("the path is one");
-    observed.offer_all(texts(&["1", "2", "3"])).await.expect("nothing strikes this one");
+    observed
+        .offer_all(texts(&["1", "2", "3"]))
+        .await
+        .expect("nothing strikes this one");
     let queue = WorkQueue::new(&scene.struck, path, Text).expect("the path is one");
     let claim = queue.claim().await.expect(&scene.what);
-    assert_eq!((claim.item().as_str(), claim.deliveries()), ("1", 1), "{}", scene.what);
+    assert_eq!(
+        (claim.item().as_str(), claim.deliveries()),
+        ("1", 1),
+        "{}",
+        scene.what
+    );
     claim.acknowledge().await.expect(&scene.what);
     let claim = queue.claim().await.expect(&scene.what);
-    assert_eq!((claim.item().as_str(), claim.deliveries()), ("2", 1), "{}", scene.what);
-    claim.reject(Duration::ZERO, "for a test").await.expect(&scene.what);
+    assert_eq!(
+        (claim.item().as_str(), claim.deliveries()),
+        ("2", 1),
+        "{}",
+        scene.what
+    );
+    claim
+        .reject(Duration::ZERO, "for a test")
+        .await
+        .expect(&scene.what);
     drop(queue.claim().await.expect(&scene.what));
     settled(&scene).await;
-    assert_eq!(observed.claims().await.expect("nothing strikes this one"), [], "{}", scene.what);
+    assert_eq!(
+        observed.claims().await.expect("nothing strikes this one"),
+        [],
+        "{}",
+        scene.what
+    );
     let mut left = Vec::new();
-    while let Some(claim) = observed.try_claim().await.expect("nothing strikes this one") {
+    while let Some(claim) = observed
+        .try_claim()
+        .await
+        .expect("nothing strikes this one")
+    {
         left.push(claim.item().clone());
         claim.acknowledge().await.expect("nothing strikes this one");
     }
