@@ -23,6 +23,7 @@ enum Which {
     Lock,
     /// One hand-over, step by step.
     Trace,
+    Queue,
 }
 
 impl Bench {
@@ -32,15 +33,16 @@ impl Bench {
         let which = match args.next() {
             Some(name) if name == "lock" => Which::Lock,
             Some(name) if name == "trace" => Which::Trace,
+            Some(name) if name == "queue" => Which::Queue,
             Some(name) => {
                 return Err(format!(
-                    "there is no benchmark {}; there are: lock, trace",
+                    "there is no benchmark {}; there are: lock, trace, queue",
                     name.display()
                 ));
             }
             None => {
                 return Err(
-                    "bench needs the name of a benchmark; there are: lock, trace".to_owned(),
+                    "bench needs the name of a benchmark; there are: lock, trace, queue".to_owned(),
                 );
             }
         };
@@ -84,6 +86,7 @@ impl Bench {
         match self.which {
             Which::Lock => ["--bench", "lock_throughput"],
             Which::Trace => ["--bin", "handover-trace"],
+            Which::Queue => ["--bin", "queue-bench"],
         }
     }
 }
@@ -95,7 +98,7 @@ pub(crate) fn command(workspace: &Workspace, bench: &Bench) -> anyhow::Result<bo
     let [kind, target] = bench.target();
     let mut cargo = match bench.which {
         Which::Lock => workspace.cargo(&["bench", "--package", "zk-bench", kind, target]),
-        Which::Trace => {
+        Which::Trace | Which::Queue => {
             workspace.cargo(&["run", "--release", "--package", "zk-bench", kind, target])
         }
     };
@@ -116,6 +119,7 @@ mod tests {
         let plain = parse(&["lock"]).unwrap();
         assert_eq!(plain.target(), ["--bench", "lock_throughput"]);
         assert_eq!(parse(&["trace"]).unwrap().target()[1], "handover-trace");
+        assert_eq!(parse(&["queue"]).unwrap().target()[1], "queue-bench");
         assert!(plain.environment().iter().all(|(_, value)| *value == "0"));
         let bench = parse(&["lock", "--memory", "--quick"]).unwrap();
         assert_eq!(
@@ -149,11 +153,11 @@ mod tests {
     fn what_there_is_not_is_said_with_what_there_is() {
         assert_eq!(
             parse(&[]),
-            Err("bench needs the name of a benchmark; there are: lock, trace".to_owned())
+            Err("bench needs the name of a benchmark; there are: lock, trace, queue".to_owned())
         );
         assert_eq!(
             parse(&["locks", "--quick"]),
-            Err("there is no benchmark locks; there are: lock, trace".to_owned())
+            Err("there is no benchmark locks; there are: lock, trace, queue".to_owned())
         );
         for wrong in ["--fast", "-q", "contention/20"] {
             let error = parse(&["lock", wrong]).unwrap_err();
