@@ -25,6 +25,7 @@ enum Which {
     Id,
     /// One hand-over, step by step.
     Trace,
+    Queue,
 }
 
 impl Bench {
@@ -35,15 +36,17 @@ impl Bench {
             Some(name) if name == "lock" => Which::Lock,
             Some(name) if name == "id" => Which::Id,
             Some(name) if name == "trace" => Which::Trace,
+            Some(name) if name == "queue" => Which::Queue,
             Some(name) => {
                 return Err(format!(
-                    "there is no benchmark {}; there are: lock, id, trace",
+                    "there is no benchmark {}; there are: lock, id, trace, queue",
                     name.display()
                 ));
             }
             None => {
                 return Err(
-                    "bench needs the name of a benchmark; there are: lock, id, trace".to_owned(),
+                    "bench needs the name of a benchmark; there are: lock, id, trace, queue"
+                        .to_owned(),
                 );
             }
         };
@@ -88,6 +91,7 @@ impl Bench {
             Which::Lock => ["--bench", "lock_throughput"],
             Which::Id => ["--bench", "ids"],
             Which::Trace => ["--bin", "handover-trace"],
+            Which::Queue => ["--bin", "queue-bench"],
         }
     }
 }
@@ -101,7 +105,7 @@ pub(crate) fn command(workspace: &Workspace, bench: &Bench) -> anyhow::Result<bo
         Which::Lock | Which::Id => {
             workspace.cargo(&["bench", "--package", "zk-bench", kind, target])
         }
-        Which::Trace => {
+        Which::Trace | Which::Queue => {
             workspace.cargo(&["run", "--release", "--package", "zk-bench", kind, target])
         }
     };
@@ -123,6 +127,7 @@ mod tests {
         assert_eq!(plain.target(), ["--bench", "lock_throughput"]);
         assert_eq!(parse(&["id"]).unwrap().target(), ["--bench", "ids"]);
         assert_eq!(parse(&["trace"]).unwrap().target()[1], "handover-trace");
+        assert_eq!(parse(&["queue"]).unwrap().target()[1], "queue-bench");
         assert!(plain.environment().iter().all(|(_, value)| *value == "0"));
         let bench = parse(&["lock", "--memory", "--quick"]).unwrap();
         assert_eq!(
@@ -156,11 +161,13 @@ mod tests {
     fn what_there_is_not_is_said_with_what_there_is() {
         assert_eq!(
             parse(&[]),
-            Err("bench needs the name of a benchmark; there are: lock, id, trace".to_owned())
+            Err(
+                "bench needs the name of a benchmark; there are: lock, id, trace, queue".to_owned()
+            )
         );
         assert_eq!(
             parse(&["locks", "--quick"]),
-            Err("there is no benchmark locks; there are: lock, id, trace".to_owned())
+            Err("there is no benchmark locks; there are: lock, id, trace, queue".to_owned())
         );
         for wrong in ["--fast", "-q", "contention/20"] {
             let error = parse(&["lock", wrong]).unwrap_err();

@@ -20,6 +20,10 @@ use manifest::Manifest;
 /// Files that decide and do nothing else, so that they can be tested without a server, a clock or a disk.
 const PURE: &[&str] = &[
     "crates/zk-core/src/acl.rs",
+    "crates/zk-core/src/codec.rs",
+    "crates/zk-core/src/codec/gzip.rs",
+    "crates/zk-core/src/codec/json.rs",
+    "crates/zk-core/src/codec/toml.rs",
     "crates/zk-core/src/connect_string.rs",
     "crates/zk-core/src/engine/hub/book.rs",
     "crates/zk-core/src/outcome.rs",
@@ -91,6 +95,11 @@ const PURE: &[&str] = &[
     "crates/zk-lock/src/owner.rs",
     "crates/zk-lock/src/revoke/note.rs",
     "crates/zk-lock/src/semaphore/room.rs",
+    "crates/zk-queue/src/clock.rs",
+    "crates/zk-queue/src/frame.rs",
+    "crates/zk-queue/src/layout.rs",
+    "crates/zk-queue/src/place.rs",
+    "crates/zk-queue/src/shelf.rs",
     "crates/zk-sim/src/access.rs",
     "crates/zk-sim/src/answer.rs",
     "crates/zk-sim/src/chaos/plan.rs",

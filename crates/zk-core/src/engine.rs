@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -47,7 +48,9 @@ pub(crate) struct Engine {
     jobs: mpsc::UnboundedSender<Job>,
     hub: hub::Hub,
     claims: Arc<claims::Claims>,
-    unsettled: reaper::Unsettled,
+    unsettled: Arc<reaper::Unsettled>,
+    /// Where the tasks of the session run.
+    runtime: Handle,
     is_abandoned: AtomicBool,
     is_closing: watch::Sender<bool>,
     /// The ending that an answer told, maybe before the link does.
@@ -92,7 +95,8 @@ impl Engine {
             jobs,
             claims: Arc::new(claims::Claims::new(hub.commands())),
             hub,
-            unsettled: reaper::Unsettled::default(),
+            unsettled: Arc::default(),
+            runtime: Handle::current(),
             is_abandoned: AtomicBool::new(false),
             is_closing: watch::Sender::new(false),
             told: OnceLock::new(),
@@ -257,6 +261,21 @@ impl Engine {
             // The runtime has ended, and the session ends with it.
             self.unsettled.remove(&refused.0);
         }
+    }
+
+    /// Lets work go on that its caller no longer waits for, at most until the session is over. Never blocks.
+    pub(crate) fn finish(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        let hold = self.unsettled.hold();
+        let engine = Arc::clone(self);
+        // On a runtime that is shut down the task is dropped, and the session ends with the runtime.
+        self.runtime.spawn(async move {
+            let _hold = hold;
+            tokio::select! {
+                biased;
+                () = work => {}
+                _ = engine.ended() => {}
+            }
+        });
     }
 
     /// Ends the session as soon as nothing is left that outlives it. Called when nobody holds it any more.

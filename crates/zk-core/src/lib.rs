@@ -66,6 +66,11 @@
 //! of a transaction is named `_c_<uuid>-marker`, and goes soon after.
 //! Nothing else is written that was not asked for.
 //!
+//! # Values as types
+//!
+//! A [`codec`] writes and reads values instead of bytes: [`Raw`](codec::Raw) and [`Text`](codec::Text) always, JSON, TOML
+//! and gzip by the features `json`, `toml` and `gzip`, which are off by default.
+//!
 //! # Observing
 //!
 //! Each operation has a `tracing` span `zk.operation` with its `operation`, `path`, `attempts` and `outcome`;
@@ -83,6 +88,7 @@
 
 mod acl;
 mod call;
+pub mod codec;
 mod connect_string;
 mod counters;
 mod deadline;
@@ -127,6 +133,7 @@ pub use operation::Exists;
 pub use operation::ExistsWatched;
 pub use operation::Get;
 pub use operation::GetAcl;
+pub use operation::GetDecoded;
 pub use operation::GetStat;
 pub use operation::GetWatched;
 pub use operation::IdPlace;
@@ -134,6 +141,7 @@ pub use operation::List;
 pub use operation::ListWatched;
 pub use operation::OperationFuture;
 pub use operation::OwnedNode;
+pub use operation::ReadError;
 pub use operation::Set;
 pub use operation::SetAcl;
 pub use operation::Sync;

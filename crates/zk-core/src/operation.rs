@@ -24,6 +24,7 @@ mod create;
 mod delete;
 mod read;
 mod transaction;
+mod value;
 mod wait;
 mod write;
 
@@ -45,6 +46,8 @@ pub use read::ListWatched;
 pub use read::Sync;
 pub use transaction::Committed;
 pub use transaction::Transaction;
+pub use value::GetDecoded;
+pub use value::ReadError;
 pub use wait::WaitForCreation;
 pub use wait::WaitForDeletion;
 pub use write::Set;

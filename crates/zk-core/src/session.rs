@@ -408,7 +408,8 @@ impl Session {
         self.engine().ended().await;
     }
 
-    /// Waits until everything is removed that is being removed in the background: nodes of dropped calls and handles.
+    /// Waits until everything is removed that is being removed in the background, nodes of dropped calls and handles,
+    /// and until what was left to [`finish`](Self::finish) is done.
     ///
     /// Returns at once when the session is over.
     ///
@@ -421,6 +422,16 @@ impl Session {
             () = self.engine().unsettled().settled() => {}
             _ = self.engine().ended() => {}
         }
+    }
+
+    /// Lets `work` go on in the background, at most until the session is over; [`settled`](Self::settled) and
+    /// [`close`](Self::close) wait for it.
+    ///
+    /// It is for what was begun with requests of this session and has to be brought to its end although its caller was
+    /// dropped: to be called in a `Drop`, it neither blocks nor needs a runtime around it.
+    /// The work runs on the runtime of the session, and is dropped at one of its awaits when the session is over.
+    pub fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.engine().finish(work);
     }
 
     /// Finishes what is being removed in the background, ends the session and waits until the server has

@@ -60,6 +60,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("Bench.java", include_str!("../../java/Bench.java")),
     ("Melee.java", include_str!("../../java/Melee.java")),
     ("Counter.java", include_str!("../../java/Counter.java")),
+    ("QueuePeer.java", include_str!("../../java/QueuePeer.java")),
     ("Revocable.java", include_str!("../../java/Revocable.java")),
 ];
 
@@ -85,7 +86,7 @@ impl Curator {
         let compiler = Compiler::find()
             .await
             .context("no Java compiler was found")?;
-        let classes = compiler.compile(&SOURCES, &classpath).await?;
+        let classes = compiler.compile(SOURCES, &classpath).await?;
         classpath.insert(0, classes);
         Ok(Self {
             java: compiler.java().to_owned(),

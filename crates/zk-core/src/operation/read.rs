@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::GetDecoded;
 use super::OperationFuture;
 use super::Target;
 use super::reserve_watch;
 use crate::call::Call;
+use crate::codec::Codec;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -59,6 +61,16 @@ impl Get {
         GetWatched {
             target: self.target,
         }
+    }
+
+    /// Reads the data as a value.
+    pub fn decoded<T, C: Codec<T>>(self, codec: C) -> GetDecoded<T, C> {
+        GetDecoded::new(self, codec)
+    }
+
+    /// The path, if it is one.
+    pub(super) fn path(&self) -> Option<NodePath> {
+        self.target.path.as_ref().ok().cloned()
     }
 }
 

@@ -28,6 +28,7 @@ mod subscriptions;
 mod supervisor;
 mod transactions;
 mod trust;
+mod values;
 mod watches;
 
 /// Starts one server, runs the test against it and takes it down.
