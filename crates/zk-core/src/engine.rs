@@ -28,6 +28,8 @@ use crate::transport::Response;
 use crate::transport::Transport;
 use crate::trust::Trust;
 
+pub(crate) mod claims;
+pub(crate) mod hub;
 pub(crate) mod pulse;
 pub(crate) mod reaper;
 
@@ -43,6 +45,8 @@ pub(crate) struct Engine {
     /// How many holders of a proof there are.
     holders: watch::Sender<usize>,
     jobs: mpsc::UnboundedSender<Job>,
+    hub: hub::Hub,
+    claims: Arc<claims::Claims>,
     unsettled: reaper::Unsettled,
     is_abandoned: AtomicBool,
     is_closing: AtomicBool,
@@ -71,6 +75,7 @@ impl Engine {
         asked: Instant,
     ) -> Arc<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
+        let (hub, commands) = hub::Hub::new();
         // A server that is cut off grants sessions that the quorum does not know.
         let trust = match transport.link().now().phase {
             Phase::ReadOnly => Trust::of_nobody,
@@ -83,6 +88,8 @@ impl Engine {
             servers,
             counters: Counters::default(),
             jobs,
+            claims: Arc::new(claims::Claims::new(hub.commands())),
+            hub,
             unsettled: reaper::Unsettled::default(),
             is_abandoned: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
@@ -92,11 +99,28 @@ impl Engine {
         });
         pulse::spawn(&engine);
         reaper::spawn(&engine, queue);
+        hub::spawn(&engine, commands);
         engine
     }
 
     pub(crate) fn transport(&self) -> &dyn Transport {
         &*self.transport
+    }
+
+    pub(crate) fn hub(&self) -> &hub::Hub {
+        &self.hub
+    }
+
+    pub(crate) fn claims(&self) -> &Arc<claims::Claims> {
+        &self.claims
+    }
+
+    /// The bytes the chroot adds to every path on the wire.
+    pub(crate) fn chroot_len(&self) -> usize {
+        match self.servers.chroot() {
+            chroot if chroot.is_root() => 0,
+            chroot => chroot.as_str().len(),
+        }
     }
 
     pub(crate) fn link(&self) -> LinkReceiver {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
+use crate::engine::claims::Claim;
+use crate::engine::claims::Poke;
 use crate::transport::WatchEvent;
 use crate::transport::Watched;
 
@@ -18,14 +20,19 @@ use crate::transport::Watched;
 pub struct Watch {
     watched: Option<Watched>,
     fired: Option<WatchEvent>,
+    poke: Option<Poke>,
+    claim: Claim,
     _share: Share,
 }
 
 impl Watch {
-    pub(crate) fn new(watched: Watched, share: Share) -> Self {
+    pub(crate) fn new(watched: Watched, reserved: Reserved, waits_for_children: bool) -> Self {
+        let Reserved { share, mut claim } = reserved;
         Self {
             watched: Some(watched),
             fired: None,
+            poke: claim.set(waits_for_children),
+            claim,
             _share: share,
         }
     }
@@ -41,7 +48,22 @@ impl Watch {
     /// Answered as [`WatchEvent::SessionLost`].
     pub async fn changed(&mut self) -> WatchEvent {
         if let Some(watched) = &mut self.watched {
-            self.fired = Some(watched.await);
+            let event = match &mut self.poke {
+                Some(poke) => tokio::select! {
+                    biased;
+                    event = watched => {
+                        self.claim.fired();
+                        event
+                    }
+                    Ok(()) = poke => WatchEvent::ChildrenChanged,
+                },
+                None => {
+                    let event = watched.await;
+                    self.claim.fired();
+                    event
+                }
+            };
+            self.fired = Some(event);
             self.watched = None;
         }
         self.fired.unwrap_or(WatchEvent::SessionLost)
@@ -54,6 +76,13 @@ impl fmt::Debug for Watch {
             .field("fired", &self.fired)
             .finish_non_exhaustive()
     }
+}
+
+/// What is reserved before a one-shot watch is asked for.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    pub(crate) share: Share,
+    pub(crate) claim: Claim,
 }
 
 /// A share of the bytes of paths that a session may have under watch.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::GetDecoded;
 use super::OperationFuture;
 use super::Target;
-use super::share_of_watches;
+use super::reserve_watch;
 use crate::codec::Codec;
 use crate::error::Error;
 use crate::error::ErrorKind;
@@ -379,7 +379,7 @@ impl IntoFuture for GetWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::Get {
                 path: call.wire(&path),
                 watch: true,
@@ -394,7 +394,7 @@ impl IntoFuture for GetWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((data, stat, super::watch(&call, watch, share)))
+            Ok((data, stat, super::watch(&call, watch, reserved, false)))
         })
     }
 }
@@ -440,7 +440,7 @@ impl IntoFuture for ExistsWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Exists, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::Exists {
                 path: call.wire(&path),
                 watch: true,
@@ -454,7 +454,7 @@ impl IntoFuture for ExistsWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((stat, super::watch(&call, watch, share)))
+            Ok((stat, super::watch(&call, watch, reserved, false)))
         })
     }
 }
@@ -500,7 +500,7 @@ impl IntoFuture for ListWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::List, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::List {
                 path: call.wire(&path),
                 watch: true,
@@ -515,7 +515,7 @@ impl IntoFuture for ListWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((names, stat, super::watch(&call, watch, share)))
+            Ok((names, stat, super::watch(&call, watch, reserved, true)))
         })
     }
 }
