@@ -71,6 +71,7 @@ pub(crate) enum Step {
 
 impl Step {
     /// Whether it changes something.
+    #[cfg(test)]
     pub(crate) fn is_change(self) -> bool {
         !matches!(self, Self::Nothing | Self::Check { .. })
     }

@@ -60,6 +60,16 @@ struct Attempt {
     entries: Vec<Option<Entry>>,
 }
 
+impl Attempt {
+    /// Whether a node is to be made below one that is not there.
+    fn lacks_a_parent(&self) -> bool {
+        self.steps
+            .iter()
+            .zip(&self.states)
+            .any(|(step, state)| *step == Step::Create && state.parent.is_none())
+    }
+}
+
 impl Publication {
     pub(crate) fn new(session: &Session, options: &PublishOptions, keys: Vec<Key>) -> Self {
         let timeout = options
@@ -83,6 +93,7 @@ impl Publication {
         };
         // Whether the server has caught up since somebody else may have come between.
         let mut is_fresh = false;
+        let mut has_places = false;
         loop {
             let attempt = match self.prepare().await {
                 Ok(attempt)
@@ -100,6 +111,12 @@ impl Publication {
                     continue;
                 }
             };
+            if !has_places && attempt.lacks_a_parent() {
+                // A transaction that cannot be carried out would only be one more to be in doubt about.
+                self.make_places(&attempt).await?;
+                has_places = true;
+                continue;
+            }
             self.attempts += 1;
             match self.commit(&attempt).await {
                 Ok(changed) => return self.published(&attempt, changed).await,
