@@ -112,19 +112,30 @@ impl<S: Scope> Eye<S> {
             }
         }
         while let Some(update) = subscription.next().now_or_never() {
-            if matches!(update, Some(Update::SessionLost) | None) {
-                return Some(Sight::SessionLost);
+            match update {
+                Some(Update::Stale) => return Some(Sight::Stale),
+                Some(Update::SessionLost) | None => return Some(Sight::SessionLost),
+                Some(_) => {}
             }
         }
-        if !self.is_fresh {
-            if let Err(error) = self.session.sync(self.scope.path()).await {
-                return self.failed(error);
+        // What happens from here on may be in the look or not.
+        let mut is_due = false;
+        let (session, scope, is_fresh) = (&self.session, &self.scope, self.is_fresh);
+        let looking = async {
+            if !is_fresh {
+                session.sync(scope.path()).await?;
             }
-            self.is_fresh = true;
-        }
-        match self.scope.look(&self.session).await {
+            scope.look(session).await
+        };
+        let looked = tokio::select! {
+            biased;
+            looked = looking => looked,
+            () = stale(subscription, &mut is_due) => return Some(Sight::Stale),
+        };
+        self.is_fresh |= looked.is_ok();
+        match looked {
             Ok(Some(snapshot)) => {
-                self.is_due = false;
+                self.is_due = is_due;
                 Some(Sight::Seen(snapshot))
             }
             Ok(None) => {
@@ -240,6 +251,18 @@ impl Scope for Below {
 impl Below {
     async fn is_absent(&self, session: &Session) -> Result<bool, Error> {
         Ok(session.exists(&self.0).await?.is_none())
+    }
+}
+
+/// Waits until what is told is that the link broke, and notes whether it is something else meanwhile.
+async fn stale(subscription: &mut Subscription, is_anything_else: &mut bool) {
+    loop {
+        match subscription.next().await {
+            Some(Update::Stale) => return,
+            Some(_) => *is_anything_else = true,
+            // The look fails as well.
+            None => std::future::pending().await,
+        }
     }
 }
 

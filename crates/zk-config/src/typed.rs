@@ -157,6 +157,22 @@ enum Source<T> {
     Subtree(FromSubtree<T>),
 }
 
+/// What was read last, good or bad.
+#[derive(Default)]
+struct Last {
+    revision: Option<i64>,
+    seen: Option<Seen>,
+}
+
+/// What tells whether a value is another one.
+#[derive(PartialEq, Eq)]
+enum Seen {
+    /// The revision of a node, or its absence.
+    Node(Option<i64>),
+    /// All there is: nodes that are left out move the revision of a subtree, too.
+    Subtree(Subtree),
+}
+
 struct Shared<T> {
     path: NodePath,
     source: Source<T>,
@@ -165,8 +181,8 @@ struct Shared<T> {
     /// Grows with each value.
     number: watch::Sender<u64>,
     problem: watch::Sender<Option<Arc<Problem>>>,
-    /// The revision that was read last, good or bad. Whoever writes holds it.
-    last: Mutex<Option<i64>>,
+    /// Whoever writes holds it.
+    last: Mutex<Last>,
 }
 
 impl<T: Send + Sync + 'static> Typed<T> {
@@ -365,7 +381,7 @@ impl<T> TypedBuilder<T> {
                 current: ArcSwapOption::new(default),
                 number,
                 problem: watch::Sender::new(Some(Arc::new(not_read))),
-                last: Mutex::new(None),
+                last: Mutex::default(),
             }),
         }
     }
@@ -419,9 +435,8 @@ impl<T: Send + Sync + 'static> Shared<T> {
             unreachable!("a node is looked at for the sake of a node");
         };
         let revision = found.as_ref().map(|found| found.stat.mzxid);
-        self.take(revision, || {
-            make(found.as_ref().map(|found| found.data.as_slice()))
-        });
+        let data = found.as_ref().map(|found| found.data.as_slice());
+        self.take(revision, Seen::Node(revision), || make(data));
     }
 
     fn take_subtree(&self, all: std::collections::BTreeMap<NodePath, Found>) {
@@ -432,22 +447,27 @@ impl<T: Send + Sync + 'static> Shared<T> {
         let revision = stats
             .map(|stat| stat.mzxid.max(stat.pzxid).max(stat.czxid))
             .max();
-        self.take(revision, || {
-            Some(make(&Subtree::new(self.path.clone(), &all)))
-        });
+        let subtree = Subtree::new(self.path.clone(), &all);
+        let seen = Seen::Subtree(subtree.clone());
+        self.take(revision, seen, || Some(make(&subtree)));
     }
 
     /// Puts what was read in force, unless it is older than what was read before, or bad.
-    fn take(&self, revision: Option<i64>, make: impl FnOnce() -> Option<Result<T, DecodeError>>) {
+    fn take(
+        &self,
+        revision: Option<i64>,
+        seen: Seen,
+        make: impl FnOnce() -> Option<Result<T, DecodeError>>,
+    ) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if revision.is_some() && revision < *last {
+        if revision.is_some() && revision < last.revision {
             // Another session has seen more.
             return;
         }
-        let is_new = revision.is_none() || revision != *last;
-        if revision.is_some() {
-            *last = revision;
-        }
+        let seen = Some(seen);
+        let is_new = seen != last.seen;
+        last.revision = revision.or(last.revision);
+        last.seen = seen;
         let problem = match make() {
             None => Some(Problem::Absent {
                 path: self.path.clone(),

@@ -12,7 +12,11 @@ use zk_core::Stat;
 use zk_core::codec::Text;
 use zk_sim::Ensemble;
 
+mod listener;
 mod publisher;
+#[path = "../shared/scenario.rs"]
+mod scenario;
+mod typed;
 
 /// The key of the tests.
 const PATH: &str = "/app/motto";
