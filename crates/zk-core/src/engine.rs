@@ -52,6 +52,8 @@ pub(crate) struct Engine {
     is_closing: AtomicBool,
     /// The ending that an answer told, maybe before the link does.
     told: OnceLock<Ending>,
+    /// Whether a server has said that it has no persistent watches.
+    has_only_one_shots: AtomicBool,
     /// Bytes of paths under watch.
     pub(crate) watched: Arc<AtomicUsize>,
     /// Ephemeral nodes that calls of this session make or have made under names of their own choice.
@@ -94,6 +96,7 @@ impl Engine {
             is_abandoned: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             told: OnceLock::new(),
+            has_only_one_shots: AtomicBool::new(false),
             watched: Arc::default(),
             made: Mutex::default(),
         });

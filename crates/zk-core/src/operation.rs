@@ -25,6 +25,7 @@ mod delete;
 mod read;
 mod transaction;
 mod value;
+mod wait;
 mod write;
 
 pub use access::GetAcl;
@@ -43,9 +44,12 @@ pub use read::GetWatched;
 pub use read::List;
 pub use read::ListWatched;
 pub use read::Sync;
+pub use transaction::Committed;
 pub use transaction::Transaction;
 pub use value::GetDecoded;
 pub use value::ReadError;
+pub use wait::WaitForCreation;
+pub use wait::WaitForDeletion;
 pub use write::Set;
 
 /// The future of an operation. It may move between threads and owns all it needs.

@@ -48,20 +48,20 @@ impl Watch {
     /// Answered as [`WatchEvent::SessionLost`].
     pub async fn changed(&mut self) -> WatchEvent {
         if let Some(watched) = &mut self.watched {
-            let event = match &mut self.poke {
-                Some(poke) => tokio::select! {
-                    biased;
-                    event = watched => {
-                        self.claim.fired();
-                        event
-                    }
-                    Ok(()) = poke => WatchEvent::ChildrenChanged,
-                },
-                None => {
-                    let event = watched.await;
+            let poked = async {
+                match &mut self.poke {
+                    // It lives as long as the claim: this is no end of the sender.
+                    Some(poke) => drop(poke.await),
+                    None => std::future::pending().await,
+                }
+            };
+            let event = tokio::select! {
+                biased;
+                event = watched => {
                     self.claim.fired();
                     event
                 }
+                () = poked => WatchEvent::ChildrenChanged,
             };
             self.fired = Some(event);
             self.watched = None;

@@ -36,6 +36,7 @@ use crate::watch::MOST_WATCHED;
 use crate::watch::Share;
 
 mod book;
+mod fallback;
 mod lane;
 
 use book::Book;
@@ -172,7 +173,7 @@ enum Slot {
         /// Whether it ended with its link, and is only to be given back.
         is_lost: bool,
         lane: Lane,
-        _share: Share,
+        _share: Option<Share>,
     },
 }
 
@@ -183,7 +184,7 @@ struct Attempt {
     path: NodePath,
     is_recursive: bool,
     attempts: u32,
-    result: Result<(Watching, Share), Fault>,
+    result: Result<(Watching, Option<Share>), Fault>,
 }
 
 impl Task {
@@ -296,7 +297,20 @@ impl Task {
                 self.reconcile(&path, 0);
             }
             Err(Fault::Ended(_)) => {}
-            Err(Fault::Refused(ErrorKind::TooManyWatches, _)) if self.book.len() > 1 => {
+            Err(Fault::Refused(ErrorKind::Unsupported, _)) if !self.has_only_one_shots() => {
+                tracing::info!(
+                    "the servers have no persistent watches: one-shot watches take their place"
+                );
+                self.engine
+                    .has_only_one_shots
+                    .store(true, Ordering::Relaxed);
+                // A recursive watch in place of many would take more of them, not less.
+                self.book.set_room(usize::MAX);
+                self.reconcile(&path, 0);
+            }
+            Err(Fault::Refused(ErrorKind::TooManyWatches, _))
+                if self.book.len() > 1 && !self.has_only_one_shots() =>
+            {
                 // Other watches have taken the room since: make do with what is left.
                 self.book.set_room(self.book.bytes() / 2);
                 self.reconcile(&path, attempts);
@@ -388,7 +402,7 @@ impl Task {
             claims.set_hubs(path, false);
             return;
         };
-        claims.set_hubs(path, true);
+        claims.set_hubs(path, !self.has_only_one_shots());
         let slot = Slot::Arming {
             is_disturbed: false,
         };
@@ -402,6 +416,11 @@ impl Task {
             is_disturbed,
             attempts,
         )));
+    }
+
+    /// Whether the servers turned out to have no persistent watches.
+    fn has_only_one_shots(&self) -> bool {
+        self.engine.has_only_one_shots.load(Ordering::Relaxed)
     }
 
     /// The session is over: everyone is told, those that come now, too.
@@ -438,12 +457,12 @@ async fn arm(
 }
 
 async fn try_to_arm(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     in_flight: &Semaphore,
     path: &NodePath,
     (is_recursive, is_disturbed): (bool, bool),
     attempts: u32,
-) -> Result<(Watching, Share), Fault> {
+) -> Result<(Watching, Option<Share>), Fault> {
     if attempts > 0 {
         let pause = RetryPolicy::default().pause(attempts, Duration::ZERO, || engine.chance());
         let never = Deadline::after(Duration::MAX);
@@ -452,11 +471,11 @@ async fn try_to_arm(
     engine.connected().await.map_err(Fault::Ended)?;
     // Other users of the session wait behind so many requests at most.
     let _place = in_flight.acquire().await;
-    let bytes = engine.chroot_len() + path.as_str().len();
-    let share = Share::take(&engine.watched, bytes).map_err(|taken| {
-        let detail = format!("{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches");
-        Fault::Refused(ErrorKind::TooManyWatches, Some(detail))
-    })?;
+    if engine.has_only_one_shots.load(Ordering::Relaxed) {
+        let follow = fallback::follow(Arc::clone(engine), path.clone(), is_recursive);
+        return Ok((follow.await?, None));
+    }
+    let share = take_share(engine, path)?;
     if is_disturbed {
         // When this is answered, so is what was on its way when somebody lost interest, and it has been taken back.
         let look = Request::Exists {
@@ -470,9 +489,20 @@ async fn try_to_arm(
         recursive: is_recursive,
     };
     match engine.send(request).await? {
-        Response::Watching(watching) => Ok((watching, share)),
+        Response::Watching(watching) => Ok((watching, Some(share))),
         other => Err(unexpected(&other)),
     }
+}
+
+/// Takes the room for a watch on `path`.
+fn take_share(engine: &Engine, path: &NodePath) -> Result<Share, Fault> {
+    let bytes = engine.chroot_len() + path.as_str().len();
+    Share::take(&engine.watched, bytes).map_err(|taken| {
+        let detail = format!(
+            "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
+        );
+        Fault::Refused(ErrorKind::TooManyWatches, Some(detail))
+    })
 }
 
 /// How many bytes of paths the watches of subscriptions may take: half of what a session can have. The other half is for

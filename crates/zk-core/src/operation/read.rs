@@ -6,6 +6,7 @@ use super::GetDecoded;
 use super::OperationFuture;
 use super::Target;
 use super::reserve_watch;
+use crate::call::Call;
 use crate::codec::Codec;
 use crate::error::Error;
 use crate::error::ErrorKind;
@@ -440,23 +441,31 @@ impl IntoFuture for ExistsWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Exists, async move |call, path| {
-            let reserved = reserve_watch(&call, &path)?;
-            let request = Request::Exists {
-                path: call.wire(&path),
-                watch: true,
-            };
-            let (stat, watch) = call
-                .read(&path, &request, |response| match response {
-                    Response::Stat {
-                        stat,
-                        watch: Some(watch),
-                    } => Some((stat, watch)),
-                    _ => None,
-                })
-                .await?;
-            Ok((stat, super::watch(&call, watch, reserved, false)))
+            exists_watched(&call, &path).await
         })
     }
+}
+
+/// Looks whether a node exists, and sets a watch.
+pub(super) async fn exists_watched(
+    call: &Call,
+    path: &NodePath,
+) -> Result<(Option<Stat>, Watch), Error> {
+    let reserved = reserve_watch(call, path)?;
+    let request = Request::Exists {
+        path: call.wire(path),
+        watch: true,
+    };
+    let (stat, watch) = call
+        .read(path, &request, |response| match response {
+            Response::Stat {
+                stat,
+                watch: Some(watch),
+            } => Some((stat, watch)),
+            _ => None,
+        })
+        .await?;
+    Ok((stat, super::watch(call, watch, reserved, false)))
 }
 
 /// Reads the children of a node and sets a watch; made by [`List::watched`].
