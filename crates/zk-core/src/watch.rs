@@ -20,6 +20,12 @@ use crate::transport::Watched;
 pub struct Watch {
     watched: Option<Watched>,
     fired: Option<WatchEvent>,
+    place: Box<Place>,
+}
+
+/// What a watch has at its node, as long as it is held.
+#[derive(Debug)]
+struct Place {
     poke: Option<Poke>,
     claim: Claim,
     _share: Share,
@@ -31,9 +37,11 @@ impl Watch {
         Self {
             watched: Some(watched),
             fired: None,
-            poke: claim.set(waits_for_children),
-            claim,
-            _share: share,
+            place: Box::new(Place {
+                poke: claim.set(waits_for_children),
+                claim,
+                _share: share,
+            }),
         }
     }
 
@@ -49,7 +57,7 @@ impl Watch {
     pub async fn changed(&mut self) -> WatchEvent {
         if let Some(watched) = &mut self.watched {
             let poked = async {
-                match &mut self.poke {
+                match &mut self.place.poke {
                     // It lives as long as the claim: this is no end of the sender.
                     Some(poke) => drop(poke.await),
                     None => std::future::pending().await,
@@ -58,7 +66,7 @@ impl Watch {
             let event = tokio::select! {
                 biased;
                 event = watched => {
-                    self.claim.fired();
+                    self.place.claim.fired();
                     event
                 }
                 () = poked => WatchEvent::ChildrenChanged,

@@ -114,6 +114,8 @@
 //! - New access rules hold for the next request. A real leader judges what is in flight behind them by the old ones.
 //! - The nodes that go with a session go in the order of their paths. On real servers there is no order.
 //! - A session that only reads is not taken over from or by another server.
+//! - Servers without persistent watches ([`without_persistent_watches`](EnsembleBuilder::without_persistent_watches)) are
+//!   those of the chosen release in everything else.
 //! - Persistent watches end with the link, as over the client crate that `zk-core` uses. What of them that crate leaves
 //!   with a server, is left here, too.
 //! - Answers have no limit of size, as that crate sets none.

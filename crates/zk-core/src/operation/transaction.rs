@@ -382,7 +382,7 @@ impl Transaction {
         if let Some((part, source)) = wrong {
             return Err(Error::invalid_path(Operation::Transaction, source).failed_at(part));
         }
-        let Some(first) = paths.get(own).or(paths.first()) else {
+        let Some(first) = paths.get(own).or_else(|| paths.first()) else {
             return Ok(Vec::new());
         };
         let call = Call::new(session, Operation::Transaction, timeout);

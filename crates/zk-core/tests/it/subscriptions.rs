@@ -49,7 +49,7 @@ async fn told_until(updates: &mut Subscription, last: &Update) -> Vec<Update> {
     told
 }
 
-// covers: C15 X13
+// covers: C15
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_tell_every_change_and_leave_nothing() {
     for release in RELEASES {
@@ -96,7 +96,7 @@ async fn subscriptions_tell_every_change_and_leave_nothing() {
     }
 }
 
-// covers: C15 X13
+// covers: C15
 #[tokio::test(flavor = "multi_thread")]
 async fn one_shot_watches_on_the_same_node_take_nothing_from_a_subscription() {
     for release in RELEASES {
@@ -162,7 +162,7 @@ async fn settled(session: &Session, updates: &mut Subscription) {
     }
 }
 
-// covers: C15 X12
+// covers: C15
 #[tokio::test(flavor = "multi_thread")]
 async fn five_thousand_subscriptions_survive_a_reconnect() {
     for release in RELEASES {

@@ -15,7 +15,7 @@ use crate::at;
 use crate::pass;
 use crate::soon;
 
-// covers: C8 X8
+// covers: C8
 #[tokio::test(start_paused = true)]
 async fn a_listener_that_is_slow_or_uses_the_session_holds_up_nobody() {
     let sim = Ensemble::new(3);

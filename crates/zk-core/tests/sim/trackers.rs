@@ -97,7 +97,7 @@ async fn a_tracker_that_is_dropped_anywhere_leaves_nothing() {
     assert_eq!(error.kind(), ErrorKind::InvalidPath);
 }
 
-// covers: C9 X13
+// covers: C9
 #[test]
 fn a_tracker_knows_the_truth_in_the_end() {
     Check::new(0..40).run(async |sim, seed| {

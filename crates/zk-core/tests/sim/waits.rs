@@ -20,7 +20,7 @@ async fn nothing_left(sim: &Ensemble, session: &Session) {
     assert_eq!(session.counters().watched_bytes, 0);
 }
 
-// covers: C10 X7
+// covers: C10
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_when_the_node_comes_or_goes() {
     let sim = Ensemble::new(3);

@@ -16,7 +16,7 @@ use super::until;
 const ROUNDS: usize = 100;
 const NAP: Duration = Duration::from_secs(10);
 
-// covers: C8 X8
+// covers: C8
 #[tokio::test(flavor = "multi_thread")]
 async fn listeners_that_sleep_for_ten_seconds_delay_no_hand_over_of_a_lock() {
     let ensemble = three_servers().await;

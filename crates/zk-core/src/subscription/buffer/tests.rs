@@ -15,9 +15,10 @@ fn change() -> Told {
     }
 }
 
-fn take(buffer: &Buffer) -> Option<Option<Update>> {
+/// What there is to take.
+fn take(buffer: &Buffer) -> Option<Update> {
     match buffer.poll_next(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(update) => Some(update),
+        Poll::Ready(update) => update,
         Poll::Pending => None,
     }
 }
@@ -34,7 +35,7 @@ fn kept(told: &str) -> String {
         }
     }
     let mut kept = String::new();
-    while let Some(Some(update)) = take(&buffer) {
+    while let Some(update) = take(&buffer) {
         kept.push(match update {
             Update::Changed { .. } => 'c',
             Update::Stale => 's',
@@ -95,9 +96,9 @@ proptest! {
         let (mut newest, mut known, mut is_live, mut thinks_live) = (0, 0, false, false);
         let mut read = |newest: u32, thinks_live: &mut bool| {
             match take(&buffer) {
-                Some(Some(Update::Resynchronize)) => { known = newest; *thinks_live = true; }
-                Some(Some(Update::Changed { .. })) => { assert!(*thinks_live); known = newest; }
-                Some(Some(Update::Stale)) => *thinks_live = false,
+                Some(Update::Resynchronize) => { known = newest; *thinks_live = true; }
+                Some(Update::Changed { .. }) => { assert!(*thinks_live); known = newest; }
+                Some(Update::Stale) => *thinks_live = false,
                 _ => return (false, known),
             }
             (true, known)

@@ -191,7 +191,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    // covers: C15 X12
+    // covers: C15
     #[test]
     fn whatever_comes_and_goes_each_change_is_told_once(steps in steps(), room in 1..40_usize) {
         let mut played = Played::new(room);
