@@ -106,10 +106,10 @@ mod tests {
     use super::*;
 
     /// A node made by one transaction and last changed by another.
-    fn node(czxid: i64, mzxid: i64) -> Option<Stat> {
+    fn stat(czxid: i64, mzxid: i64) -> Stat {
         let mut stat = Stat::zeroed();
         (stat.czxid, stat.mzxid) = (czxid, mzxid);
-        Some(stat)
+        stat
     }
 
     // covers: G2
@@ -120,6 +120,7 @@ mod tests {
         use Turn::Created;
         use Turn::Deleted;
         use Turn::Present;
+        let node = |czxid, mzxid| Some(stat(czxid, mzxid));
         for (looks, turns) in [
             (vec![None, None], vec![Absent]),
             (vec![node(1, 1), node(1, 1)], vec![Present]),

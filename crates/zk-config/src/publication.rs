@@ -124,7 +124,7 @@ impl Publication {
                     match self.settle(&attempt, &error).await? {
                         Some(published) => return Ok(published),
                         None => {
-                            tracing::debug!(path = %first, "a publication whose answer was lost was not carried out")
+                            tracing::debug!(path = %first, "a publication whose answer was lost is made again");
                         }
                     }
                 }
@@ -386,10 +386,12 @@ impl Publication {
                 changed.next()
             };
             let stat = match changed {
-                Some(Changed::Set(stat)) => Some(stat),
-                Some(Changed::Created {
-                    stat: Some(stat), ..
-                }) => Some(stat),
+                Some(
+                    Changed::Set(stat)
+                    | Changed::Created {
+                        stat: Some(stat), ..
+                    },
+                ) => Some(stat),
                 Some(Changed::Created { stat: None, .. }) => self.stat_of_created(&key.path).await,
                 Some(Changed::Checked) => state.found.as_ref().map(|found| found.stat),
                 Some(Changed::Deleted) | None => None,

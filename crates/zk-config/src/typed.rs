@@ -1,5 +1,6 @@
 //! The current value of a key or a subtree, typed, read without a round trip.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -256,11 +257,16 @@ impl<T: Send + Sync + 'static> Typed<T> {
         let task = match &self.shared.source {
             Source::Node(_) => {
                 let eye = Eye::new(&session, Node(shared.path.clone()));
-                tokio::spawn(async move { shared.watch(eye, Shared::take_node).await })
+                tokio::spawn(async move {
+                    let take = |it: &Shared<T>, found: &Option<Found>| it.take_node(found.as_ref());
+                    shared.watch(eye, take).await;
+                })
             }
             Source::Subtree(_) => {
                 let eye = Eye::new(&session, Below(shared.path.clone()));
-                tokio::spawn(async move { shared.watch(eye, Shared::take_subtree).await })
+                tokio::spawn(async move {
+                    shared.watch(eye, Shared::take_subtree).await;
+                })
             }
         };
         Following { task }
@@ -300,10 +306,7 @@ impl<T: Send + Sync + 'static> Typed<T> {
             if let Some(current) = self.current() {
                 return current;
             }
-            number
-                .changed()
-                .await
-                .expect("this handle keeps the sender");
+            next(&mut number).await;
         }
     }
 
@@ -321,10 +324,7 @@ impl<T: Send + Sync + 'static> Typed<T> {
     /// Goes on waiting; another session may follow.
     pub async fn changed(&mut self) -> Arc<Current<T>> {
         loop {
-            self.seen
-                .changed()
-                .await
-                .expect("this handle keeps the sender");
+            next(&mut self.seen).await;
             if let Some(current) = self.current() {
                 return current;
             }
@@ -414,11 +414,11 @@ impl Drop for Following {
 
 impl<T: Send + Sync + 'static> Shared<T> {
     /// Takes what is seen, until the session is over.
-    async fn watch<S: Scope>(&self, mut eye: Eye<S>, take: fn(&Self, S::Snapshot)) {
+    async fn watch<S: Scope>(&self, mut eye: Eye<S>, take: impl Fn(&Self, &S::Snapshot)) {
         let leaving = Leaving(self);
         loop {
             match eye.next().await {
-                Sight::Seen(snapshot) => take(self, snapshot),
+                Sight::Seen(snapshot) => take(self, &snapshot),
                 Sight::Stale => self.report(self.stale()),
                 Sight::Failed(error) => self.report(Problem::Unreadable(error)),
                 Sight::SessionLost => break,
@@ -430,16 +430,16 @@ impl<T: Send + Sync + 'static> Shared<T> {
         });
     }
 
-    fn take_node(&self, found: Option<Found>) {
+    fn take_node(&self, found: Option<&Found>) {
         let Source::Node(make) = &self.source else {
             unreachable!("a node is looked at for the sake of a node");
         };
-        let revision = found.as_ref().map(|found| found.stat.mzxid);
-        let data = found.as_ref().map(|found| found.data.as_slice());
+        let revision = found.map(|found| found.stat.mzxid);
+        let data = found.map(|found| found.data.as_slice());
         self.take(revision, Seen::Node(revision), || make(data));
     }
 
-    fn take_subtree(&self, all: std::collections::BTreeMap<NodePath, Found>) {
+    fn take_subtree(&self, all: &BTreeMap<NodePath, Found>) {
         let Source::Subtree(make) = &self.source else {
             unreachable!("a subtree is looked at for the sake of a subtree");
         };
@@ -447,7 +447,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
         let revision = stats
             .map(|stat| stat.mzxid.max(stat.pzxid).max(stat.czxid))
             .max();
-        let subtree = Subtree::new(self.path.clone(), &all);
+        let subtree = Subtree::new(self.path.clone(), all);
         let seen = Seen::Subtree(subtree.clone());
         self.take(revision, seen, || Some(make(&subtree)));
     }
@@ -473,20 +473,21 @@ impl<T: Send + Sync + 'static> Shared<T> {
                 path: self.path.clone(),
             }),
             Some(Err(error)) => Some(Problem::Invalid(error.of_node(&self.path))),
-            Some(Ok(value)) => match self.validation.as_ref().map(|valid| valid(&value)) {
-                Some(Err(reason)) => Some(Problem::Rejected {
+            Some(Ok(value)) => {
+                let refused = self
+                    .validation
+                    .as_ref()
+                    .and_then(|valid| valid(&value).err());
+                if is_new && refused.is_none() {
+                    self.current
+                        .store(Some(Arc::new(Current { value, revision })));
+                    self.number.send_modify(|number| *number += 1);
+                }
+                refused.map(|reason| Problem::Rejected {
                     path: self.path.clone(),
                     reason,
-                }),
-                Some(Ok(())) | None => {
-                    if is_new {
-                        self.current
-                            .store(Some(Arc::new(Current { value, revision })));
-                        self.number.send_modify(|number| *number += 1);
-                    }
-                    None
-                }
-            },
+                })
+            }
         };
         drop(last);
         match problem {
@@ -509,6 +510,13 @@ impl<T> Shared<T> {
         Problem::Stale {
             path: self.path.clone(),
         }
+    }
+}
+
+/// Waits for the next number. Whoever waits has a handle, which keeps the sender.
+async fn next(number: &mut watch::Receiver<u64>) {
+    if number.changed().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -24,9 +24,9 @@ fn subtree(root: &str, nodes: &[(&str, &[u8])]) -> Subtree {
             data: data.to_vec(),
             stat: Stat::zeroed(),
         };
-        (path.parse().unwrap(), found)
+        (path.parse().expect("a good path"), found)
     });
-    Subtree::new(root.parse().unwrap(), &nodes.collect())
+    Subtree::new(root.parse().expect("a good path"), &nodes.collect())
 }
 
 const GOOD: [(&str, &[u8]); 7] = [

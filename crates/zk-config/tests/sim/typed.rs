@@ -18,6 +18,7 @@ use zk_core::codec::Toml;
 use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Ensemble;
+use zk_sim::matching;
 
 use crate::pass;
 use crate::publisher;
@@ -251,6 +252,40 @@ async fn value_outlives_outages_and_sessions() {
     .await;
     pass(Duration::from_secs(5)).await;
     assert_eq!(ensemble.watch_count(), 0);
+}
+
+// covers: G3
+#[tokio::test(start_paused = true)]
+async fn broken_link_is_told_also_in_the_middle_of_a_look() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    publisher(&other)
+        .publish("/motto", &text("one"))
+        .await
+        .unwrap();
+    let mut typed = Typed::node("/motto", Text).unwrap().build();
+    let _following = typed.follow(&session);
+    soon("it is read", typed.changed()).await;
+    let held = ensemble
+        .on(matching::gets("/motto"))
+        .session(session.id())
+        .hold();
+    publisher(&other)
+        .publish("/motto", &text("two"))
+        .await
+        .unwrap();
+    pass(Duration::from_millis(50)).await;
+    assert_eq!(held.count(), 1, "it looks");
+    ensemble
+        .session(session.id())
+        .cut_for(Duration::from_secs(3));
+    until_problem(&typed, "the link broke", |it| {
+        matches!(it, Problem::Stale { .. })
+    })
+    .await;
+    held.release();
+    assert_eq!(***soon("it is back", typed.changed()).await, *"two");
+    until_well(&typed).await;
 }
 
 // covers: G3
