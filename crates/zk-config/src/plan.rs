@@ -203,7 +203,6 @@ mod tests {
     }
 
     // covers: G1
-    // covers: N2
     #[test]
     fn version_that_means_any_is_never_asked_for() {
         let minus_one = found(-1, 70);

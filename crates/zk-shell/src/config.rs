@@ -102,16 +102,16 @@ pub(crate) async fn carry_out(
         }
         Config::Follow { .. } => follow(session, path).await,
         Config::History { .. } => {
-            let mut lines = String::new();
-            for one in publisher(0).history(path).await? {
-                let (revision, bytes) = (one.revision, one.data.len());
-                let replaced = java_date(one.replaced);
-                lines += &format!(
-                    "{revision:#x}  replaced {replaced} by session {}  {bytes} bytes\n",
-                    one.by
-                );
-            }
-            print(lines.as_bytes())
+            let history = publisher(0).history(path).await?;
+            let lines = history.iter().map(|one| {
+                let (revision, replaced) = (one.revision, java_date(one.replaced));
+                let (by, bytes) = (one.by, one.data.len());
+                format!(
+                    "{revision:#x}  replaced {replaced} by session {by}  {bytes} bytes
+"
+                )
+            });
+            print(lines.collect::<String>().as_bytes())
         }
         Config::Rollback {
             history, revision, ..
@@ -147,13 +147,16 @@ async fn follow(session: &Session, path: &NodePath) -> Result<(), Failure> {
             continue;
         };
         let (revision, version) = (value.stat.mzxid, value.stat.version);
-        let mut said = format!("{now}  {path} {what}: version {version}, revision {revision:#x}\n");
-        if let Err(error) = check(value.value.as_bytes()) {
-            said += &format!("  {error}\n");
-        }
+        let complaint = check(value.value.as_bytes())
+            .err()
+            .map(|error| format!("  {error}\n"));
         let before = last.as_deref().unwrap_or_default();
-        said += &difference("before", before, "now", &value.value);
-        print(said.as_bytes())?;
+        let said = [
+            format!("{now}  {path} {what}: version {version}, revision {revision:#x}\n"),
+            complaint.unwrap_or_default(),
+            difference("before", before, "now", &value.value),
+        ];
+        print(said.concat().as_bytes())?;
         last = Some(value.value);
     }
     Ok(())

@@ -228,8 +228,6 @@ const NEW: Option<&[u8]> = Some(b"new");
 const SET: Step = Step::Set { version: 0 };
 
 // covers: G1
-// covers: X6
-// covers: M1
 #[test]
 fn verdict_is_never_wrong_whoever_else_writes() {
     let delete = Step::Delete { version: 0 };
@@ -275,7 +273,6 @@ fn verdict_is_never_wrong_whoever_else_writes() {
 }
 
 // covers: G1
-// covers: X6
 #[test]
 fn history_leaves_nothing_unknown_of_what_it_keeps() {
     let [_, _, unknown] = play(&["a"], &[("a", NEW, SET)], true, false);

@@ -7,6 +7,7 @@ use zk_config::Expected;
 use zk_config::Problem;
 use zk_config::PublishOptions;
 use zk_config::Publisher;
+use zk_config::Subtree;
 use zk_config::Typed;
 use zk_core::codec::DecodeErrorKind;
 use zk_core::codec::Text;
@@ -76,7 +77,6 @@ async fn bad_payloads_leave_the_last_good_value_and_say_where_they_are_bad() {
 
 // covers: G1
 // covers: G5
-// covers: X6
 #[tokio::test(flavor = "multi_thread")]
 async fn publication_whose_answer_is_lost_happens_once() {
     with_servers(3, async |ensemble| {
@@ -118,7 +118,7 @@ async fn values_and_subtrees_follow_through_the_death_of_the_leading_server() {
     with_servers(3, async |ensemble| {
         let (publishing, following) = (connect(ensemble).await, connect(ensemble).await);
         let mut size = Typed::<String>::node("/pool/size", Text).unwrap().build();
-        let mut pool = Typed::subtree("/pool", |tree| tree.deserialize::<Pool>())
+        let mut pool = Typed::subtree("/pool", Subtree::deserialize::<Pool>)
             .unwrap()
             .build();
         let _following = (size.follow(&following), pool.follow(&following));

@@ -389,7 +389,6 @@ async fn struck_everywhere<T>(
 }
 
 // covers: G1
-// covers: X6
 #[tokio::test(start_paused = true)]
 async fn whichever_answer_is_lost_a_publication_happens_once() {
     let runs = struck_everywhere(
@@ -419,7 +418,6 @@ async fn whichever_answer_is_lost_a_publication_happens_once() {
 }
 
 // covers: G1
-// covers: X6
 #[tokio::test(start_paused = true)]
 async fn whichever_answer_is_lost_a_key_is_made_or_replaced_once_without_a_history() {
     let replaced = struck_everywhere(
@@ -452,7 +450,6 @@ async fn whichever_answer_is_lost_a_key_is_made_or_replaced_once_without_a_histo
 }
 
 // covers: G1
-// covers: X6
 #[tokio::test(start_paused = true)]
 async fn lost_answer_that_nothing_tells_of_is_reported_as_unknown() {
     let ensemble = Ensemble::new(3);
@@ -533,7 +530,6 @@ async fn add_one(
 }
 
 // covers: G1
-// covers: X6
 #[test]
 fn counters_under_chaos_add_up() {
     let (counted, unknown) = (Cell::new(0), Cell::new(0));

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use zk_config::Layers;
 use zk_config::Problem;
+use zk_config::Subtree;
 use zk_config::Typed;
 use zk_core::codec::Codec;
 use zk_core::codec::DecodeErrorKind;
@@ -155,7 +156,7 @@ async fn validation_refuses_and_a_default_holds_until_there_is_a_value() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     let even = |pool: &Pool| {
-        if pool.size % 2 == 0 {
+        if pool.size.is_multiple_of(2) {
             Ok(())
         } else {
             Err(format!("{} is odd", pool.size))
@@ -360,7 +361,7 @@ async fn subtree_is_one_value_that_follows_all_its_nodes() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let keeping = crate::keeping(&session, 5);
-    let mut typed = Typed::subtree("/app/pool", |tree| tree.deserialize::<Pool>())
+    let mut typed = Typed::subtree("/app/pool", Subtree::deserialize::<Pool>)
         .unwrap()
         .build();
     let mut all = keys("/app/pool").build();
