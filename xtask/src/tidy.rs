@@ -19,6 +19,10 @@ use manifest::Manifest;
 
 /// Files that decide and do nothing else, so that they can be tested without a server, a clock or a disk.
 const PURE: &[&str] = &[
+    "crates/zk-config/src/life.rs",
+    "crates/zk-config/src/outcome.rs",
+    "crates/zk-config/src/plan.rs",
+    "crates/zk-config/src/subtree.rs",
     "crates/zk-core/src/acl.rs",
     "crates/zk-core/src/codec.rs",
     "crates/zk-core/src/codec/gzip.rs",
