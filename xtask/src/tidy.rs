@@ -21,6 +21,7 @@ use manifest::Manifest;
 const PURE: &[&str] = &[
     "crates/zk-core/src/acl.rs",
     "crates/zk-core/src/connect_string.rs",
+    "crates/zk-core/src/engine/hub/book.rs",
     "crates/zk-core/src/outcome.rs",
     "crates/zk-core/src/path.rs",
     "crates/zk-core/src/retry.rs",

@@ -28,6 +28,7 @@ use crate::transport::Response;
 use crate::transport::Transport;
 use crate::trust::Trust;
 
+pub(crate) mod hub;
 pub(crate) mod pulse;
 pub(crate) mod reaper;
 
@@ -43,6 +44,7 @@ pub(crate) struct Engine {
     /// How many holders of a proof there are.
     holders: watch::Sender<usize>,
     jobs: mpsc::UnboundedSender<Job>,
+    hub: hub::Hub,
     unsettled: reaper::Unsettled,
     is_abandoned: AtomicBool,
     is_closing: watch::Sender<bool>,
@@ -71,6 +73,7 @@ impl Engine {
         asked: Instant,
     ) -> Arc<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
+        let (hub, commands) = hub::Hub::new();
         // A server that is cut off grants sessions that the quorum does not know.
         let trust = match transport.link().now().phase {
             Phase::ReadOnly => Trust::of_nobody,
@@ -83,6 +86,7 @@ impl Engine {
             servers,
             counters: Counters::default(),
             jobs,
+            hub,
             unsettled: reaper::Unsettled::default(),
             is_abandoned: AtomicBool::new(false),
             is_closing: watch::Sender::new(false),
@@ -92,11 +96,24 @@ impl Engine {
         });
         pulse::spawn(&engine);
         reaper::spawn(&engine, queue);
+        hub::spawn(&engine, commands);
         engine
     }
 
     pub(crate) fn transport(&self) -> &dyn Transport {
         &*self.transport
+    }
+
+    pub(crate) fn hub(&self) -> &hub::Hub {
+        &self.hub
+    }
+
+    /// The bytes the chroot adds to every path on the wire.
+    pub(crate) fn chroot_len(&self) -> usize {
+        match self.servers.chroot() {
+            chroot if chroot.is_root() => 0,
+            chroot => chroot.as_str().len(),
+        }
     }
 
     pub(crate) fn link(&self) -> LinkReceiver {

@@ -309,6 +309,8 @@ pub enum Operation {
     SetAcl,
     /// [`Session::transaction`](crate::Session::transaction).
     Transaction,
+    /// [`Session::subscribe`](crate::Session::subscribe).
+    Subscribe,
     /// [`Trusted::renewed`](crate::Trusted::renewed).
     Probe,
     /// [`Session::close`](crate::Session::close).
@@ -329,6 +331,7 @@ impl fmt::Display for Operation {
             Self::GetAcl => "get the acl of",
             Self::SetAcl => "set the acl of",
             Self::Transaction => "transaction",
+            Self::Subscribe => "subscribe to",
             Self::Probe => "probe",
             Self::Close => "close",
         })

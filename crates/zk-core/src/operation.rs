@@ -72,12 +72,12 @@ impl Target {
         &self.session
     }
 
-    fn timeout(&mut self, timeout: Duration) {
+    pub(crate) fn timeout(&mut self, timeout: Duration) {
         self.timeout = Some(timeout);
     }
 
     /// Runs an operation: the deadline starts and the span opens when the future is first polled.
-    fn run<T, F>(
+    pub(crate) fn run<T, F>(
         self,
         operation: Operation,
         body: impl FnOnce(Call, NodePath) -> F + Send + 'static,

@@ -31,6 +31,7 @@ use crate::retry::RetryPolicy;
 use crate::stat::SessionId;
 use crate::state::ConnectionState;
 use crate::state::StateChanges;
+use crate::subscription::Subscribe;
 use crate::transport::Ending;
 use crate::transport::Phase;
 use crate::transport::Transport;
@@ -319,6 +320,15 @@ impl Session {
         P::Error: Into<ParsePathError>,
     {
         Delete::new(self.target(path))
+    }
+
+    /// Subscribes to what happens to a node, from now until the subscription is dropped.
+    pub fn subscribe<P>(&self, path: P) -> Subscribe
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Subscribe::new(self.target(path))
     }
 
     /// Makes this session's server catch up with the leader.
