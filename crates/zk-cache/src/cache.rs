@@ -117,7 +117,7 @@ macro_rules! common_methods {
         /// Returns everything that is told: first a [`Created`](crate::Event::Created) for each node that there is, and
         /// [`Synchronized`](crate::Event::Synchronized) as soon as that is all, then what happens.
         ///
-        /// Each call is a consumer of its own, and may come late.
+        /// Each call is a consumer of its own, and may come late; it looks at all nodes.
         pub fn events(&self) -> Events {
             Events::new(
                 self.cache.board(),

@@ -53,11 +53,11 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Gap {
-    /// The server refuses to tell its data, and so its children.
+    /// The server refuses to tell anything of it, and so of its children.
     ///
-    /// The node is kept without data; children of it are missing that were there before the cache began to look.
-    #[error("the server does not tell its data: {0:?}; the session needs READ on the node")]
-    Data(ErrorKind),
+    /// It is left out with all that is below it, or kept as it was read last.
+    #[error("the server does not tell of it: {0:?}; the session needs READ on the node")]
+    Node(ErrorKind),
     /// The server refuses to list its children.
     #[error("the server does not list its children: {0:?}; the session needs READ on the node")]
     Children(ErrorKind),

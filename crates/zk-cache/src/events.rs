@@ -32,8 +32,6 @@ pub struct Events {
     /// What the events up to the pending ones lead to.
     base: Snapshot,
     pending: VecDeque<Event>,
-    /// Whether rounds were missed.
-    is_behind: bool,
     is_over: bool,
 }
 
@@ -42,26 +40,25 @@ impl Events {
     pub(crate) fn new(board: &Arc<Board>, base: Option<&Snapshot>) -> Self {
         // In this order: what is published between the two is in both, and told once.
         let rounds = board.subscribe();
-        let (base, is_behind) = match base {
-            None => (board.snapshot(), false),
+        let newest = board.snapshot();
+        let pending = match base {
+            None => VecDeque::new(),
             Some(base) => {
                 // It may be that of another cache, which has ended: of it only the nodes count.
                 let base = Picture {
-                    revision: 0,
                     state: State::Loading,
                     rounds: 0,
                     end: None,
                     ..Picture::clone(&base.0)
                 };
-                (Snapshot(Arc::new(base)), true)
+                newest.since(&Snapshot(Arc::new(base))).into()
             }
         };
         Self {
             board: Arc::clone(board),
             rounds,
-            base,
-            pending: VecDeque::new(),
-            is_behind,
+            base: newest,
+            pending,
             is_over: false,
         }
     }
@@ -98,23 +95,19 @@ impl Events {
             self.is_over = true;
             return;
         }
-        if !self.is_behind {
-            match self.rounds.recv().await {
-                Ok(round) if round.snapshot.0.revision <= self.base.0.revision => return,
-                Ok(round) => {
-                    self.pending = round.events.iter().cloned().collect();
-                    self.base = round.snapshot.clone();
-                    return;
-                }
-                Err(RecvError::Lagged(_) | RecvError::Closed) => {}
+        match self.rounds.recv().await {
+            // It was in the snapshot that this began with.
+            Ok(round) if round.snapshot.0.revision <= self.base.0.revision => {}
+            Ok(round) => {
+                self.pending = round.events.iter().cloned().collect();
+                self.base = round.snapshot.clone();
+            }
+            Err(RecvError::Lagged(_) | RecvError::Closed) => {
+                let next = Self::new(&self.board, None);
+                self.pending = next.base.since(&self.base).into();
+                (self.rounds, self.base) = (next.rounds, next.base);
             }
         }
-        // Rounds from here on are told as such, unless the newest snapshot has them already.
-        self.rounds = self.board.subscribe();
-        let newest = self.board.snapshot();
-        self.pending = newest.since(&self.base).into();
-        self.base = newest;
-        self.is_behind = false;
     }
 
     /// Turns this into a stream of the same events.
@@ -131,7 +124,6 @@ impl fmt::Debug for Events {
         f.debug_struct("Events")
             .field("base", &self.base)
             .field("pending", &self.pending.len())
-            .field("is_behind", &self.is_behind)
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Stat;
 
@@ -15,26 +14,12 @@ pub struct Node(Arc<Inner>);
 struct Inner {
     path: NodePath,
     stat: Stat,
-    content: Value,
-}
-
-/// What a cache has of the data of a node.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Value {
-    Data(Vec<u8>),
-    /// The cache keeps no data.
-    LeftOut,
-    /// The server refused to tell it.
-    Refused(ErrorKind),
+    data: Option<Vec<u8>>,
 }
 
 impl Node {
-    pub(crate) fn new(path: NodePath, stat: Stat, content: Value) -> Self {
-        Self(Arc::new(Inner {
-            path,
-            stat,
-            content,
-        }))
+    pub(crate) fn new(path: NodePath, stat: Stat, data: Option<Vec<u8>>) -> Self {
+        Self(Arc::new(Inner { path, stat, data }))
     }
 
     /// Returns the path of the node.
@@ -47,20 +32,9 @@ impl Node {
         self.0.path.name()
     }
 
-    /// Returns the data; `None` when the cache keeps [none](crate::Content::StatOnly), or when the session may not read it.
+    /// Returns the data; `None` when the cache keeps [none](crate::Content::StatOnly).
     pub fn data(&self) -> Option<&[u8]> {
-        match &self.0.content {
-            Value::Data(data) => Some(data),
-            Value::LeftOut | Value::Refused(_) => None,
-        }
-    }
-
-    /// Returns why the server did not give the data, if it refused to.
-    pub fn refused(&self) -> Option<ErrorKind> {
-        match self.0.content {
-            Value::Refused(kind) => Some(kind),
-            Value::Data(_) | Value::LeftOut => None,
-        }
+        self.0.data.as_deref()
     }
 
     /// Returns the stat that belongs to the data.
@@ -77,43 +51,25 @@ impl Node {
         self.0.path == other.0.path && self.0.stat.czxid == other.0.stat.czxid
     }
 
-    pub(crate) fn value(&self) -> &Value {
-        &self.0.content
-    }
-
     /// The same node and data, with a stat that was read later.
     pub(crate) fn with_stat(&self, stat: Stat) -> Self {
-        Self::new(self.0.path.clone(), stat, self.0.content.clone())
+        Self::new(self.0.path.clone(), stat, self.0.data.clone())
     }
 
     /// Whether somebody who has this need not be told of `other`, which is the same node.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
-        self.0.stat.mzxid == other.0.stat.mzxid
-            && match (&self.0.content, &other.0.content) {
-                // Data that differs under one transaction is data that was read wrongly, and is told.
-                (Value::Data(one), Value::Data(other)) => one == other,
-                (one, other) => one == other,
-            }
+        // Data that differs under one transaction was read wrongly, and is told.
+        self.0.stat.mzxid == other.0.stat.mzxid && self.0.data == other.0.data
     }
 }
 
+/// Data is in no debug output.
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node")
             .field("path", &self.0.path)
             .field("stat", &self.0.stat)
-            .field("content", &self.0.content)
+            .field("length", &self.0.data.as_ref().map(Vec::len))
             .finish()
-    }
-}
-
-/// Data is in no debug output.
-impl fmt::Debug for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Data(data) => write!(f, "{} bytes", data.len()),
-            Self::LeftOut => f.write_str("left out"),
-            Self::Refused(kind) => write!(f, "refused: {kind:?}"),
-        }
     }
 }

@@ -34,7 +34,7 @@ pub enum Content {
     /// The data and the stat.
     #[default]
     Full,
-    /// The stat alone, which takes no memory for data and no permission to read it.
+    /// The stat alone, which takes no memory for data. It needs the same permission.
     StatOnly,
 }
 

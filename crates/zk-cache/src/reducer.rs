@@ -26,7 +26,6 @@ use crate::event::End;
 use crate::event::Event;
 use crate::event::Gap;
 use crate::node::Node;
-use crate::node::Value;
 use crate::options::CacheOptions;
 use crate::options::Content;
 use crate::scope::Scope;
@@ -48,7 +47,7 @@ pub(crate) struct Ask {
 pub(crate) enum What {
     /// Nothing: the server is to catch up with the leader first.
     Sync,
-    /// The stat, which needs no permission.
+    /// The stat.
     Stat,
     Data,
     Children,
@@ -102,8 +101,6 @@ struct Job {
     walks: bool,
     /// Whether its children are to be listed in any case.
     lists: bool,
-    /// Why the data cannot be had.
-    refused: Option<ErrorKind>,
     /// The newest transaction that was seen when this began; what it is about came later.
     since: i64,
 }
@@ -296,24 +293,21 @@ impl Reducer {
             }
             Answer::Stat(stat) => self.stat_read(path, stat),
             Answer::Data(data, stat) => {
-                self.found(Node::new(path.clone(), stat, Value::Data(data)));
-            }
-            Answer::Refused(kind) if ask.what == What::Children => {
-                self.gap(path, Gap::Children(kind));
-                self.look_at_known_children(path);
-                self.done(path);
+                self.found(Node::new(path.clone(), stat, Some(data)));
             }
             Answer::Refused(kind) => {
-                // The stat can be had without any permission, and tells the rest.
-                if ask.what == What::Stat {
+                let gap = if ask.what == What::Children {
+                    Gap::Children(kind)
+                } else {
+                    // A node that was listed and is not known is to be listed, and asked for, again.
                     if let Some(parent) = path.parent() {
                         self.listed.remove(&parent);
                     }
-                    self.gap(path, Gap::Data(kind));
-                    self.done(path);
-                } else {
-                    self.go_on(path, What::Stat, Some(kind));
-                }
+                    Gap::Node(kind)
+                };
+                self.gap(path, gap);
+                self.look_at_known_children(path);
+                self.done(path);
             }
             Answer::Children(names, stat) => self.children_read(path, &names, &stat),
         }
@@ -382,7 +376,6 @@ impl Reducer {
             again: false,
             walks,
             lists: false,
-            refused: None,
             since: self.newest,
         };
         self.walking += usize::from(walks);
@@ -421,10 +414,9 @@ impl Reducer {
     }
 
     /// Asks something else for the same job.
-    fn go_on(&mut self, path: &NodePath, what: What, refused: Option<ErrorKind>) {
+    fn go_on(&mut self, path: &NodePath, what: What) {
         if let Some(job) = self.jobs.get_mut(path) {
             job.what = what;
-            job.refused = refused;
             self.queue(path.clone());
         }
     }
@@ -484,28 +476,19 @@ impl Reducer {
     }
 
     fn stat_read(&mut self, path: &NodePath, stat: Stat) {
-        let refused = self.jobs.get(path).and_then(|job| job.refused);
-        let content = match (self.content, refused) {
-            (_, Some(kind)) => Value::Refused(kind),
-            (Content::StatOnly, None) => Value::LeftOut,
-            (Content::Full, None) => {
-                // It is a look at a node that was known.
-                let known = self.now.store.get(path).filter(|known| {
-                    let known_stat = known.stat();
-                    known_stat.czxid == stat.czxid
-                        && known_stat.mzxid == stat.mzxid
-                        && matches!(known.value(), Value::Data(_))
-                });
-                let Some(known) = known else {
-                    self.go_on(path, What::Data, None);
-                    return;
-                };
-                let node = known.with_stat(stat);
-                self.found(node);
-                return;
-            }
-        };
-        self.found(Node::new(path.clone(), stat, content));
+        if self.content == Content::StatOnly {
+            self.found(Node::new(path.clone(), stat, None));
+            return;
+        }
+        // It is a look at a node that was known.
+        let known = self.now.store.get(path).filter(|known| {
+            let has = known.stat();
+            has.czxid == stat.czxid && has.mzxid == stat.mzxid && known.data().is_some()
+        });
+        match known.map(|known| known.with_stat(stat)) {
+            Some(node) => self.found(node),
+            None => self.go_on(path, What::Data),
+        }
     }
 
     /// Takes a node as it is, and goes on to its children if need be.
@@ -513,7 +496,6 @@ impl Reducer {
         let path = node.path().clone();
         let path = &path;
         let stat = *node.stat();
-        let refused = node.refused();
         let is_root = path == self.root();
         let has_parent = path
             .parent()
@@ -524,9 +506,7 @@ impl Reducer {
             return;
         }
         let is_new = self.put(node);
-        if let Some(kind) = refused {
-            self.gap(path, Gap::Data(kind));
-        } else if matches!(self.now.gaps.get(path), Some(Gap::Data(_))) {
+        if matches!(self.now.gaps.get(path), Some(Gap::Node(_))) {
             self.close_gap(path);
         }
         let Some(job) = self.jobs.get(path) else {
@@ -547,9 +527,6 @@ impl Reducer {
         } else if !is_new && !lists && self.listed.get(path) == Some(&Mark::of(&stat)) {
             self.look_at_known_children(path);
             self.done(path);
-        } else if refused.is_some() {
-            self.look_at_known_children(path);
-            self.done(path);
         } else if stat.num_children > self.most_children {
             self.gap(
                 path,
@@ -561,7 +538,7 @@ impl Reducer {
             self.look_at_known_children(path);
             self.done(path);
         } else {
-            self.go_on(path, What::Children, None);
+            self.go_on(path, What::Children);
         }
     }
 
@@ -630,7 +607,7 @@ impl Reducer {
         let known = self.now.store.get(path).cloned();
         let Some(known) = known.filter(|known| known.stat().czxid == stat.czxid) else {
             // It was made anew since its data was read.
-            self.go_on(path, self.read(), None);
+            self.go_on(path, self.read());
             return;
         };
         if known.stat().mzxid == stat.mzxid && known.stat() != stat {

@@ -17,10 +17,10 @@ use zk_sim::Disturbance;
 use zk_sim::Ensemble;
 
 use crate::ROOT;
-use crate::Replay;
-use crate::nodes_of;
 use crate::nodes_on;
 use crate::pass;
+use crate::replay::Replay;
+use crate::replay::nodes_of;
 use crate::soon;
 
 /// Changes nodes at random until its rounds are over, with another session when it loses its own.
