@@ -19,6 +19,11 @@ use manifest::Manifest;
 
 /// Files that decide and do nothing else, so that they can be tested without a server, a clock or a disk.
 const PURE: &[&str] = &[
+    "crates/zk-cache/src/node.rs",
+    "crates/zk-cache/src/reducer.rs",
+    "crates/zk-cache/src/scope.rs",
+    "crates/zk-cache/src/snapshot.rs",
+    "crates/zk-cache/src/store.rs",
     "crates/zk-core/src/acl.rs",
     "crates/zk-core/src/connect_string.rs",
     "crates/zk-core/src/engine/hub/book.rs",

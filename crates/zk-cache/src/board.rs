@@ -113,7 +113,7 @@ impl Publisher {
                     tracing::warn!(%path, %gap, "cache incomplete");
                 }
                 Event::Ended(end) => {
-                    tracing::debug!(path = %self.reducer.root(), %end, "cache ended")
+                    tracing::debug!(path = %self.reducer.root(), %end, "cache ended");
                 }
                 Event::Created(_) | Event::Changed { .. } | Event::Deleted(_) => {}
             }

@@ -181,7 +181,7 @@ impl Snapshot {
                 _ => events.push(Event::Created(new.clone())),
             }
         }
-        for (path, gap) in newer.gaps.iter() {
+        for (path, gap) in &newer.gaps {
             if older.gaps.get(path) != Some(gap) {
                 events.push(Event::Incomplete {
                     path: path.clone(),

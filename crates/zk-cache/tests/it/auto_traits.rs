@@ -23,7 +23,7 @@ fn everything_is_send_and_sync() {
     is_shared::<NodeCache>();
     is_shared::<Snapshot>();
     is_shared::<TreeCache>();
-    let _futures = |cache: &TreeCache, mut events: Events| {
+    let _ = |cache: &TreeCache, mut events: Events| {
         is_sent(&cache.synchronized());
         is_sent(&cache.ended());
         is_sent(&events.next());
