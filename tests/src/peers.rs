@@ -29,6 +29,7 @@ mod compiler;
 mod contender;
 mod counter;
 mod curator;
+mod dialogue;
 mod jars;
 mod kazoo;
 mod revocable;

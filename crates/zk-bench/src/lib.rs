@@ -19,13 +19,15 @@
 //! - [`race`] sets the lock next to those of Curator, kazoo and the client crate, [`report`] writes that down.
 //! - [`Contest`] lets them alternate under criterion, on an ensemble that [`Stage`] starts.
 //! - [`Standing`] is what a contest came to, [`table()`] and [`Record`] show and keep it.
+//! - [`ids`] measures what an id costs, without an ensemble.
 //!
-//! `cargo xtask bench lock` runs it; `BENCHMARKS.md` has figures, with the machine they are from.
+//! `cargo xtask bench lock` and `bench id` run them; `BENCHMARKS.md` has figures, with the machine they are from.
 
 mod baton;
 mod chart;
 mod contest;
 mod facts;
+pub mod ids;
 pub mod lock;
 pub mod race;
 mod record;

@@ -26,27 +26,37 @@ use crate::standing::Spread;
 ///
 /// If a file cannot be read or written, or has no place for it.
 pub fn write(root: &Path, command: &str, is_busy: bool, races: &[Race]) -> anyhow::Result<()> {
-    let path = root.join("BENCHMARKS.md");
-    let failed = || format!("cannot write the figures to {}", path.display());
-    let text = fs::read_to_string(&path).with_context(failed)?;
-    let text = replaced(&text, &section(command, is_busy, races)).with_context(failed)?;
     let drawing = root.join(CHART);
     if let Some(directory) = drawing.parent() {
         fs::create_dir_all(directory)?;
     }
     fs::write(&drawing, chart::svg(races))
         .with_context(|| format!("cannot write {}", drawing.display()))?;
+    put(root, BEGIN, &section(command, is_busy, races))
+}
+
+/// Puts figures into the repository's `BENCHMARKS.md`, in place of those between the line `begin` and the end that is
+/// marked behind it.
+///
+/// # Errors
+///
+/// If the file cannot be read or written, or has no place for them.
+pub fn put(root: &Path, begin: &str, section: &str) -> anyhow::Result<()> {
+    let path = root.join("BENCHMARKS.md");
+    let failed = || format!("cannot write the figures to {}", path.display());
+    let text = fs::read_to_string(&path).with_context(failed)?;
+    let text = replaced(&text, begin, section).with_context(failed)?;
     fs::write(&path, text).with_context(failed)
 }
 
-fn replaced(text: &str, section: &str) -> anyhow::Result<String> {
+fn replaced(text: &str, begin: &str, section: &str) -> anyhow::Result<String> {
     let (before, rest) = text
-        .split_once(BEGIN)
-        .with_context(|| format!("it has no {BEGIN}"))?;
+        .split_once(begin)
+        .with_context(|| format!("it has no {begin}"))?;
     let (_, after) = rest
         .split_once(END)
         .with_context(|| format!("it has no {END}"))?;
-    Ok(format!("{before}{BEGIN}\n{section}{END}{after}"))
+    Ok(format!("{before}{begin}\n{section}{END}{after}"))
 }
 
 /// The figures, with what they depend on.
@@ -301,10 +311,10 @@ pub(crate) mod tests {
     #[test]
     fn the_section_takes_the_place_of_the_former_one_and_nothing_else() {
         let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
-        let once = replaced(&text, "new\n").unwrap();
+        let once = replaced(&text, BEGIN, "new\n").unwrap();
         assert_eq!(once, format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
-        assert_eq!(replaced(&once, "new\n").unwrap(), once);
-        let error = replaced("nothing", "new").unwrap_err().to_string();
+        assert_eq!(replaced(&once, BEGIN, "new\n").unwrap(), once);
+        let error = replaced("nothing", BEGIN, "new").unwrap_err().to_string();
         assert!(error.starts_with("it has no <!--"), "{error}");
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Engine {
     claims: Arc<claims::Claims>,
     unsettled: reaper::Unsettled,
     is_abandoned: AtomicBool,
-    is_closing: AtomicBool,
+    is_closing: watch::Sender<bool>,
     /// The ending that an answer told, maybe before the link does.
     told: OnceLock<Ending>,
     /// Whether a server has said that it has no persistent watches.
@@ -94,7 +94,7 @@ impl Engine {
             hub,
             unsettled: reaper::Unsettled::default(),
             is_abandoned: AtomicBool::new(false),
-            is_closing: AtomicBool::new(false),
+            is_closing: watch::Sender::new(false),
             told: OnceLock::new(),
             has_only_one_shots: AtomicBool::new(false),
             watched: Arc::default(),
@@ -176,7 +176,7 @@ impl Engine {
         match self.link_now().phase {
             Phase::Over(ending) => return Err(ending),
             // It will not be connected again for this.
-            Phase::Down if self.is_closing.load(Ordering::SeqCst) => return Err(Ending::Closed),
+            Phase::Down if self.is_closing() => return Err(Ending::Closed),
             _ => {}
         }
         let mut link = self.link();
@@ -184,7 +184,7 @@ impl Engine {
         match link.map(|link| link.phase) {
             Ok(Phase::Over(ending)) => Err(ending),
             // What comes after the closing is not sent, although the server has not acknowledged it yet.
-            Ok(_) if self.is_closing.load(Ordering::SeqCst) => Err(Ending::Closed),
+            Ok(_) if self.is_closing() => Err(Ending::Closed),
             Ok(_) => Ok(()),
             // The task that kept the link is gone, and with it the runtime of the session.
             Err(_) => Err(Ending::Closed),
@@ -273,8 +273,23 @@ impl Engine {
 
     /// Starts to end the session.
     pub(crate) fn close(&self) {
-        self.is_closing.store(true, Ordering::SeqCst);
+        self.is_closing.send_replace(true);
         self.transport.close();
+    }
+
+    /// Whether the end of the session may be on its way to the ensemble.
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.is_closing.borrow()
+    }
+
+    /// Waits until the session is over, or may be because it is being closed.
+    pub(crate) async fn closing(&self) {
+        let mut closing = self.is_closing.subscribe();
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|is_closing| *is_closing) => {}
+            _ = self.ended() => {}
+        }
     }
 }
 

@@ -244,13 +244,15 @@ impl Session {
     }
 
     /// Returns the instant until which the ensemble certainly keeps this session, as far as this client can prove;
-    /// it may be past, and `None` when the session is over.
+    /// it may be past, and `None` when the session is over or is being closed: whatever it held may be somebody else's
+    /// before the server's acknowledgement is here.
     ///
     /// It moves with the traffic of the session, and by itself while there is a [`Trusted`]; see there for what it
     /// rests on.
     pub fn trusted_until(&self) -> Option<Instant> {
         match self.engine().link_now().phase {
             Phase::Over(_) => None,
+            _ if self.engine().is_closing() => None,
             _ => Some(self.engine().trust().until()),
         }
     }
@@ -424,7 +426,8 @@ impl Session {
     /// Finishes what is being removed in the background, ends the session and waits until the server has
     /// acknowledged it; at most for the operation timeout in all.
     ///
-    /// Ephemeral nodes are gone then.
+    /// Ephemeral nodes are gone then; from the moment in which the end is sent, [`Trusted`] tells that nothing that the
+    /// session held can be relied on.
     /// Requests in flight are answered first; later ones on any clone fail with
     /// [`SessionClosed`](ErrorKind::SessionClosed).
     /// Closing twice is no error.

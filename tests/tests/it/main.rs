@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod expire;
+mod id;
 mod leader;
 mod lock;
 mod nemesis;

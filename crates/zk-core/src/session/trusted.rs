@@ -9,7 +9,6 @@ use crate::engine::pulse;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
-use crate::transport::Phase;
 
 /// The proof that a session is alive, kept fresh; made by [`Session::keep_trusted`].
 ///
@@ -53,12 +52,12 @@ impl Trusted {
         self.until().is_some_and(|until| now() < until)
     }
 
-    /// Returns the instant until which the ensemble certainly keeps the session, `None` when it is over.
+    /// Returns the instant until which the ensemble certainly keeps the session, `None` when it is over or being closed.
     pub fn until(&self) -> Option<Instant> {
         self.session.trusted_until()
     }
 
-    /// Waits until the proof has run out, or the session is over.
+    /// Waits until the proof has run out, or the session is over or being closed.
     ///
     /// The proof may be renewed later, if the session has survived.
     ///
@@ -70,12 +69,13 @@ impl Trusted {
     ///
     /// It resolves.
     pub async fn lapsed(&self) {
-        let mut link = self.session.engine().link();
+        let engine = self.session.engine();
         while let Some(until) = self.until().filter(|until| now() < *until) {
-            let over = link.wait_for(|link| matches!(link.phase, Phase::Over(_)));
             // Either the session ends, or the instant comes and it is seen whether it has moved.
-            if let Ok(Err(_)) = tokio::time::timeout_at(until.into(), over).await {
-                // Whoever kept the link is gone, and with it the session.
+            if tokio::time::timeout_at(until.into(), engine.closing())
+                .await
+                .is_ok()
+            {
                 return;
             }
         }
