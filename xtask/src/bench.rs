@@ -21,6 +21,7 @@ pub(crate) struct Bench {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
     Lock,
+    Cache,
     /// One hand-over, step by step.
     Trace,
 }
@@ -31,16 +32,17 @@ impl Bench {
         let mut args = args.into_iter();
         let which = match args.next() {
             Some(name) if name == "lock" => Which::Lock,
+            Some(name) if name == "cache" => Which::Cache,
             Some(name) if name == "trace" => Which::Trace,
             Some(name) => {
                 return Err(format!(
-                    "there is no benchmark {}; there are: lock, trace",
+                    "there is no benchmark {}; there are: lock, cache, trace",
                     name.display()
                 ));
             }
             None => {
                 return Err(
-                    "bench needs the name of a benchmark; there are: lock, trace".to_owned(),
+                    "bench needs the name of a benchmark; there are: lock, cache, trace".to_owned(),
                 );
             }
         };
@@ -83,6 +85,7 @@ impl Bench {
     fn target(&self) -> [&'static str; 2] {
         match self.which {
             Which::Lock => ["--bench", "lock_throughput"],
+            Which::Cache => ["--bench", "cache"],
             Which::Trace => ["--bin", "handover-trace"],
         }
     }
@@ -94,7 +97,9 @@ impl Bench {
 pub(crate) fn command(workspace: &Workspace, bench: &Bench) -> anyhow::Result<bool> {
     let [kind, target] = bench.target();
     let mut cargo = match bench.which {
-        Which::Lock => workspace.cargo(&["bench", "--package", "zk-bench", kind, target]),
+        Which::Lock | Which::Cache => {
+            workspace.cargo(&["bench", "--package", "zk-bench", kind, target])
+        }
         Which::Trace => {
             workspace.cargo(&["run", "--release", "--package", "zk-bench", kind, target])
         }
@@ -115,6 +120,7 @@ mod tests {
     fn options_become_the_environment_of_the_benchmark() {
         let plain = parse(&["lock"]).unwrap();
         assert_eq!(plain.target(), ["--bench", "lock_throughput"]);
+        assert_eq!(parse(&["cache"]).unwrap().target(), ["--bench", "cache"]);
         assert_eq!(parse(&["trace"]).unwrap().target()[1], "handover-trace");
         assert!(plain.environment().iter().all(|(_, value)| *value == "0"));
         let bench = parse(&["lock", "--memory", "--quick"]).unwrap();
@@ -149,11 +155,11 @@ mod tests {
     fn what_there_is_not_is_said_with_what_there_is() {
         assert_eq!(
             parse(&[]),
-            Err("bench needs the name of a benchmark; there are: lock, trace".to_owned())
+            Err("bench needs the name of a benchmark; there are: lock, cache, trace".to_owned())
         );
         assert_eq!(
             parse(&["locks", "--quick"]),
-            Err("there is no benchmark locks; there are: lock, trace".to_owned())
+            Err("there is no benchmark locks; there are: lock, cache, trace".to_owned())
         );
         for wrong in ["--fast", "-q", "contention/20"] {
             let error = parse(&["lock", wrong]).unwrap_err();

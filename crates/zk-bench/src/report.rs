@@ -29,7 +29,7 @@ pub fn write(root: &Path, command: &str, is_busy: bool, races: &[Race]) -> anyho
     let path = root.join("BENCHMARKS.md");
     let failed = || format!("cannot write the figures to {}", path.display());
     let text = fs::read_to_string(&path).with_context(failed)?;
-    let text = replaced(&text, &section(command, is_busy, races)).with_context(failed)?;
+    let text = replaced(&text, BEGIN, &section(command, is_busy, races)).with_context(failed)?;
     let drawing = root.join(CHART);
     if let Some(directory) = drawing.parent() {
         fs::create_dir_all(directory)?;
@@ -39,14 +39,15 @@ pub fn write(root: &Path, command: &str, is_busy: bool, races: &[Race]) -> anyho
     fs::write(&path, text).with_context(failed)
 }
 
-fn replaced(text: &str, section: &str) -> anyhow::Result<String> {
+/// The text with `section` in place of what is between the line `begin` and the next end.
+pub(crate) fn replaced(text: &str, begin: &str, section: &str) -> anyhow::Result<String> {
     let (before, rest) = text
-        .split_once(BEGIN)
-        .with_context(|| format!("it has no {BEGIN}"))?;
+        .split_once(begin)
+        .with_context(|| format!("it has no {begin}"))?;
     let (_, after) = rest
         .split_once(END)
         .with_context(|| format!("it has no {END}"))?;
-    Ok(format!("{before}{BEGIN}\n{section}{END}{after}"))
+    Ok(format!("{before}{begin}\n{section}{END}{after}"))
 }
 
 /// The figures, with what they depend on.
@@ -181,7 +182,7 @@ fn table(race: &Race) -> String {
     table.to_string()
 }
 
-fn markdown(header: &[&str]) -> Table {
+pub(crate) fn markdown(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(header);
     for column in table.column_iter_mut().skip(2) {
@@ -301,10 +302,10 @@ pub(crate) mod tests {
     #[test]
     fn the_section_takes_the_place_of_the_former_one_and_nothing_else() {
         let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
-        let once = replaced(&text, "new\n").unwrap();
+        let once = replaced(&text, BEGIN, "new\n").unwrap();
         assert_eq!(once, format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
-        assert_eq!(replaced(&once, "new\n").unwrap(), once);
-        let error = replaced("nothing", "new").unwrap_err().to_string();
+        assert_eq!(replaced(&once, BEGIN, "new\n").unwrap(), once);
+        let error = replaced("nothing", BEGIN, "new").unwrap_err().to_string();
         assert!(error.starts_with("it has no <!--"), "{error}");
     }
 }

@@ -40,7 +40,7 @@ const OPTIONAL: &str = "failureaccess";
 /// ZooKeeper's own lock recipe, in the directory of ZooKeeper's jars.
 const RECIPE: &str = "zookeeper-recipes-lock";
 
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 9] = [
     ("Contender.java", include_str!("../../java/Contender.java")),
     (
         "RecipeContender.java",
@@ -56,6 +56,10 @@ const SOURCES: [(&str, &str); 8] = [
         include_str!("../../java/SemaphoreContender.java"),
     ),
     ("Bench.java", include_str!("../../java/Bench.java")),
+    (
+        "CacheBench.java",
+        include_str!("../../java/CacheBench.java"),
+    ),
     ("Melee.java", include_str!("../../java/Melee.java")),
     ("Revocable.java", include_str!("../../java/Revocable.java")),
 ];
