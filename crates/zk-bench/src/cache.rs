@@ -253,7 +253,10 @@ async fn bare(address: String, course: CacheCourse) -> anyhow::Result<Duration> 
         .map(|node| course.path(ROOT, node))
         .collect();
     let begun = Instant::now();
-    let reads = paths.iter().map(|path| client.get_data(path));
+    let reads = paths.into_iter().map(|path| {
+        let client = client.clone();
+        async move { client.get_data(&path).await }
+    });
     let mut reads = stream::iter(reads).buffered(256);
     while let Some(read) = reads.next().await {
         ensure!(read?.0.len() == 100, "a node has other data");
