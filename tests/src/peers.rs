@@ -16,6 +16,7 @@
 //! | `Elector.java` | [`PeerContender`] | takes part in an election of `LeaderLatch` or `LeaderSelector` |
 //! | `Melee.java`, `melee.py` | [`Melee`](crate::melee::Melee) | take locks again and again, and are killed |
 //! | `Bench.java` | [`CuratorBench`] | measures `InterProcessMutex` |
+//! | `CacheBench.java` | [`measure_cache`] | measures `CuratorCache` |
 //! | `bench.py` | [`Kazoo::measure`] | measures kazoo's `Lock` |
 //! | `QueuePeer.java` | [`Curator::queue`] | puts items into Curator's queues or takes them, and measures it |
 //! | `queue_peer.py` | [`Kazoo::queue`] | the same with kazoo's `Queue` |
@@ -26,6 +27,7 @@
 //! unless it is beside ZooKeeper's own jars.
 
 mod bench;
+mod cache;
 mod clock;
 mod compiler;
 mod contender;
@@ -43,6 +45,9 @@ mod semaphore;
 pub use self::bench::CuratorBench;
 pub use self::bench::Measured;
 pub use self::bench::Workload;
+pub use self::cache::CacheCourse;
+pub use self::cache::CacheFigures;
+pub use self::cache::measure_cache;
 pub use self::clock::monotonic;
 pub use self::compiler::Compiler;
 pub use self::contender::CuratorElection;

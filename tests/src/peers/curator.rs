@@ -58,6 +58,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../java/SemaphoreContender.java"),
     ),
     ("Bench.java", include_str!("../../java/Bench.java")),
+    (
+        "CacheBench.java",
+        include_str!("../../java/CacheBench.java"),
+    ),
     ("Melee.java", include_str!("../../java/Melee.java")),
     ("Counter.java", include_str!("../../java/Counter.java")),
     ("QueuePeer.java", include_str!("../../java/QueuePeer.java")),

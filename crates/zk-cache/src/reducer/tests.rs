@@ -331,7 +331,8 @@ impl Client {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-    // covers: K4 T1 T4 X13
+    // covers: K4
+    // against traps T1 T4 X13
     #[test]
     fn whatever_comes_in_whichever_order_the_cache_ends_up_with_what_there_is(
         acts in proptest::collection::vec(acts(), 1..250)
@@ -356,7 +357,8 @@ proptest! {
 }
 
 /// Every order of a few changes, each read at every moment there is.
-// covers: K4 T3
+// covers: K4
+// against traps T3
 #[test]
 fn all_short_histories_are_told_right() {
     let changes = [
@@ -431,7 +433,7 @@ fn a_break_in_which_nothing_happens_costs_one_look_at_each_node_and_tells_nothin
     );
 }
 
-// covers: X12
+// against traps X12
 #[test]
 fn a_node_with_too_many_children_is_told_and_not_listed() {
     let options = CacheOptions::default().with_most_children(2);

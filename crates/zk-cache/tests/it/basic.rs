@@ -12,7 +12,8 @@ use crate::replay::nodes_of;
 use crate::soon;
 
 /// Thousands of children in one list, which comes in more than a mebibyte: Java clients break at that.
-// covers: K3 T2 T7 X12
+// covers: K3
+// against traps T2 T7 X12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_with_very_many_children_is_cached_whole_and_leaves_nothing() {
     const CHILDREN: usize = 20_000;

@@ -143,7 +143,8 @@ async fn nodes_on(session: &Session) -> Nodes {
 
 /// After each rest the cache has what there is, and every event fits to what was told before: nothing comes twice, and
 /// nothing out of order.
-// covers: K3 K4 T1 T4 X13
+// covers: K3 K4
+// against traps T1 T4 X13
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_broken_the_events_lead_to_what_there_is() {
     let seed = seed();

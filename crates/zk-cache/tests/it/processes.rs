@@ -14,7 +14,8 @@ use crate::connect;
 use crate::example;
 use crate::soon;
 
-// covers: K4 T6
+// covers: K4
+// against traps T6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_was_paused_past_its_session_is_told_that_and_then_the_difference() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();

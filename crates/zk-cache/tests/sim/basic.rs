@@ -39,7 +39,8 @@ fn shown(snapshot: &Snapshot) -> Vec<&str> {
     snapshot.nodes().map(|node| node.path().as_str()).collect()
 }
 
-// covers: K1 T3
+// covers: K1
+// against traps T3
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_not_there_is_told_when_it_comes_and_goes_and_comes_again() {
     let ensemble = Ensemble::new(3);
@@ -63,7 +64,8 @@ async fn a_node_that_is_not_there_is_told_when_it_comes_and_goes_and_comes_again
 
 /// In the background, with everything told from the beginning; built before it is used, with what happens after that
 /// told; and in the background with a word when it is built.
-// covers: K2 T5
+// covers: K2
+// against traps T5
 #[tokio::test(start_paused = true)]
 async fn the_children_are_told_from_the_beginning_or_from_where_one_knows_them() {
     let ensemble = Ensemble::new(3);
@@ -207,7 +209,7 @@ async fn without_data_the_stat_alone_is_kept() {
     assert_eq!(reads, 0, "data was read");
 }
 
-// covers: T3
+// against traps T3
 #[tokio::test(start_paused = true)]
 async fn a_root_that_goes_and_comes_again_is_followed_with_all_below_it() {
     let ensemble = Ensemble::new(3);
@@ -224,7 +226,7 @@ async fn a_root_that_goes_and_comes_again_is_followed_with_all_below_it() {
     }
 }
 
-// covers: T4 X8
+// against traps T4 X8
 #[tokio::test(start_paused = true)]
 async fn a_consumer_that_is_far_behind_is_told_the_difference_and_holds_up_nobody() {
     let ensemble = Ensemble::new(3);

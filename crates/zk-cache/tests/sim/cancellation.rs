@@ -14,7 +14,7 @@ use crate::replay::Replay;
 use crate::soon;
 
 /// A cache that goes leaves no watch and no task behind, at whichever moment of its life.
-// covers: T7
+// against traps T7
 #[tokio::test(start_paused = true)]
 async fn a_dropped_cache_leaves_no_watch_and_says_that_it_ended() {
     for cut in [false, true] {

@@ -169,7 +169,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
 /// After each rest the caches have what there is, and every event fits to what was told before it: nothing comes twice,
 /// nothing out of order, and a node that was made anew is told as such.
 // covers: K3 K4 K5
-// covers: T1 T4 X13
+// against traps T1 T4 X13
 #[test]
 fn whatever_happens_the_events_lead_to_what_there_is() {
     let (played, resumed) = (Cell::new(0), Cell::new(0));

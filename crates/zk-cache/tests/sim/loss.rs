@@ -56,7 +56,8 @@ const DIFFERENCE: [&str; 7] = [
     "~ /t/c 0 -> 1",
 ];
 
-// covers: K4 T1 T5 T6 X13
+// covers: K4
+// against traps T1 T5 T6 X13
 #[tokio::test(start_paused = true)]
 async fn after_a_break_exactly_the_difference_is_told_between_stale_and_synchronized() {
     let ensemble = Ensemble::new(3);
@@ -91,7 +92,8 @@ async fn after_a_break_exactly_the_difference_is_told_between_stale_and_synchron
     );
 }
 
-// covers: K4 T6
+// covers: K4
+// against traps T6
 #[tokio::test(start_paused = true)]
 async fn a_lost_session_ends_the_cache_and_the_next_one_tells_the_difference() {
     let ensemble = Ensemble::new(3);
@@ -145,7 +147,8 @@ async fn a_lost_session_ends_the_cache_and_the_next_one_tells_the_difference() {
 }
 
 /// A process that was paused for longer than its session lives.
-// covers: K4 T6
+// covers: K4
+// against traps T6
 #[tokio::test(start_paused = true)]
 async fn a_supervised_application_sees_the_difference_after_an_outage_that_ends_its_session() {
     let ensemble = Ensemble::new(3);
@@ -187,7 +190,8 @@ async fn a_supervised_application_sees_the_difference_after_an_outage_that_ends_
 }
 
 /// Each request of a load, and of a look after a break, is lost on its way there or back, one after the other.
-// covers: K4 X13
+// covers: K4
+// against traps X13
 #[tokio::test(start_paused = true)]
 async fn whichever_request_is_lost_the_cache_has_what_there_is() {
     for loses_reply in [false, true] {
@@ -228,7 +232,7 @@ async fn whichever_request_is_lost_the_cache_has_what_there_is() {
 }
 
 /// The session is on a server that lags; what another session has read is not to be unread.
-// covers: T6 X13
+// against traps T6 X13
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_goes_on_at_a_server_that_lags_does_not_go_back() {
     let ensemble = Ensemble::new(3);
