@@ -31,6 +31,7 @@ mod compiler;
 mod contender;
 mod counter;
 mod curator;
+mod dialogue;
 mod jars;
 mod kazoo;
 mod queue;

@@ -25,6 +25,7 @@ const PURE: &[&str] = &[
     "crates/zk-core/src/codec/json.rs",
     "crates/zk-core/src/codec/toml.rs",
     "crates/zk-core/src/connect_string.rs",
+    "crates/zk-core/src/engine/hub/book.rs",
     "crates/zk-core/src/outcome.rs",
     "crates/zk-core/src/path.rs",
     "crates/zk-core/src/retry.rs",

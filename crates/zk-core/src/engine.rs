@@ -29,6 +29,8 @@ use crate::transport::Response;
 use crate::transport::Transport;
 use crate::trust::Trust;
 
+pub(crate) mod claims;
+pub(crate) mod hub;
 pub(crate) mod pulse;
 pub(crate) mod reaper;
 
@@ -47,10 +49,14 @@ pub(crate) struct Engine {
     unsettled: Arc<reaper::Unsettled>,
     /// Where the tasks of the session run.
     runtime: Handle,
+    hub: hub::Hub,
+    claims: Arc<claims::Claims>,
     is_abandoned: AtomicBool,
     is_closing: watch::Sender<bool>,
     /// The ending that an answer told, maybe before the link does.
     told: OnceLock<Ending>,
+    /// Whether a server has said that it has no persistent watches.
+    has_only_one_shots: AtomicBool,
     /// Bytes of paths under watch.
     pub(crate) watched: Arc<AtomicUsize>,
     /// Ephemeral nodes that calls of this session make or have made under names of their own choice.
@@ -74,6 +80,7 @@ impl Engine {
         asked: Instant,
     ) -> Arc<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
+        let (hub, commands) = hub::Hub::new();
         // A server that is cut off grants sessions that the quorum does not know.
         let trust = match transport.link().now().phase {
             Phase::ReadOnly => Trust::of_nobody,
@@ -88,19 +95,39 @@ impl Engine {
             jobs,
             unsettled: Arc::default(),
             runtime: Handle::current(),
+            claims: Arc::new(claims::Claims::new(hub.commands())),
+            hub,
             is_abandoned: AtomicBool::new(false),
             is_closing: watch::Sender::new(false),
             told: OnceLock::new(),
+            has_only_one_shots: AtomicBool::new(false),
             watched: Arc::default(),
             made: Mutex::default(),
         });
         pulse::spawn(&engine);
         reaper::spawn(&engine, queue);
+        hub::spawn(&engine, commands);
         engine
     }
 
     pub(crate) fn transport(&self) -> &dyn Transport {
         &*self.transport
+    }
+
+    pub(crate) fn hub(&self) -> &hub::Hub {
+        &self.hub
+    }
+
+    pub(crate) fn claims(&self) -> &Arc<claims::Claims> {
+        &self.claims
+    }
+
+    /// The bytes the chroot adds to every path on the wire.
+    pub(crate) fn chroot_len(&self) -> usize {
+        match self.servers.chroot() {
+            chroot if chroot.is_root() => 0,
+            chroot => chroot.as_str().len(),
+        }
     }
 
     pub(crate) fn link(&self) -> LinkReceiver {

@@ -25,12 +25,16 @@ use crate::operation::SetAcl;
 use crate::operation::Sync;
 use crate::operation::Target;
 use crate::operation::Transaction;
+use crate::operation::WaitForCreation;
+use crate::operation::WaitForDeletion;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::retry::RetryPolicy;
 use crate::stat::SessionId;
 use crate::state::ConnectionState;
 use crate::state::StateChanges;
+use crate::subscription::Subscribe;
+use crate::tracker::Track;
 use crate::transport::Ending;
 use crate::transport::Phase;
 use crate::transport::Transport;
@@ -319,6 +323,42 @@ impl Session {
         P::Error: Into<ParsePathError>,
     {
         Delete::new(self.target(path))
+    }
+
+    /// Subscribes to what happens to a node, from now until the subscription is dropped.
+    pub fn subscribe<P>(&self, path: P) -> Subscribe
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Subscribe::new(self.target(path))
+    }
+
+    /// Follows the data of a node that may come and go.
+    pub fn track<P>(&self, path: P) -> Track
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Track::new(self.target(path))
+    }
+
+    /// Waits until a node exists.
+    pub fn wait_for_creation<P>(&self, path: P) -> WaitForCreation
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        WaitForCreation::new(self.target(path))
+    }
+
+    /// Waits until a node does not exist.
+    pub fn wait_for_deletion<P>(&self, path: P) -> WaitForDeletion
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        WaitForDeletion::new(self.target(path))
     }
 
     /// Makes this session's server catch up with the leader.

@@ -40,7 +40,8 @@ const OPTIONAL: &str = "failureaccess";
 /// ZooKeeper's own lock recipe, in the directory of ZooKeeper's jars.
 const RECIPE: &str = "zookeeper-recipes-lock";
 
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 10] = [
+    ("Peer.java", include_str!("../../java/Peer.java")),
     ("Contender.java", include_str!("../../java/Contender.java")),
     (
         "RecipeContender.java",

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::GetDecoded;
 use super::OperationFuture;
 use super::Target;
-use super::share_of_watches;
+use super::reserve_watch;
+use crate::call::Call;
 use crate::codec::Codec;
 use crate::error::Error;
 use crate::error::ErrorKind;
@@ -379,7 +380,7 @@ impl IntoFuture for GetWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::Get {
                 path: call.wire(&path),
                 watch: true,
@@ -394,7 +395,7 @@ impl IntoFuture for GetWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((data, stat, super::watch(&call, watch, share)))
+            Ok((data, stat, super::watch(&call, watch, reserved, false)))
         })
     }
 }
@@ -440,23 +441,31 @@ impl IntoFuture for ExistsWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Exists, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
-            let request = Request::Exists {
-                path: call.wire(&path),
-                watch: true,
-            };
-            let (stat, watch) = call
-                .read(&path, &request, |response| match response {
-                    Response::Stat {
-                        stat,
-                        watch: Some(watch),
-                    } => Some((stat, watch)),
-                    _ => None,
-                })
-                .await?;
-            Ok((stat, super::watch(&call, watch, share)))
+            exists_watched(&call, &path).await
         })
     }
+}
+
+/// Looks whether a node exists, and sets a watch.
+pub(super) async fn exists_watched(
+    call: &Call,
+    path: &NodePath,
+) -> Result<(Option<Stat>, Watch), Error> {
+    let reserved = reserve_watch(call, path)?;
+    let request = Request::Exists {
+        path: call.wire(path),
+        watch: true,
+    };
+    let (stat, watch) = call
+        .read(path, &request, |response| match response {
+            Response::Stat {
+                stat,
+                watch: Some(watch),
+            } => Some((stat, watch)),
+            _ => None,
+        })
+        .await?;
+    Ok((stat, super::watch(call, watch, reserved, false)))
 }
 
 /// Reads the children of a node and sets a watch; made by [`List::watched`].
@@ -500,7 +509,7 @@ impl IntoFuture for ListWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::List, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::List {
                 path: call.wire(&path),
                 watch: true,
@@ -515,7 +524,7 @@ impl IntoFuture for ListWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((names, stat, super::watch(&call, watch, share)))
+            Ok((names, stat, super::watch(&call, watch, reserved, true)))
         })
     }
 }

@@ -24,6 +24,7 @@ mod persistent;
 mod read_only;
 mod sessions;
 mod states;
+mod subscriptions;
 mod supervisor;
 mod transactions;
 mod trust;
