@@ -75,9 +75,17 @@ async fn main() -> anyhow::Result<()> {
     };
     let ensemble = Ensemble::builder().servers(3).data(data).start().await?;
     let sizes = if settings.quick {
-        Sizes { serial: 200, many: 2_000, rounds: 1 }
+        Sizes {
+            serial: 200,
+            many: 2_000,
+            rounds: 1,
+        }
     } else {
-        Sizes { serial: 1_000, many: 10_000, rounds: 3 }
+        Sizes {
+            serial: 1_000,
+            many: 10_000,
+            rounds: 3,
+        }
     };
     let peers = if settings.peers {
         Some((Curator::find().await?, Kazoo::find().await?))
@@ -85,14 +93,23 @@ async fn main() -> anyhow::Result<()> {
         None
     };
     let connect = ensemble.connect_string();
-    let (mut ours, mut floor, mut curator, mut kazoo) = (Rates::new(), Rates::new(), Rates::new(), Rates::new());
+    let (mut ours, mut floor, mut curator, mut kazoo) =
+        (Rates::new(), Rates::new(), Rates::new(), Rates::new());
     for round in 0..sizes.rounds {
         measure_ours(&connect, &format!("/bench/ours-{round}"), sizes, &mut ours).await?;
-        measure_floor(&connect, &format!("/bench/floor-{round}"), sizes, &mut floor).await?;
+        measure_floor(
+            &connect,
+            &format!("/bench/floor-{round}"),
+            sizes,
+            &mut floor,
+        )
+        .await?;
         if let Some((with_curator, with_kazoo)) = &peers {
             let path = format!("/bench/curator-{round}");
             for (workload, act) in acts(sizes) {
-                let run = with_curator.queue(&connect, &path, CuratorQueue::Simple, act).await?;
+                let run = with_curator
+                    .queue(&connect, &path, CuratorQueue::Simple, act)
+                    .await?;
                 note(&mut curator, workload, run.per_second());
             }
             let path = format!("/bench/kazoo-{round}");
@@ -116,7 +133,12 @@ async fn main() -> anyhow::Result<()> {
             found.map(|(_, rates)| Spread::of(rates.iter().copied()))
         };
         let reference = of(&ours).context("ours was measured")?;
-        for (who, rates) in [("zk-queue", &ours), ("create or delete", &floor), ("Curator", &curator), ("kazoo", &kazoo)] {
+        for (who, rates) in [
+            ("zk-queue", &ours),
+            ("create or delete", &floor),
+            ("Curator", &curator),
+            ("kazoo", &kazoo),
+        ] {
             let Some(spread) = of(rates) else {
                 continue;
             };
@@ -126,7 +148,11 @@ async fn main() -> anyhow::Result<()> {
                 who.to_owned(),
                 format!("{:.0}", spread.median),
                 format!("{:.0}–{:.0}", spread.min, spread.max),
-                if who == "zk-queue" { String::new() } else { format!("{times:.2} ×") },
+                if who == "zk-queue" {
+                    String::new()
+                } else {
+                    format!("{times:.2} ×")
+                },
             ]);
         }
     }
@@ -146,16 +172,29 @@ fn acts(sizes: Sizes) -> [(Workload, QueueAct); 4] {
     ]
 }
 
-async fn measure_ours(connect: &str, path: &str, sizes: Sizes, rates: &mut Rates) -> anyhow::Result<()> {
+async fn measure_ours(
+    connect: &str,
+    path: &str,
+    sizes: Sizes,
+    rates: &mut Rates,
+) -> anyhow::Result<()> {
     let session = open(connect).await?;
     let queue = Queue::new(&session, path, Text)?;
-    let items = |count: u32| (0..count).map(|number| number.to_string()).collect::<Vec<_>>();
+    let items = |count: u32| {
+        (0..count)
+            .map(|number| number.to_string())
+            .collect::<Vec<_>>()
+    };
     let serial = items(sizes.serial);
     let began = Instant::now();
     for item in &serial {
         queue.offer(item).await?;
     }
-    note(rates, Workload::OfferSerially, per_second(sizes.serial, began));
+    note(
+        rates,
+        Workload::OfferSerially,
+        per_second(sizes.serial, began),
+    );
     let began = Instant::now();
     for _ in 0..sizes.serial {
         queue.take().await?;
@@ -164,12 +203,20 @@ async fn measure_ours(connect: &str, path: &str, sizes: Sizes, rates: &mut Rates
     let many = items(sizes.many);
     let began = Instant::now();
     in_flight(&many, async |item| Ok(queue.offer(item).await?)).await?;
-    note(rates, Workload::OfferInFlight, per_second(sizes.many, began));
+    note(
+        rates,
+        Workload::OfferInFlight,
+        per_second(sizes.many, began),
+    );
     let began = Instant::now();
     let drained = queue.drain().await;
     drained.end?;
     note(rates, Workload::Drain, per_second(sizes.many, began));
-    anyhow::ensure!(drained.items.len() == many.len(), "{} items came out", drained.items.len());
+    anyhow::ensure!(
+        drained.items.len() == many.len(),
+        "{} items came out",
+        drained.items.len()
+    );
     let began = Instant::now();
     queue.offer_all(&many).await?;
     note(rates, Workload::OfferAll, per_second(sizes.many, began));
@@ -179,7 +226,12 @@ async fn measure_ours(connect: &str, path: &str, sizes: Sizes, rates: &mut Rates
 }
 
 /// The creates and deletes that there are in any case, without knowing what became of them.
-async fn measure_floor(connect: &str, path: &str, sizes: Sizes, rates: &mut Rates) -> anyhow::Result<()> {
+async fn measure_floor(
+    connect: &str,
+    path: &str,
+    sizes: Sizes,
+    rates: &mut Rates,
+) -> anyhow::Result<()> {
     let session = open(connect).await?;
     session.create(path, "").parents().await?;
     let create = || session.create(format!("{path}/qn-"), "1").sequential();
@@ -188,7 +240,11 @@ async fn measure_floor(connect: &str, path: &str, sizes: Sizes, rates: &mut Rate
     for _ in 0..sizes.serial {
         made.push(create().await?.0);
     }
-    note(rates, Workload::OfferSerially, per_second(sizes.serial, began));
+    note(
+        rates,
+        Workload::OfferSerially,
+        per_second(sizes.serial, began),
+    );
     let began = Instant::now();
     for path in made {
         session.delete(path).await?;
@@ -201,13 +257,20 @@ async fn measure_floor(connect: &str, path: &str, sizes: Sizes, rates: &mut Rate
         Ok(())
     })
     .await?;
-    note(rates, Workload::OfferInFlight, per_second(sizes.many, began));
+    note(
+        rates,
+        Workload::OfferInFlight,
+        per_second(sizes.many, began),
+    );
     session.delete(path).recursive().await?;
     Ok(session.close().await?)
 }
 
 /// Does something with each item, 64 at a time.
-async fn in_flight<T>(items: &[T], act: impl AsyncFn(&T) -> anyhow::Result<()>) -> anyhow::Result<()> {
+async fn in_flight<T>(
+    items: &[T],
+    act: impl AsyncFn(&T) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let next = std::cell::Cell::new(0);
     let lane = async || {
         while let Some(item) = items.get(next.replace(next.get() + 1)) {
