@@ -110,7 +110,7 @@ impl Line {
                 Answer::Refused { part: 0, .. } => self.forget_tail(tail),
                 Answer::Refused { error, .. } => match error.kind() {
                     ErrorKind::NoNode if tail.segment == 0 => {
-                        self.make_items_node(deadline).await?
+                        self.make_items_node(deadline).await?;
                     }
                     ErrorKind::NoNode => {
                         self.heal_tail(tail, deadline)

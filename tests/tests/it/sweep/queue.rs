@@ -82,6 +82,9 @@ async fn works(scene: Scene) {
         .expect(&scene.what);
     drop(queue.claim().await.expect(&scene.what));
     settled(&scene).await;
+    // The observer's server may not show it yet.
+    let synced = scene.observer.sync(path).await;
+    synced.expect("nothing strikes this one");
     assert_eq!(
         observed.claims().await.expect("nothing strikes this one"),
         [],
