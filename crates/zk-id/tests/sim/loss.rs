@@ -21,21 +21,33 @@ const MARK: &str = "/ids/a/mark-00000";
 
 /// A generator with the one worker number there is.
 async fn claimed(ensemble: &Ensemble) -> (zk_core::Session, zk_id::Snowflake, TestClock) {
-    const ONE: Layout = Layout::new(41, 0, 12, Duration::ZERO);
     let session = ensemble.connect().await;
+    let reserve = session.session_timeout();
+    let (ids, clock) = claimed_by(&session, reserve).await;
+    (session, ids, clock)
+}
+
+async fn claimed_by(
+    session: &zk_core::Session,
+    reserve: Duration,
+) -> (zk_id::Snowflake, TestClock) {
+    const ONE: Layout = Layout::new(41, 0, 12, Duration::ZERO);
     let clock = TestClock::new();
-    let ids = Snowflakes::new(&session, PATH, ONE).unwrap();
-    let ids = ids.with_clock(clock.clone()).claim().await.unwrap();
+    let ids = Snowflakes::new(session, PATH, ONE).unwrap();
+    let ids = ids.with_clock(clock.clone()).with_reserve(reserve);
+    let ids = ids.claim().await.unwrap();
     ids.next().await.unwrap();
     pass(Duration::from_millis(50)).await;
-    (session, ids, clock)
+    (ids, clock)
 }
 
 // covers: I5
 #[tokio::test(start_paused = true)]
 async fn no_id_is_given_out_once_another_process_can_have_the_number() {
     let ensemble = Ensemble::new(3);
-    let (session, ids, _) = claimed(&ensemble).await;
+    let session = ensemble.connect().await;
+    // So much time is reserved that nothing else stops it.
+    let (ids, _) = claimed_by(&session, Duration::from_secs(3600)).await;
     let hasty = ids.generator().clone().with_patience(Duration::ZERO);
     ensemble.session(session.id()).partition();
     let mut last = tokio::time::Instant::now();
@@ -89,6 +101,26 @@ async fn whoever_deletes_the_nodes_of_a_worker_stops_it() {
         assert_eq!(ids.try_next(), Err(NextError::Lost(loss)));
         ids.release().await.unwrap();
     }
+}
+
+/// The watch tells of it only when the node is somebody else's already.
+// covers: I5
+#[tokio::test(start_paused = true)]
+async fn worker_whose_node_was_replaced_while_it_was_away_stops() {
+    let ensemble = Ensemble::new(3);
+    let (session, ids, _) = claimed(&ensemble).await;
+    let operator = ensemble.connect().await;
+    ensemble
+        .session(session.id())
+        .cut_for(Duration::from_secs(1));
+    let path = "/ids/a/worker-00000";
+    operator.delete(path).await.unwrap();
+    operator.create(path, "").ephemeral().await.unwrap();
+    assert_eq!(soon("it is told", ids.lost()).await, Loss::NodeDeleted);
+    drop(ids);
+    session.settled().await;
+    // It is not ours to remove.
+    assert_eq!(taken(&ensemble).len(), 1);
 }
 
 // covers: I5
