@@ -10,13 +10,13 @@ use std::path::Path;
 use std::time::Duration;
 use std::time::SystemTime;
 
-use ferroid::define_snowflake_id;
 use ferroid::generator::AtomicSnowflakeGenerator;
 use ferroid::generator::BasicSnowflakeGenerator;
 use ferroid::generator::LockSnowflakeGenerator;
 use ferroid::id::SnowflakeTwitterId;
 use ferroid::time::MonotonicClock;
 use ferroid::time::TWITTER_EPOCH;
+use free::FreeId;
 use snowflake::SnowflakeIdGenerator;
 use zk_bench::Facts;
 use zk_bench::Settings;
@@ -33,14 +33,16 @@ use zk_id::Layout;
 use zk_id::NextError;
 use zk_id::SystemClock;
 
-define_snowflake_id!(
-    /// As many ids in a millisecond as nobody makes.
-    FreeId, u64,
-    reserved: 1,
-    timestamp: 41,
-    machine_id: 0,
-    sequence: 22
-);
+mod free {
+    ferroid::define_snowflake_id!(
+        /// As many ids in a millisecond as nobody makes.
+        FreeId, u64,
+        reserved: 1,
+        timestamp: 41,
+        machine_id: 0,
+        sequence: 22
+    );
+}
 
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
@@ -119,7 +121,7 @@ fn cost_shared(peers: bool) -> Vec<Lane> {
             })
             .peer(),
             Lane::new(QUESTION, "ferroid, lock", move |ids| {
-                shared(2, ids, || locked.next_id(|_| spin_loop()))
+                shared(2, ids, || locked.try_next_id(|_| spin_loop()))
             })
             .peer(),
         ]);
@@ -187,7 +189,7 @@ fn cap_shared(peers: bool) -> Vec<Lane> {
             })
             .peer(),
             Lane::new(QUESTION, "ferroid, lock", move |ids| {
-                shared(2, ids, || locked.next_id(|_| spin_loop()))
+                shared(2, ids, || locked.try_next_id(|_| spin_loop()))
             })
             .peer(),
             Lane::new(QUESTION, "snowflaked, sync", move |ids| {
