@@ -18,6 +18,8 @@
 //! | `Bench.java` | [`CuratorBench`] | measures `InterProcessMutex` |
 //! | `CacheBench.java` | [`measure_cache`] | measures `CuratorCache` |
 //! | `bench.py` | [`Kazoo::measure`] | measures kazoo's `Lock` |
+//! | `QueuePeer.java` | [`Curator::queue`] | puts items into Curator's queues or takes them, and measures it |
+//! | `queue_peer.py` | [`Kazoo::queue`] | the same with kazoo's `Queue` |
 //! | `SeedCounter.java` | [`seed_counter`] | moves the counter of sequential nodes to its end, offline |
 //!
 //! Where the distribution has no such packages, `ZK_TESTS_CURATOR_HOME` names a directory with these jars:
@@ -31,8 +33,10 @@ mod compiler;
 mod contender;
 mod counter;
 mod curator;
+mod dialogue;
 mod jars;
 mod kazoo;
+mod queue;
 mod revocable;
 mod run;
 mod rw;
@@ -52,6 +56,9 @@ pub use self::contender::PeerContender;
 pub use self::counter::seed_counter;
 pub use self::curator::Curator;
 pub use self::kazoo::Kazoo;
+pub use self::queue::CuratorQueue;
+pub use self::queue::QueueAct;
+pub use self::queue::QueueRun;
 pub use self::revocable::Revocable;
 pub use self::rw::PeerRwLock;
 pub use self::rw::Side;

@@ -21,9 +21,12 @@ pub(crate) struct Bench {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
     Lock,
+    /// What an id costs.
+    Id,
     Cache,
     /// One hand-over, step by step.
     Trace,
+    Queue,
 }
 
 impl Bench {
@@ -32,17 +35,20 @@ impl Bench {
         let mut args = args.into_iter();
         let which = match args.next() {
             Some(name) if name == "lock" => Which::Lock,
+            Some(name) if name == "id" => Which::Id,
             Some(name) if name == "cache" => Which::Cache,
             Some(name) if name == "trace" => Which::Trace,
+            Some(name) if name == "queue" => Which::Queue,
             Some(name) => {
                 return Err(format!(
-                    "there is no benchmark {}; there are: lock, cache, trace",
+                    "there is no benchmark {}; there are: lock, id, cache, queue, trace",
                     name.display()
                 ));
             }
             None => {
                 return Err(
-                    "bench needs the name of a benchmark; there are: lock, cache, trace".to_owned(),
+                    "bench needs the name of a benchmark; there are: lock, id, cache, queue, trace"
+                        .to_owned(),
                 );
             }
         };
@@ -85,8 +91,10 @@ impl Bench {
     fn target(&self) -> [&'static str; 2] {
         match self.which {
             Which::Lock => ["--bench", "lock_throughput"],
+            Which::Id => ["--bench", "ids"],
             Which::Cache => ["--bench", "cache"],
             Which::Trace => ["--bin", "handover-trace"],
+            Which::Queue => ["--bin", "queue-bench"],
         }
     }
 }
@@ -97,10 +105,10 @@ impl Bench {
 pub(crate) fn command(workspace: &Workspace, bench: &Bench) -> anyhow::Result<bool> {
     let [kind, target] = bench.target();
     let mut cargo = match bench.which {
-        Which::Lock | Which::Cache => {
+        Which::Lock | Which::Id | Which::Cache => {
             workspace.cargo(&["bench", "--package", "zk-bench", kind, target])
         }
-        Which::Trace => {
+        Which::Trace | Which::Queue => {
             workspace.cargo(&["run", "--release", "--package", "zk-bench", kind, target])
         }
     };
@@ -120,8 +128,10 @@ mod tests {
     fn options_become_the_environment_of_the_benchmark() {
         let plain = parse(&["lock"]).unwrap();
         assert_eq!(plain.target(), ["--bench", "lock_throughput"]);
+        assert_eq!(parse(&["id"]).unwrap().target(), ["--bench", "ids"]);
         assert_eq!(parse(&["cache"]).unwrap().target(), ["--bench", "cache"]);
         assert_eq!(parse(&["trace"]).unwrap().target()[1], "handover-trace");
+        assert_eq!(parse(&["queue"]).unwrap().target()[1], "queue-bench");
         assert!(plain.environment().iter().all(|(_, value)| *value == "0"));
         let bench = parse(&["lock", "--memory", "--quick"]).unwrap();
         assert_eq!(
@@ -155,11 +165,14 @@ mod tests {
     fn what_there_is_not_is_said_with_what_there_is() {
         assert_eq!(
             parse(&[]),
-            Err("bench needs the name of a benchmark; there are: lock, cache, trace".to_owned())
+            Err(
+                "bench needs the name of a benchmark; there are: lock, id, cache, queue, trace"
+                    .to_owned()
+            )
         );
         assert_eq!(
             parse(&["locks", "--quick"]),
-            Err("there is no benchmark locks; there are: lock, cache, trace".to_owned())
+            Err("there is no benchmark locks; there are: lock, id, cache, queue, trace".to_owned())
         );
         for wrong in ["--fast", "-q", "contention/20"] {
             let error = parse(&["lock", wrong]).unwrap_err();

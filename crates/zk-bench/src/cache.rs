@@ -4,7 +4,6 @@
 //! with the peers Curator's `CuratorCache`.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
@@ -26,8 +25,8 @@ use zk_tests::peers::Curator;
 use zk_tests::peers::measure_cache;
 
 use crate::facts::Facts;
+use crate::report;
 use crate::report::markdown;
-use crate::report::replaced;
 use crate::round::Latencies;
 use crate::settings::Settings;
 use crate::stage::Stage;
@@ -374,11 +373,7 @@ impl Results {
     ///
     /// If the file cannot be read or written, or has no place for them.
     pub fn write(&self, root: &Path, command: &str) -> anyhow::Result<()> {
-        let path = root.join("BENCHMARKS.md");
-        let failed = || format!("cannot write the figures to {}", path.display());
-        let text = fs::read_to_string(&path).with_context(failed)?;
-        let text = replaced(&text, BEGIN, &self.section(command)).with_context(failed)?;
-        fs::write(&path, text).with_context(failed)
+        report::put(root, BEGIN, &self.section(command))
     }
 }
 

@@ -43,15 +43,7 @@ impl Facts {
         };
         let place = if in_memory { "memory" } else { "disk" };
         Self {
-            machine: format!(
-                "{}, {} cores, {} GiB",
-                field("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
-                std::thread::available_parallelism().map_or(0, usize::from),
-                field("/proc/meminfo", "MemTotal")
-                    .and_then(|total| total.trim_end_matches(" kB").parse::<u64>().ok())
-                    .unwrap_or_default()
-                    .div_ceil(1 << 20)
-            ),
+            machine: Self::this_machine(),
             system: read("/proc/version").map_or_else(unknown, |version| {
                 version.split(" (").next().unwrap_or_default().to_owned()
             }),
@@ -64,6 +56,19 @@ impl Facts {
             ),
             data: format!("{place} ({file_system}), {forced}"),
         }
+    }
+
+    /// What this machine is.
+    pub fn this_machine() -> String {
+        format!(
+            "{}, {} cores, {} GiB",
+            field("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
+            std::thread::available_parallelism().map_or(0, usize::from),
+            field("/proc/meminfo", "MemTotal")
+                .and_then(|total| total.trim_end_matches(" kB").parse::<u64>().ok())
+                .unwrap_or_default()
+                .div_ceil(1 << 20)
+        )
     }
 
     /// The machine's load averages now.

@@ -26,21 +26,30 @@ use crate::standing::Spread;
 ///
 /// If a file cannot be read or written, or has no place for it.
 pub fn write(root: &Path, command: &str, is_busy: bool, races: &[Race]) -> anyhow::Result<()> {
-    let path = root.join("BENCHMARKS.md");
-    let failed = || format!("cannot write the figures to {}", path.display());
-    let text = fs::read_to_string(&path).with_context(failed)?;
-    let text = replaced(&text, BEGIN, &section(command, is_busy, races)).with_context(failed)?;
     let drawing = root.join(CHART);
     if let Some(directory) = drawing.parent() {
         fs::create_dir_all(directory)?;
     }
     fs::write(&drawing, chart::svg(races))
         .with_context(|| format!("cannot write {}", drawing.display()))?;
+    put(root, BEGIN, &section(command, is_busy, races))
+}
+
+/// Puts figures into the repository's `BENCHMARKS.md`, in place of those between the line `begin` and the end that is
+/// marked behind it.
+///
+/// # Errors
+///
+/// If the file cannot be read or written, or has no place for them.
+pub fn put(root: &Path, begin: &str, section: &str) -> anyhow::Result<()> {
+    let path = root.join("BENCHMARKS.md");
+    let failed = || format!("cannot write the figures to {}", path.display());
+    let text = fs::read_to_string(&path).with_context(failed)?;
+    let text = replaced(&text, begin, section).with_context(failed)?;
     fs::write(&path, text).with_context(failed)
 }
 
-/// The text with `section` in place of what is between the line `begin` and the next end.
-pub(crate) fn replaced(text: &str, begin: &str, section: &str) -> anyhow::Result<String> {
+fn replaced(text: &str, begin: &str, section: &str) -> anyhow::Result<String> {
     let (before, rest) = text
         .split_once(begin)
         .with_context(|| format!("it has no {begin}"))?;

@@ -156,7 +156,8 @@ pub enum Update {
     /// The first update of every subscription, and told again each time the watch was set again, or more had happened
     /// than is kept.
     Resynchronize,
-    /// Nothing is told until the next [`Resynchronize`](Self::Resynchronize): the connection broke.
+    /// Nothing is told until the next [`Resynchronize`](Self::Resynchronize): the connection broke, or the watch has to be
+    /// set anew for the sake of others on the same node.
     Stale,
     /// A node changed.
     ///

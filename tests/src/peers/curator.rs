@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::process::Command;
@@ -40,7 +41,8 @@ const OPTIONAL: &str = "failureaccess";
 /// ZooKeeper's own lock recipe, in the directory of ZooKeeper's jars.
 const RECIPE: &str = "zookeeper-recipes-lock";
 
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: &[(&str, &str)] = &[
+    ("Peer.java", include_str!("../../java/Peer.java")),
     ("Contender.java", include_str!("../../java/Contender.java")),
     (
         "RecipeContender.java",
@@ -61,6 +63,8 @@ const SOURCES: [(&str, &str); 9] = [
         include_str!("../../java/CacheBench.java"),
     ),
     ("Melee.java", include_str!("../../java/Melee.java")),
+    ("Counter.java", include_str!("../../java/Counter.java")),
+    ("QueuePeer.java", include_str!("../../java/QueuePeer.java")),
     ("Revocable.java", include_str!("../../java/Revocable.java")),
 ];
 
@@ -86,7 +90,7 @@ impl Curator {
         let compiler = Compiler::find()
             .await
             .context("no Java compiler was found")?;
-        let classes = compiler.compile(&SOURCES, &classpath).await?;
+        let classes = compiler.compile(SOURCES, &classpath).await?;
         classpath.insert(0, classes);
         Ok(Self {
             java: compiler.java().to_owned(),
@@ -115,6 +119,31 @@ impl Curator {
             beside.find_map(|entry| versioned(&entry.ok()?.path()))
         });
         version.unwrap_or_else(|| "?".to_owned())
+    }
+
+    /// Increments the `DistributedAtomicLong` at `path` so many times, and answers what each increment came to.
+    ///
+    /// # Errors
+    ///
+    /// Java cannot be started, or is not done after two minutes, or the counter is contended for too long.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the process is killed.
+    pub async fn increments(
+        &self,
+        connect: &str,
+        path: &str,
+        times: u32,
+    ) -> anyhow::Result<Vec<i64>> {
+        let mut command = self.program(&QUICK, "Counter")?;
+        command.args([connect, path, &times.to_string()]);
+        let within = Duration::from_secs(120);
+        let printed = run::output(&mut command, "incrementing with Curator", within).await?;
+        printed
+            .lines()
+            .map(|line| line.parse().with_context(|| format!("it printed {line:?}")))
+            .collect()
     }
 
     /// The program that takes a lock again and again, to be given its arguments.

@@ -3,8 +3,10 @@
 #![cfg(test)]
 
 mod expire;
+mod id;
 mod leader;
 mod lock;
 mod nemesis;
 mod peers;
+mod queue;
 mod sweep;

@@ -30,11 +30,13 @@ use crate::transport::Fault;
 use crate::transport::Notice;
 use crate::transport::Request;
 use crate::transport::Response;
+use crate::transport::WatchEvent;
 use crate::transport::Watching;
 use crate::watch::MOST_WATCHED;
 use crate::watch::Share;
 
 mod book;
+mod fallback;
 mod lane;
 
 use book::Book;
@@ -73,6 +75,10 @@ pub(super) enum Command {
     Unsubscribe {
         id: Id,
     },
+    /// A one-shot watch came or went on a node that has one of the hub, or is on its way no longer.
+    Disturbed {
+        path: NodePath,
+    },
 }
 
 impl Hub {
@@ -83,6 +89,10 @@ impl Hub {
             last_id: AtomicU64::new(0),
         };
         (hub, queue)
+    }
+
+    pub(super) fn commands(&self) -> mpsc::UnboundedSender<Command> {
+        self.commands.clone()
     }
 
     /// Begins a subscription to `path`, which is below the chroot.
@@ -153,11 +163,17 @@ struct Member {
 /// What there is of the watch on one path.
 enum Slot {
     /// It has been asked for.
-    Arming,
+    Arming {
+        /// Whether another kind of watch was set or taken back there since.
+        is_disturbed: bool,
+    },
     Armed {
         is_recursive: bool,
+        is_disturbed: bool,
+        /// Whether it ended with its link, and is only to be given back.
+        is_lost: bool,
         lane: Lane,
-        _share: Share,
+        _share: Option<Share>,
     },
 }
 
@@ -168,7 +184,7 @@ struct Attempt {
     path: NodePath,
     is_recursive: bool,
     attempts: u32,
-    result: Result<(Watching, Share), Fault>,
+    result: Result<(Watching, Option<Share>), Fault>,
 }
 
 impl Task {
@@ -218,6 +234,14 @@ impl Task {
                 self.members.remove(&id);
                 self.book.unsubscribe(id);
             }
+            Command::Disturbed { path } => match self.slots.get_mut(&path) {
+                Some(Slot::Arming { is_disturbed }) => *is_disturbed = true,
+                Some(Slot::Armed { is_disturbed, .. }) => {
+                    *is_disturbed = true;
+                    self.reconcile(&path, 0);
+                }
+                None => {}
+            },
         }
     }
 
@@ -225,9 +249,21 @@ impl Task {
         match notice {
             Notice::Changed {
                 path: node, event, ..
-            } => self.book.changed(path, &node, event),
+            } => {
+                if matches!(event, WatchEvent::Created | WatchEvent::Deleted)
+                    && let Some(Slot::Armed {
+                        is_recursive: true, ..
+                    }) = self.slots.get(path)
+                    && node.parent().as_ref() == Some(path)
+                {
+                    self.engine.claims().poke_parents(path);
+                }
+                self.book.changed(path, &node, event);
+            }
             Notice::LinkLost => {
-                self.slots.remove(path);
+                if let Some(Slot::Armed { is_lost, .. }) = self.slots.get_mut(path) {
+                    *is_lost = true;
+                }
                 self.book.lost(path);
                 self.reconcile(path, 0);
             }
@@ -241,7 +277,10 @@ impl Task {
             attempts,
             result,
         } = attempt;
-        self.slots.remove(&path);
+        let is_disturbed = matches!(
+            self.slots.remove(&path),
+            Some(Slot::Arming { is_disturbed: true })
+        );
         match result {
             Ok((watching, share)) => {
                 self.engine.counters.watches.add();
@@ -249,6 +288,8 @@ impl Task {
                 self.notices.push(notices);
                 let slot = Slot::Armed {
                     is_recursive,
+                    is_disturbed,
+                    is_lost: false,
                     lane,
                     _share: share,
                 };
@@ -256,7 +297,20 @@ impl Task {
                 self.reconcile(&path, 0);
             }
             Err(Fault::Ended(_)) => {}
-            Err(Fault::Refused(ErrorKind::TooManyWatches, _)) if self.book.len() > 1 => {
+            Err(Fault::Refused(ErrorKind::Unsupported, _)) if !self.has_only_one_shots() => {
+                tracing::info!(
+                    "the servers have no persistent watches: one-shot watches take their place"
+                );
+                self.engine
+                    .has_only_one_shots
+                    .store(true, Ordering::Relaxed);
+                // A recursive watch in place of many would take more of them, not less.
+                self.book.set_room(usize::MAX);
+                self.reconcile(&path, 0);
+            }
+            Err(Fault::Refused(ErrorKind::TooManyWatches, _))
+                if self.book.len() > 1 && !self.has_only_one_shots() =>
+            {
                 // Other watches have taken the room since: make do with what is left.
                 self.book.set_room(self.book.bytes() / 2);
                 self.reconcile(&path, attempts);
@@ -312,32 +366,61 @@ impl Task {
     /// Makes of the watch on `path` what is wanted.
     fn reconcile(&mut self, path: &NodePath, attempts: u32) {
         let wanted = self.book.wanted(path);
-        match (self.slots.get(path), wanted) {
+        let claims = self.engine.claims();
+        let mut is_disturbed = false;
+        match self.slots.get(path) {
             // Its answer is waited for, whatever is wanted now.
-            (Some(Slot::Arming), _) | (None, None) => return,
-            (Some(Slot::Armed { is_recursive, .. }), Some(wanted)) if *is_recursive == wanted => {
+            Some(Slot::Arming { .. }) => return,
+            Some(Slot::Armed {
+                is_recursive,
+                is_disturbed: false,
+                is_lost: false,
+                ..
+            }) if Some(*is_recursive) == wanted => {
                 if !self.book.is_armed(path) {
                     self.book.armed(path);
                 }
                 return;
             }
-            (Some(Slot::Armed { .. }), _) => {
-                if let Some(Slot::Armed { lane, .. }) = self.slots.remove(path) {
+            // To give it back now could take with it what is on its way. The hub is told when nothing is.
+            Some(Slot::Armed { .. }) if claims.is_in_flight(path) => return,
+            Some(Slot::Armed { .. }) => {
+                if let Some(Slot::Armed {
+                    lane,
+                    is_disturbed: was_disturbed,
+                    ..
+                }) = self.slots.remove(path)
+                {
                     lane.close();
+                    is_disturbed = was_disturbed;
+                    claims.set_hubs(path, false);
                 }
             }
-            (None, Some(_)) => {}
+            None => {}
         }
-        if let Some(is_recursive) = wanted {
-            self.slots.insert(path.clone(), Slot::Arming);
-            self.arming.push(Box::pin(arm(
-                Arc::clone(&self.engine),
-                Arc::clone(&self.in_flight),
-                path.clone(),
-                is_recursive,
-                attempts,
-            )));
-        }
+        let Some(is_recursive) = wanted else {
+            claims.set_hubs(path, false);
+            return;
+        };
+        claims.set_hubs(path, !self.has_only_one_shots());
+        let slot = Slot::Arming {
+            is_disturbed: false,
+        };
+        self.slots.insert(path.clone(), slot);
+        self.book.lost(path);
+        self.arming.push(Box::pin(arm(
+            Arc::clone(&self.engine),
+            Arc::clone(&self.in_flight),
+            path.clone(),
+            is_recursive,
+            is_disturbed,
+            attempts,
+        )));
+    }
+
+    /// Whether the servers turned out to have no persistent watches.
+    fn has_only_one_shots(&self) -> bool {
+        self.engine.has_only_one_shots.load(Ordering::Relaxed)
     }
 
     /// The session is over: everyone is told, those that come now, too.
@@ -360,9 +443,11 @@ async fn arm(
     in_flight: Arc<Semaphore>,
     path: NodePath,
     is_recursive: bool,
+    is_disturbed: bool,
     attempts: u32,
 ) -> Attempt {
-    let result = try_to_arm(&engine, &in_flight, &path, is_recursive, attempts).await;
+    let kind = (is_recursive, is_disturbed);
+    let result = try_to_arm(&engine, &in_flight, &path, kind, attempts).await;
     Attempt {
         path,
         is_recursive,
@@ -372,12 +457,12 @@ async fn arm(
 }
 
 async fn try_to_arm(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     in_flight: &Semaphore,
     path: &NodePath,
-    is_recursive: bool,
+    (is_recursive, is_disturbed): (bool, bool),
     attempts: u32,
-) -> Result<(Watching, Share), Fault> {
+) -> Result<(Watching, Option<Share>), Fault> {
     if attempts > 0 {
         let pause = RetryPolicy::default().pause(attempts, Duration::ZERO, || engine.chance());
         let never = Deadline::after(Duration::MAX);
@@ -386,19 +471,38 @@ async fn try_to_arm(
     engine.connected().await.map_err(Fault::Ended)?;
     // Other users of the session wait behind so many requests at most.
     let _place = in_flight.acquire().await;
-    let bytes = engine.chroot_len() + path.as_str().len();
-    let share = Share::take(&engine.watched, bytes).map_err(|taken| {
-        let detail = format!("{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches");
-        Fault::Refused(ErrorKind::TooManyWatches, Some(detail))
-    })?;
+    if engine.has_only_one_shots.load(Ordering::Relaxed) {
+        let follow = fallback::follow(Arc::clone(engine), path.clone(), is_recursive);
+        return Ok((follow.await?, None));
+    }
+    let share = take_share(engine, path)?;
+    if is_disturbed {
+        // When this is answered, so is what was on its way when somebody lost interest, and it has been taken back.
+        let look = Request::Exists {
+            path: NodePath::root(),
+            watch: false,
+        };
+        engine.send(look).await?;
+    }
     let request = Request::AddWatch {
         path: path.clone(),
         recursive: is_recursive,
     };
     match engine.send(request).await? {
-        Response::Watching(watching) => Ok((watching, share)),
+        Response::Watching(watching) => Ok((watching, Some(share))),
         other => Err(unexpected(&other)),
     }
+}
+
+/// Takes the room for a watch on `path`.
+fn take_share(engine: &Engine, path: &NodePath) -> Result<Share, Fault> {
+    let bytes = engine.chroot_len() + path.as_str().len();
+    Share::take(&engine.watched, bytes).map_err(|taken| {
+        let detail = format!(
+            "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
+        );
+        Fault::Refused(ErrorKind::TooManyWatches, Some(detail))
+    })
 }
 
 /// How many bytes of paths the watches of subscriptions may take: half of what a session can have. The other half is for

@@ -13,7 +13,11 @@ use zk_core::Subscription;
 use zk_core::Update;
 use zk_core::WatchEvent;
 
+mod listeners;
 mod subscriptions;
+mod trackers;
+mod transactions;
+mod waits;
 
 /// Waits at most a minute of the paused clock.
 async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {

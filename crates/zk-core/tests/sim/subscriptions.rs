@@ -16,7 +16,9 @@ use zk_core::WatchEvent::DataChanged;
 use zk_core::WatchEvent::Deleted;
 use zk_core::transport::Request;
 use zk_sim::Chaos;
+use zk_sim::Check;
 use zk_sim::Ensemble;
+use zk_sim::EnsembleBuilder;
 use zk_sim::Release;
 
 use crate::at;
@@ -37,7 +39,7 @@ async fn none_left(sim: &Ensemble, session: &Session) {
     assert_eq!(sim.watch_count(), 0, "a watch is left");
 }
 
-// covers: C15 X13
+// covers: C15
 #[tokio::test(start_paused = true)]
 async fn each_reach_tells_its_own() {
     for release in [Release::V3_8, Release::V3_9] {
@@ -114,7 +116,7 @@ async fn each_reach_tells_its_own() {
     }
 }
 
-// covers: C15 T7
+// covers: C15
 #[tokio::test(start_paused = true)]
 async fn a_break_is_told_and_the_watch_is_set_again_before_resynchronising() {
     let sim = Ensemble::new(3);
@@ -317,7 +319,7 @@ async fn a_lost_answer_to_a_watch_is_made_good() {
     }
 }
 
-// covers: C15 X13
+// covers: C15
 #[tokio::test(start_paused = true)]
 async fn on_a_server_that_lags_nothing_after_resynchronising_is_missed() {
     let sim = Ensemble::new(3);
@@ -342,6 +344,171 @@ async fn on_a_server_that_lags_nothing_after_resynchronising_is_missed() {
     assert!(session.exists("/a").await.unwrap().is_some());
 }
 
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn one_shot_watches_on_the_same_node_take_nothing_from_it_nor_it_from_them() {
+    for release in [Release::V3_8, Release::V3_9] {
+        for is_recursive in [false, true] {
+            let sim = Ensemble::builder().release(release).build();
+            let session = sim.connect().await;
+            let other = sim.connect().await;
+            other.create("/a", "").await.unwrap();
+            let (_, _, mut before) = session.list("/a").watched().await.unwrap();
+            let subscribe = session.subscribe("/a").children();
+            let mut updates = if is_recursive {
+                subscribe.recursive().await.unwrap()
+            } else {
+                subscribe.await.unwrap()
+            };
+            let (_, _, mut after) = session.list("/a").watched().await.unwrap();
+            told(&mut updates, &session).await;
+            other.create("/a/b", "").await.unwrap();
+            let came = if is_recursive {
+                at("/a/b", Created)
+            } else {
+                at("/a", ChildrenChanged)
+            };
+            let what = format!("{release:?} {is_recursive}");
+            assert!(told(&mut updates, &session).await.contains(&came), "{what}");
+            assert_eq!(soon(&what, before.changed()).await, ChildrenChanged);
+            assert_eq!(soon(&what, after.changed()).await, ChildrenChanged);
+            drop((before, after));
+
+            // Those that are given up, set or on their way, take nothing with them.
+            for times in 0..24 {
+                let _kept = session.exists("/a").watched().await.unwrap();
+                let get = session.get("/a").watched().into_future();
+                drop(polled(times % 4, get).await);
+                drop(session.list("/a").watched().await.unwrap());
+                pass(Duration::from_millis(times as u64 % 5)).await;
+            }
+            pass(Duration::from_millis(50)).await;
+            told(&mut updates, &session).await;
+            let (_, _, mut data) = session.get("/a").watched().await.unwrap();
+            pass(Duration::from_millis(50)).await;
+            told(&mut updates, &session).await;
+            other.set("/a", "1").await.unwrap();
+            other.delete("/a/b").await.unwrap();
+            let gone = if is_recursive {
+                at("/a/b", Deleted)
+            } else {
+                at("/a", ChildrenChanged)
+            };
+            assert_eq!(
+                told(&mut updates, &session).await,
+                [at("/a", DataChanged), gone],
+                "{what}"
+            );
+            assert_eq!(soon(&what, data.changed()).await, DataChanged);
+
+            // A subscription that goes takes no one-shot watch with it that is on its way.
+            for times in 0..4 {
+                let mut get = Box::pin(session.get("/a").watched().into_future());
+                for _ in 0..times {
+                    assert!(futures_util::poll!(&mut get).is_pending());
+                }
+                drop(updates);
+                let (_, _, mut watch) = get.await.unwrap();
+                pass(Duration::from_millis(20)).await;
+                other.set("/a", "2").await.unwrap();
+                assert_eq!(soon(&what, watch.changed()).await, DataChanged);
+                updates = session.subscribe("/a").await.unwrap();
+            }
+            drop((updates, data));
+            other.delete("/a").await.unwrap();
+            none_left(&sim, &session).await;
+        }
+    }
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn servers_without_persistent_watches_are_followed_by_one_shots() {
+    let sim = Ensemble::builder().without_persistent_watches().build();
+    let session = sim.connect().await;
+    let other = sim.connect().await;
+    other.create("/a", "").await.unwrap();
+    other.create("/a/b", "").await.unwrap();
+    let mut one = session.subscribe("/a").children().await.unwrap();
+    let mut all = session.subscribe("/a").recursive().await.unwrap();
+    assert_eq!(one.next().await, Some(Resynchronize));
+    told(&mut one, &session).await;
+    told(&mut all, &session).await;
+    other.create("/a/c", "").await.unwrap();
+    pass(Duration::from_millis(20)).await;
+    other.create("/a/c/d", "").await.unwrap();
+    pass(Duration::from_millis(20)).await;
+    other.set("/a/c/d", "1").await.unwrap();
+    other.set("/a", "1").await.unwrap();
+    pass(Duration::from_millis(20)).await;
+    let (a, c, d) = ("/a", "/a/c", "/a/c/d");
+    assert_eq!(
+        told(&mut one, &session).await,
+        [at(a, ChildrenChanged), at(a, DataChanged)]
+    );
+    assert_eq!(
+        told(&mut all, &session).await,
+        [
+            at(c, Created),
+            at(d, Created),
+            at(d, DataChanged),
+            at(a, DataChanged)
+        ]
+    );
+    // What happens faster than it is read is found by comparing.
+    other.delete("/a").recursive().await.unwrap();
+    other.create("/a", "").await.unwrap();
+    pass(Duration::from_millis(20)).await;
+    let seen = told(&mut one, &session).await;
+    assert!(
+        seen.ends_with(&[at(a, Deleted), at(a, Created)]),
+        "{seen:?}"
+    );
+    let seen = told(&mut all, &session).await;
+    assert!(
+        seen.ends_with(&[at(a, Deleted), at(a, Created)]),
+        "{seen:?}"
+    );
+    for path in ["/a/b", c, d] {
+        assert!(seen.contains(&at(path, Deleted)), "{seen:?}");
+    }
+    sim.session(session.id()).cut();
+    other.create("/a/x", "").await.unwrap();
+    assert_eq!(soon("the break", all.next()).await, Some(Stale));
+    assert_eq!(soon("the return", all.next()).await, Some(Resynchronize));
+    other.delete("/a/x").await.unwrap();
+    assert_eq!(
+        soon("the change", all.next()).await,
+        Some(at("/a/x", Deleted))
+    );
+    drop((one, all));
+    none_left(&sim, &session).await;
+    assert_eq!(session.counters().watched_bytes, 0);
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn one_shots_that_do_not_fit_are_refused_with_the_reason() {
+    let sim = Ensemble::builder().without_persistent_watches().build();
+    let session = sim.connect().await;
+    session.create("/a", "").await.unwrap();
+    for number in 0..70 {
+        session
+            .create(format!("/a/{number:01000}"), "")
+            .await
+            .unwrap();
+    }
+    let error = session.subscribe("/a").recursive().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyWatches, "{error}");
+    assert!(
+        error.to_string().contains("or use another session"),
+        "{error}"
+    );
+    none_left(&sim, &session).await;
+    let mut one = session.subscribe("/a").await.unwrap();
+    assert_eq!(one.next().await, Some(Resynchronize));
+}
+
 /// What a consumer knows that does as it is told.
 async fn follow(
     session: &Session,
@@ -364,48 +531,56 @@ async fn follow(
     }
 }
 
-// covers: C15 X13
+// covers: C15
 #[test]
 fn whoever_does_as_told_knows_the_truth_in_the_end() {
-    zk_sim::check(0..100, async |sim, _seed| {
-        let session = sim.connect().timeout(Duration::from_secs(20)).await;
-        let writer = sim.connect().timeout(Duration::from_secs(20)).await;
-        let mut updates = session.subscribe("/a").recursive().await?;
-        let mut known = None;
-        let chaos = Chaos::default()
-            .lasting(Duration::from_secs(20))
-            .unleash(&sim);
-        let writes = async move {
-            for round in 0..60_u32 {
-                let data = round.to_string();
-                drop(writer.create("/a/x", data.clone()).parents().await);
-                drop(writer.set("/a/x", data).await);
-                if round % 3 == 0 {
-                    drop(writer.delete("/a/x").await);
+    let ensemble = Ensemble::builder();
+    for ensemble in [ensemble.clone(), ensemble.without_persistent_watches()] {
+        does_as_told(ensemble);
+    }
+}
+
+fn does_as_told(ensemble: EnsembleBuilder) {
+    Check::new(0..30)
+        .ensemble(ensemble)
+        .run(async |sim, _seed| {
+            let session = sim.connect().timeout(Duration::from_secs(20)).await;
+            let writer = sim.connect().timeout(Duration::from_secs(20)).await;
+            let mut updates = session.subscribe("/a").recursive().await?;
+            let mut known = None;
+            let chaos = Chaos::default()
+                .lasting(Duration::from_secs(20))
+                .unleash(&sim);
+            let writes = async move {
+                for round in 0..60_u32 {
+                    let data = round.to_string();
+                    drop(writer.create("/a/x", data.clone()).parents().await);
+                    drop(writer.set("/a/x", data).await);
+                    if round % 3 == 0 {
+                        drop(writer.delete("/a/x").await);
+                    }
+                    pass(Duration::from_millis(200)).await;
                 }
-                pass(Duration::from_millis(200)).await;
+            };
+            let work = tokio::spawn(async { tokio::join!(chaos, writes) });
+            // A minute in which nothing is told is longer than any read takes, so that none is cut short.
+            let quiet = Duration::from_secs(60);
+            while !work.is_finished() || session.state() != ConnectionState::Lost {
+                let next = follow(&session, &mut updates, &mut known);
+                match tokio::time::timeout(quiet, next).await {
+                    Ok(false) => return Ok(()),
+                    Err(_) if work.is_finished() => break,
+                    Ok(true) | Err(_) => {}
+                }
             }
-        };
-        let work = tokio::spawn(async { tokio::join!(chaos, writes) });
-        // A minute in which nothing is told is longer than any read takes, so that none is cut short.
-        let quiet = Duration::from_secs(60);
-        while !work.is_finished() || session.state() != ConnectionState::Lost {
-            let next = follow(&session, &mut updates, &mut known);
-            match tokio::time::timeout(quiet, next).await {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(_) if work.is_finished() => break,
-                Err(_) => {}
-            }
-        }
-        let truth = sim
-            .tree()
-            .node("/a/x")
-            .map(|node| (node.stat().czxid, node.stat().mzxid));
-        assert!(
-            known == truth || session.state() == ConnectionState::Lost,
-            "{known:?} {truth:?}"
-        );
-        Ok::<(), zk_core::Error>(())
-    });
+            let truth = sim
+                .tree()
+                .node("/a/x")
+                .map(|node| (node.stat().czxid, node.stat().mzxid));
+            assert!(
+                known == truth || session.state() == ConnectionState::Lost,
+                "{known:?} {truth:?}"
+            );
+            Ok::<(), zk_core::Error>(())
+        });
 }

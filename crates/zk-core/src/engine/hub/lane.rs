@@ -27,12 +27,15 @@ pub(super) struct Notices {
 
 struct State {
     watching: Option<Watching>,
+    /// Whether it ended with its link. It is kept until it may be dropped.
+    is_lost: bool,
     waker: Option<Waker>,
 }
 
 pub(super) fn open(path: NodePath, watching: Watching) -> (Lane, Notices) {
     let state = Arc::new(Mutex::new(State {
         watching: Some(watching),
+        is_lost: false,
         waker: None,
     }));
     let lane = Lane(Arc::clone(&state));
@@ -58,18 +61,17 @@ impl Stream for Notices {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut state = lock(&self.state);
+        if state.is_lost {
+            return Poll::Ready(None);
+        }
         let Some(watching) = &mut state.watching else {
             return Poll::Ready(None);
         };
         let polled = Pin::new(watching).poll_next(context);
         state.waker = Some(context.waker().clone());
         let notice = std::task::ready!(polled).unwrap_or(Notice::LinkLost);
-        let done = match notice {
-            Notice::LinkLost => state.watching.take(),
-            Notice::Changed { .. } => None,
-        };
+        state.is_lost = notice == Notice::LinkLost;
         drop(state);
-        drop(done);
         Poll::Ready(Some((self.path.clone(), notice)))
     }
 }

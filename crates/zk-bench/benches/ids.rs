@@ -1,0 +1,235 @@
+//! What an id costs: ours, and with `--peers` those of other crates.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "a program that talks to a person in a terminal"
+)]
+
+use std::hint::spin_loop;
+use std::path::Path;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use ferroid::define_snowflake_id;
+use ferroid::generator::AtomicSnowflakeGenerator;
+use ferroid::generator::BasicSnowflakeGenerator;
+use ferroid::generator::LockSnowflakeGenerator;
+use ferroid::id::SnowflakeTwitterId;
+use ferroid::time::MonotonicClock;
+use ferroid::time::TWITTER_EPOCH;
+use snowflake::SnowflakeIdGenerator;
+use zk_bench::Facts;
+use zk_bench::Settings;
+use zk_bench::ids::Lane;
+use zk_bench::ids::OURS;
+use zk_bench::ids::alone;
+use zk_bench::ids::run;
+use zk_bench::ids::section;
+use zk_bench::ids::shared;
+use zk_bench::report;
+use zk_id::Generator;
+use zk_id::Id;
+use zk_id::Layout;
+use zk_id::NextError;
+use zk_id::SystemClock;
+
+define_snowflake_id!(
+    /// As many ids in a millisecond as nobody makes.
+    FreeId, u64,
+    reserved: 1,
+    timestamp: 41,
+    machine_id: 0,
+    sequence: 22
+);
+
+fn main() -> anyhow::Result<()> {
+    let settings = Settings::from_env()?;
+    let load = Facts::load();
+    // For the task that looks at the clock.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()?;
+    let _entered = runtime.enter();
+    let mut lanes = vec![Lane::new("one read of the clock", "std", |ids| {
+        alone(ids, SystemTime::now)
+    })];
+    lanes.extend(cost_alone(settings.peers || settings.smoke));
+    lanes.extend(cost_shared(settings.peers || settings.smoke));
+    lanes.extend(cap_alone(settings.peers || settings.smoke));
+    lanes.extend(cap_shared(settings.peers || settings.smoke));
+    let (rounds, time) = match (settings.smoke, settings.quick) {
+        (true, _) => (0, Duration::from_micros(10)),
+        (_, true) => (3, Duration::from_millis(100)),
+        _ => (9, Duration::from_millis(800)),
+    };
+    run(&mut lanes, rounds, time);
+    let text = section(&settings.command("id"), &load, &lanes);
+    println!("{text}");
+    if settings.peers && !settings.smoke {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        report::put(&root, BEGIN, &text)?;
+    }
+    Ok(())
+}
+
+/// Without a wait: 22 bits of sequence.
+fn cost_alone(peers: bool) -> Vec<Lane> {
+    const QUESTION: &str = "cost, 1 thread";
+    let ours = Generator::spawn(FREE, 0, SystemClock::default());
+    let mine = ours.clone();
+    let mut lanes = vec![
+        Lane::new(QUESTION, OURS, move |ids| alone(ids, || one(&ours))),
+        Lane::new(QUESTION, "zk-id, runs of 64", move |ids| {
+            alone(ids / 64, || many(&mine))
+        }),
+    ];
+    if peers {
+        let atomic = AtomicSnowflakeGenerator::<FreeId, _>::new(0, clock());
+        let basic = BasicSnowflakeGenerator::<FreeId, _>::new(0, clock());
+        lanes.extend([
+            Lane::new(QUESTION, "ferroid, atomic", move |ids| {
+                alone(ids, || atomic.next_id(|_| spin_loop()))
+            })
+            .peer(),
+            Lane::new(QUESTION, "ferroid, not for several threads", move |ids| {
+                alone(ids, || basic.next_id(|_| spin_loop()))
+            }),
+        ]);
+    }
+    lanes
+}
+
+fn cost_shared(peers: bool) -> Vec<Lane> {
+    const QUESTION: &str = "cost, 2 threads";
+    let ours = Generator::spawn(FREE, 0, SystemClock::default());
+    let mine = ours.clone();
+    let mut lanes = vec![
+        Lane::new(QUESTION, OURS, move |ids| shared(2, ids, || one(&ours))),
+        Lane::new(QUESTION, "zk-id, runs of 64", move |ids| {
+            shared(2, ids / 64, || many(&mine))
+        }),
+    ];
+    if peers {
+        let atomic = AtomicSnowflakeGenerator::<FreeId, _>::new(0, clock());
+        let locked = LockSnowflakeGenerator::<FreeId, _>::new(0, clock());
+        lanes.extend([
+            Lane::new(QUESTION, "ferroid, atomic", move |ids| {
+                shared(2, ids, || atomic.next_id(|_| spin_loop()))
+            })
+            .peer(),
+            Lane::new(QUESTION, "ferroid, lock", move |ids| {
+                shared(2, ids, || locked.next_id(|_| spin_loop()))
+            })
+            .peer(),
+        ]);
+    }
+    lanes
+}
+
+/// 12 bits of sequence: 244 ns, whoever makes them.
+fn cap_alone(peers: bool) -> Vec<Lane> {
+    const QUESTION: &str = "41/10/12 bits, 1 thread";
+    let ours = Generator::spawn(Layout::TWITTER, 1, SystemClock::default());
+    let mut lanes = vec![Lane::new(QUESTION, OURS, move |ids| {
+        alone(ids, || one(&ours))
+    })];
+    if peers {
+        let atomic = AtomicSnowflakeGenerator::<SnowflakeTwitterId, _>::new(1, clock());
+        let flaked = snowflaked::sync::Generator::new(1);
+        let mut own = snowflaked::Generator::new(1);
+        let mut real = SnowflakeIdGenerator::new(1, 1);
+        let mut lazy = SnowflakeIdGenerator::new(1, 1);
+        lanes.extend([
+            Lane::new(QUESTION, "ferroid, atomic", move |ids| {
+                alone(ids, || atomic.next_id(|_| spin_loop()))
+            })
+            .peer(),
+            Lane::new(QUESTION, "snowflaked, sync", move |ids| {
+                alone(ids, || flaked.generate::<i64>())
+            })
+            .peer(),
+            Lane::new(
+                QUESTION,
+                "snowflaked, not for several threads",
+                move |ids| alone(ids, || own.generate::<i64>()),
+            )
+            .peer(),
+            Lane::new(
+                QUESTION,
+                "rs-snowflake, not for several threads",
+                move |ids| alone(ids, || real.real_time_generate()),
+            )
+            .peer(),
+            Lane::new(
+                QUESTION,
+                "rs-snowflake, lazy: runs ahead of the clock",
+                move |ids| alone(ids, || lazy.lazy_generate()),
+            ),
+        ]);
+    }
+    lanes
+}
+
+fn cap_shared(peers: bool) -> Vec<Lane> {
+    const QUESTION: &str = "41/10/12 bits, 2 threads";
+    let ours = Generator::spawn(Layout::TWITTER, 1, SystemClock::default());
+    let mut lanes = vec![Lane::new(QUESTION, OURS, move |ids| {
+        shared(2, ids, || one(&ours))
+    })];
+    if peers {
+        let atomic = AtomicSnowflakeGenerator::<SnowflakeTwitterId, _>::new(1, clock());
+        let locked = LockSnowflakeGenerator::<SnowflakeTwitterId, _>::new(1, clock());
+        let flaked = snowflaked::sync::Generator::new(1);
+        lanes.extend([
+            Lane::new(QUESTION, "ferroid, atomic", move |ids| {
+                shared(2, ids, || atomic.next_id(|_| spin_loop()))
+            })
+            .peer(),
+            Lane::new(QUESTION, "ferroid, lock", move |ids| {
+                shared(2, ids, || locked.next_id(|_| spin_loop()))
+            })
+            .peer(),
+            Lane::new(QUESTION, "snowflaked, sync", move |ids| {
+                shared(2, ids, || flaked.generate::<i64>())
+            })
+            .peer(),
+        ]);
+    }
+    lanes
+}
+
+/// An id as the peers make it: by spinning when there is none.
+fn one(ids: &Generator) -> Id {
+    loop {
+        match ids.try_next() {
+            Ok(id) => return id,
+            Err(NextError::UsedUp { .. }) => spin_loop(),
+            Err(error) => panic!("the clock went back? {error}"),
+        }
+    }
+}
+
+/// The sum of 64 ids, so that each is made.
+fn many(ids: &Generator) -> u64 {
+    let mut left = 64;
+    let mut sum = 0_u64;
+    while left > 0 {
+        match ids.try_next_many(left) {
+            Ok(run) => {
+                left -= run.len();
+                sum = run.fold(sum, |sum, id| sum.wrapping_add(id.as_u64()));
+            }
+            Err(NextError::UsedUp { .. }) => spin_loop(),
+            Err(error) => panic!("the clock went back? {error}"),
+        }
+    }
+    sum
+}
+
+fn clock() -> MonotonicClock {
+    MonotonicClock::with_epoch(TWITTER_EPOCH)
+}
+
+const FREE: Layout = Layout::new(41, 0, 22, Layout::TWITTER.epoch());
+const BEGIN: &str = "<!-- written by cargo xtask bench id --peers -->";

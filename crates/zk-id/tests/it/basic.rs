@@ -1,0 +1,108 @@
+//! Ids while nothing, or something common, goes wrong.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use zk_id::BlockIds;
+use zk_id::Id;
+use zk_id::Layout;
+use zk_id::Loss;
+use zk_id::SequenceIds;
+use zk_id::Snowflakes;
+use zk_id::WorkerIds;
+
+use crate::connect;
+use crate::soon;
+use crate::with_servers;
+
+// covers: I1 I2 I3
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_of_id_differs_over_sessions_and_leaves_no_more_than_it_says() {
+    with_servers(3, async |ensemble| {
+        let sessions = [connect(ensemble).await, connect(ensemble).await];
+        let layout = Layout::MANY_WORKERS;
+        let mut snowflakes: BTreeSet<Id> = BTreeSet::new();
+        let mut blocks = BTreeSet::new();
+        let mut tickets = BTreeSet::new();
+        for session in sessions.iter().cycle().take(6) {
+            let ids = Snowflakes::new(session, "/ids/flakes", layout).unwrap();
+            let ids = ids.with_preferred(7).claim().await.unwrap();
+            assert_eq!(ids.worker(), 7);
+            snowflakes.extend(ids.next_many(3000).await.unwrap());
+            ids.release().await.unwrap();
+            let ids = BlockIds::new(session, "/ids/blocks", NonZeroU32::new(100).unwrap());
+            blocks.extend(ids.unwrap().next_many(250).await.unwrap());
+            let ids = SequenceIds::new(session, "/ids/tickets").unwrap();
+            for _ in 0..20 {
+                assert!(tickets.last() < Some(&ids.next().await.unwrap()));
+                tickets.insert(ids.next().await.unwrap());
+            }
+        }
+        assert_eq!(
+            (snowflakes.len(), blocks.len(), tickets.len()),
+            (18_000, 1500, 120)
+        );
+        assert!(snowflakes.iter().all(|id| layout.parts(*id).worker == 7));
+        for session in &sessions {
+            session.settled().await;
+        }
+        let list = async |path: &str| sessions[0].list(path).await.unwrap().0;
+        assert_eq!(list("/ids/flakes").await, ["mark-00007"]);
+        assert_eq!(list("/ids/tickets").await, [""; 0]);
+        assert_eq!(list("/ids/blocks").await, [""; 0]);
+    })
+    .await;
+}
+
+// covers: I5
+#[tokio::test(flavor = "multi_thread")]
+async fn generator_stops_when_its_session_expires_and_the_next_one_repeats_nothing() {
+    with_servers(1, async |ensemble| {
+        const ONE: Layout = Layout::new(41, 0, 12, Duration::from_secs(1_700_000_000));
+        let mut seen = BTreeSet::new();
+        for _ in 0..3 {
+            let session = connect(ensemble).await;
+            let snowflakes = Snowflakes::new(&session, "/ids", ONE).unwrap();
+            let ids = soon("the number is free", async {
+                loop {
+                    match snowflakes.claim().await {
+                        Ok(ids) => return ids,
+                        Err(error) => {
+                            assert!(error.class() == zk_core::ErrorClass::Recoverable, "{error}");
+                        }
+                    }
+                }
+            });
+            let ids = ids.await;
+            for id in ids.next_many(20_000).await.unwrap() {
+                assert!(seen.insert(id), "{id} was given out twice");
+            }
+            ensemble.expire(session.id().as_i64()).await.unwrap();
+            assert_eq!(soon("it is told", ids.lost()).await, Loss::SessionLost);
+            assert!(ids.try_next().is_err());
+        }
+    })
+    .await;
+}
+
+// covers: I2
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_numbers_are_told_lost_and_used_again() {
+    with_servers(1, async |ensemble| {
+        let (one, other) = (connect(ensemble).await, connect(ensemble).await);
+        let workers = WorkerIds::new(&one, "/workers", 1).unwrap();
+        let others = WorkerIds::new(&other, "/workers", 1).unwrap();
+        let worker = workers.with_description("one").claim().await.unwrap();
+        assert_eq!(others.holders().await.unwrap(), [(0, "one".to_owned())]);
+        let lost = async { soon("it is told", worker.lost()).await };
+        let (loss, closed) = tokio::join!(lost, one.close());
+        closed.unwrap();
+        assert_eq!(loss, Loss::SessionLost);
+        let limit = Duration::from_secs(30);
+        let next = others.claim_timeout(limit).await.unwrap();
+        assert_eq!(next.number(), 0);
+        next.release().await.unwrap();
+    })
+    .await;
+}

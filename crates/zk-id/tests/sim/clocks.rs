@@ -1,0 +1,195 @@
+//! Clocks that go back across a restart, and worker numbers that others had before.
+
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_id::ClaimError;
+use zk_id::Layout;
+use zk_id::NextError;
+use zk_id::Snowflakes;
+use zk_id::WorkerIds;
+use zk_sim::Ensemble;
+
+use crate::PATH;
+use crate::Seen;
+use crate::TestClock;
+use crate::pass;
+use crate::soon;
+use crate::taken;
+
+/// One worker, so that the next one has the number of the last.
+const ONE: Layout = Layout::new(41, 0, 8, Duration::from_secs(1_700_000_000));
+
+fn snowflakes(session: &Session, clock: &TestClock) -> Snowflakes {
+    let snowflakes = Snowflakes::new(session, PATH, ONE).unwrap();
+    snowflakes.with_clock(clock.clone())
+}
+
+/// How a process ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Release,
+    Drop,
+    Crash,
+}
+
+// covers: I2 I3
+#[tokio::test(start_paused = true)]
+async fn restart_with_a_clock_that_went_back_repeats_no_id() {
+    for end in [End::Release, End::Drop, End::Crash] {
+        for back in [0, 1, 5_000, 3_600_000].map(Duration::from_millis) {
+            let ensemble = Ensemble::new(3);
+            let clock = TestClock::new();
+            let mut seen = Seen::default();
+            for life in 0..3 {
+                let session = ensemble.connect().await;
+                let ids = snowflakes(&session, &clock).claim().await.unwrap();
+                let refused = ids.try_next();
+                if life > 0 && back > Duration::from_secs(60) {
+                    assert!(
+                        matches!(refused, Err(NextError::ClockBehind { by }) if by > back / 2),
+                        "{refused:?}"
+                    );
+                }
+                seen.add(refused);
+                let patient = ids
+                    .generator()
+                    .clone()
+                    .with_patience(back * 2 + Duration::from_secs(60));
+                let many = soon("the clock catches up", patient.next_many(1000)).await;
+                seen.add(many.unwrap());
+                pass(Duration::from_millis(300)).await;
+                seen.add(patient.next_many(1000).await.unwrap());
+                match end {
+                    End::Release => ids.release().await.unwrap(),
+                    End::Drop => {
+                        drop(ids);
+                        session.settled().await;
+                    }
+                    End::Crash => {
+                        ensemble.session(session.id()).expire();
+                        pass(Duration::from_secs(1)).await;
+                    }
+                }
+                assert_eq!(taken(&ensemble), [""; 0], "{end:?}");
+                clock.back(back);
+            }
+        }
+    }
+}
+
+// covers: I3
+#[tokio::test(start_paused = true)]
+async fn next_process_need_not_wait_after_a_release() {
+    let ensemble = Ensemble::new(1);
+    let clock = TestClock::new();
+    let session = ensemble.connect().await;
+    let mut seen = Seen::default();
+    for _ in 0..3 {
+        let ids = snowflakes(&session, &clock).claim().await.unwrap();
+        seen.add([ids.try_next().unwrap()]);
+        ids.release().await.unwrap();
+    }
+    // But it has to after a drop, for what is left of the reservation and no longer.
+    drop(snowflakes(&session, &clock).claim().await.unwrap());
+    session.settled().await;
+    let ids = snowflakes(&session, &clock).claim().await.unwrap();
+    assert!(matches!(ids.try_next(), Err(NextError::ClockBehind { .. })));
+    let since = tokio::time::Instant::now();
+    let patient = ids
+        .generator()
+        .clone()
+        .with_patience(Duration::from_secs(600));
+    seen.add([patient.next().await.unwrap()]);
+    assert!(
+        since.elapsed() <= session.session_timeout(),
+        "{:?}",
+        since.elapsed()
+    );
+}
+
+/// The old process does not know yet that its session is over; its clock is ahead, the one of the next is behind.
+// covers: I3 I5
+#[tokio::test(start_paused = true)]
+async fn process_that_is_cut_off_and_the_next_one_share_no_id() {
+    for behind in [0, 5_000, 3_600_000].map(Duration::from_millis) {
+        let ensemble = Ensemble::new(3);
+        let clock = TestClock::new();
+        let mut seen = Seen::default();
+        let old = ensemble.connect().await;
+        let ids = snowflakes(&old, &clock).claim().await.unwrap();
+        seen.add(ids.next_many(1000).await.unwrap());
+        ensemble.session(old.id()).partition();
+        let other = TestClock::new();
+        other.back(behind);
+        let session = ensemble.connect().await;
+        let next = loop {
+            seen.add(ids.try_next());
+            match snowflakes(&session, &other).claim().await {
+                Ok(next) => break next,
+                Err(ClaimError::AllTaken { .. }) => pass(Duration::from_millis(50)).await,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert!(ids.try_next().is_err(), "the number is somebody else's");
+        let patient = next
+            .generator()
+            .clone()
+            .with_patience(behind + Duration::from_secs(60));
+        let many = soon("the clock catches up", patient.next_many(1000)).await;
+        seen.add(many.unwrap());
+        assert!(ids.try_next().is_err());
+    }
+}
+
+// covers: I3
+#[tokio::test(start_paused = true)]
+async fn path_of_another_layout_is_refused() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let ids = Snowflakes::new(&session, PATH, Layout::TWITTER).unwrap();
+    ids.claim().await.unwrap().release().await.unwrap();
+    let other = Snowflakes::new(&session, PATH, Layout::WIDE).unwrap();
+    let error = other.claim().await.unwrap_err();
+    assert!(matches!(error, ClaimError::OtherUse { .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "/ids/a is used by others for \"zk-id snowflakes of 41/10/12 bits since 1288834974657 ms\", not for \
+         \"zk-id snowflakes of 41/6/16 bits since 1704067200000 ms\"; use another path, or the same everywhere"
+    );
+    let workers = WorkerIds::new(&session, PATH, 1024).unwrap();
+    assert!(matches!(
+        workers.claim().await,
+        Err(ClaimError::OtherUse { .. })
+    ));
+    // One that was made without data is taken.
+    session.create("/mine", "").await.unwrap();
+    let mine = Snowflakes::new(&session, "/mine", Layout::WIDE).unwrap();
+    mine.claim().await.unwrap().release().await.unwrap();
+    let bytes = ensemble.tree().node("/mine").unwrap().data().to_vec();
+    assert!(bytes.starts_with(b"zk-id snowflakes of 41/6/16"));
+}
+
+// covers: I3
+#[tokio::test(start_paused = true)]
+async fn mark_that_cannot_be_read_is_refused_and_can_be_repaired() {
+    let ensemble = Ensemble::new(1);
+    let clock = TestClock::new();
+    let session = ensemble.connect().await;
+    let ids = snowflakes(&session, &clock).claim().await.unwrap();
+    ids.release().await.unwrap();
+    session.set("/ids/a/mark-00000", "garbage").await.unwrap();
+    let error = snowflakes(&session, &clock).claim().await.unwrap_err();
+    assert!(matches!(error, ClaimError::BadMark { .. }), "{error}");
+    session.settled().await;
+    assert_eq!(taken(&ensemble), [""; 0]);
+    session
+        .set("/ids/a/mark-00000", "1800000030000")
+        .await
+        .unwrap();
+    let ids = snowflakes(&session, &clock).claim().await.unwrap();
+    assert!(matches!(
+        ids.try_next(),
+        Err(NextError::ClockBehind { by }) if by > Duration::from_secs(20)
+    ));
+}

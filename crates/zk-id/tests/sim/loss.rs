@@ -1,0 +1,171 @@
+//! Worker numbers and reservations that are lost.
+
+use std::time::Duration;
+
+use zk_id::Layout;
+use zk_id::Loss;
+use zk_id::NextError;
+use zk_id::Snowflakes;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::PATH;
+use crate::Seen;
+use crate::TestClock;
+use crate::children;
+use crate::pass;
+use crate::soon;
+use crate::taken;
+
+const MARK: &str = "/ids/a/mark-00000";
+
+/// A generator with the one worker number there is.
+async fn claimed(ensemble: &Ensemble) -> (zk_core::Session, zk_id::Snowflake, TestClock) {
+    let session = ensemble.connect().await;
+    let reserve = session.session_timeout();
+    let (ids, clock) = claimed_by(&session, reserve).await;
+    (session, ids, clock)
+}
+
+async fn claimed_by(
+    session: &zk_core::Session,
+    reserve: Duration,
+) -> (zk_id::Snowflake, TestClock) {
+    const ONE: Layout = Layout::new(41, 0, 12, Duration::ZERO);
+    let clock = TestClock::new();
+    let ids = Snowflakes::new(session, PATH, ONE).unwrap();
+    let ids = ids.with_clock(clock.clone()).with_reserve(reserve);
+    let ids = ids.claim().await.unwrap();
+    ids.next().await.unwrap();
+    pass(Duration::from_millis(50)).await;
+    (ids, clock)
+}
+
+// covers: I5
+#[tokio::test(start_paused = true)]
+async fn no_id_is_given_out_once_another_process_can_have_the_number() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    // So much time is reserved that nothing else stops it.
+    let (ids, _) = claimed_by(&session, Duration::from_secs(3600)).await;
+    let hasty = ids.generator().clone().with_patience(Duration::ZERO);
+    ensemble.session(session.id()).partition();
+    let mut last = tokio::time::Instant::now();
+    // For as long as the ensemble keeps the session, and a little longer.
+    while !taken(&ensemble).is_empty() {
+        if ids.try_next().is_ok() {
+            last = tokio::time::Instant::now();
+        }
+        pass(Duration::from_millis(1)).await;
+    }
+    let early = last.elapsed();
+    assert!(ids.try_next().is_err() && hasty.next().await.is_err());
+    assert!(early >= Duration::from_millis(15), "only {early:?} before");
+    assert!(
+        early < session.session_timeout() / 2,
+        "{early:?} before that is too careful"
+    );
+    assert_eq!(soon("it is told", ids.lost()).await, Loss::SessionLost);
+    let error = ids.next().await.unwrap_err();
+    assert_eq!(error, NextError::Lost(Loss::SessionLost));
+    assert_eq!(error.class(), zk_core::ErrorClass::Fatal);
+}
+
+// covers: I5
+#[tokio::test(start_paused = true)]
+async fn short_break_of_the_connection_ends_nothing() {
+    let ensemble = Ensemble::new(3);
+    let (session, ids, _) = claimed(&ensemble).await;
+    let mut seen = Seen::default();
+    for _ in 0..50 {
+        ensemble.session(session.id()).cut();
+        for _ in 0..100 {
+            seen.add([soon("there is an id", ids.next()).await.unwrap()]);
+            pass(Duration::from_millis(7)).await;
+        }
+    }
+}
+
+// covers: I5
+#[tokio::test(start_paused = true)]
+async fn whoever_deletes_the_nodes_of_a_worker_stops_it() {
+    for (path, loss) in [
+        ("/ids/a/worker-00000", Loss::NodeDeleted),
+        (MARK, Loss::MarkChanged),
+    ] {
+        let ensemble = Ensemble::new(3);
+        let (_session, ids, _) = claimed(&ensemble).await;
+        let operator = ensemble.connect().await;
+        operator.delete(path).await.unwrap();
+        assert_eq!(soon("it is told", ids.lost()).await, loss);
+        assert_eq!(ids.try_next(), Err(NextError::Lost(loss)));
+        ids.release().await.unwrap();
+    }
+}
+
+/// The watch tells of it only when the node is somebody else's already.
+// covers: I5
+#[tokio::test(start_paused = true)]
+async fn worker_whose_node_was_replaced_while_it_was_away_stops() {
+    let ensemble = Ensemble::new(3);
+    let (session, ids, _) = claimed(&ensemble).await;
+    let operator = ensemble.connect().await;
+    ensemble
+        .session(session.id())
+        .cut_for(Duration::from_secs(1));
+    let path = "/ids/a/worker-00000";
+    operator.delete(path).await.unwrap();
+    operator.create(path, "").ephemeral().await.unwrap();
+    assert_eq!(soon("it is told", ids.lost()).await, Loss::NodeDeleted);
+    drop(ids);
+    session.settled().await;
+    // It is not ours to remove.
+    assert_eq!(taken(&ensemble).len(), 1);
+}
+
+// covers: I5
+#[tokio::test(start_paused = true)]
+async fn reservation_survives_lost_requests_and_replies() {
+    let ensemble = Ensemble::new(3);
+    let (session, ids, _) = claimed(&ensemble).await;
+    let mut seen = Seen::default();
+    for round in 0..60 {
+        match round % 3 {
+            0 => drop(ensemble.on(matching::sets(MARK)).lose_reply()),
+            1 => drop(ensemble.on(matching::sets(MARK)).lose_request()),
+            _ => drop(ensemble.on(matching::sets(MARK)).stall_then_move(3)),
+        }
+        pass(session.session_timeout() / 3).await;
+        seen.add([soon("there is an id", ids.next()).await.unwrap()]);
+    }
+    ids.release().await.unwrap();
+    assert_eq!(children(&ensemble, PATH), ["mark-00000"]);
+}
+
+// covers: I5
+#[tokio::test(start_paused = true)]
+async fn nothing_is_given_out_that_is_not_reserved() {
+    let ensemble = Ensemble::new(3);
+    let (session, ids, clock) = claimed(&ensemble).await;
+    // The clock jumps over all that is reserved.
+    clock.forwards(Duration::from_secs(3600));
+    pass(Duration::from_millis(3)).await;
+    assert_eq!(ids.try_next(), Err(NextError::Unreserved));
+    let id = soon("it is extended", ids.next()).await.unwrap();
+    assert!(ids.layout().parts(id).time <= zk_id::Clock::now(&clock));
+    drop(session);
+}
+
+// covers: I5
+#[tokio::test(start_paused = true)]
+async fn clones_of_the_generator_end_with_the_lease() {
+    let ensemble = Ensemble::new(3);
+    let (session, ids, _) = claimed(&ensemble).await;
+    let clone = ids.generator().clone();
+    drop(ids);
+    assert_eq!(clone.try_next(), Err(NextError::Lost(Loss::Released)));
+    session.settled().await;
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(taken(&ensemble), [""; 0]);
+    assert_eq!(ensemble.watch_count(), 0);
+}

@@ -1,0 +1,123 @@
+//! Ids on a simulated ensemble, under paused time: each failure happens exactly where the test wants it.
+
+#![cfg(test)]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use zk_id::Clock;
+use zk_id::Id;
+use zk_sim::Ensemble;
+
+mod blocks;
+mod cancellation;
+mod chaos;
+mod clocks;
+mod generator;
+mod loss;
+mod sequences;
+mod workers;
+
+/// The path of the tests.
+const PATH: &str = "/ids/a";
+
+/// A clock that goes with Tokio's, which tests pause, and can be set.
+#[derive(Debug, Clone)]
+struct TestClock {
+    start: tokio::time::Instant,
+    /// How far it was set forwards, in milliseconds.
+    set: Arc<AtomicI64>,
+}
+
+impl TestClock {
+    fn new() -> Self {
+        Self {
+            start: tokio::time::Instant::now(),
+            set: Arc::default(),
+        }
+    }
+
+    fn forwards(&self, by: Duration) {
+        self.set.fetch_add(millis(by), Ordering::SeqCst);
+    }
+
+    fn back(&self, by: Duration) {
+        self.set.fetch_sub(millis(by), Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> SystemTime {
+        let base = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let set = self.set.load(Ordering::SeqCst);
+        let by = Duration::from_millis(set.unsigned_abs());
+        let elapsed = base + self.start.elapsed();
+        if set < 0 { elapsed - by } else { elapsed + by }
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).expect("not that long")
+}
+
+/// Ids that were given out, each of which must be new.
+#[derive(Debug, Default)]
+struct Seen(BTreeSet<Id>);
+
+impl Seen {
+    fn add(&mut self, ids: impl IntoIterator<Item = Id>) {
+        for id in ids {
+            assert!(self.0.insert(id), "{id} was given out twice");
+        }
+    }
+}
+
+/// The children of a node, as the leader has them.
+fn children(ensemble: &Ensemble, path: &str) -> Vec<String> {
+    let tree = ensemble.tree();
+    let node = tree.node(path);
+    node.map_or_else(Vec::new, |node| {
+        node.children().map(str::to_owned).collect()
+    })
+}
+
+/// The children that say that worker numbers are taken.
+fn taken(ensemble: &Ensemble) -> Vec<String> {
+    let mut names = children(ensemble, PATH);
+    names.retain(|name| name.starts_with("worker-"));
+    names
+}
+
+/// Waits at most two hours of the paused clock.
+async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
+    let happened = tokio::time::timeout(Duration::from_secs(7200), happening).await;
+    happened.unwrap_or_else(|_| panic!("waited two hours for this: {what}"))
+}
+
+/// Lets time pass, and everything happen that happens by then.
+async fn pass(time: Duration) {
+    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
+}
+
+/// Polls a future as often as it wants, `times` at most, and drops it.
+async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = Box::pin(future);
+    let mut left = times;
+    std::future::poll_fn(move |cx| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
