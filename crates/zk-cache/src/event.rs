@@ -10,8 +10,8 @@ use crate::node::Node;
 /// What a cache found out.
 ///
 /// The events of one node are in order: it is created, changed any number of times, and deleted, and then created again.
-/// Applied to the snapshot before it, an event gives the nodes of the one after it; each node that goes is told, children
-/// before their parent.
+/// Applied to the snapshot before it, an event gives the nodes of the one after it; each node that goes is told by
+/// itself.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {

@@ -56,8 +56,7 @@
 //! 7. A cache ends with its session, or with its last handle, and says so; it leaves no watch and no task behind.
 //!
 //! Not guaranteed: that each change is told by itself, since a node that changes again before it was read is told once,
-//! with its newest data; any order among events of different nodes, but that children are told to go before their
-//! parents; that a snapshot is the state of the ensemble at one moment: changes of one transaction may come one by one.
+//! with its newest data; any order among events of different nodes: when a subtree was made anew, its parts may come in any; that a snapshot is the state of the ensemble at one moment: changes of one transaction may come one by one.
 //!
 //! # Failure behaviour
 //!
