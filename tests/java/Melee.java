@@ -8,12 +8,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
-import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * Takes a Curator lock again and again, and asks files in a directory whether it may have it.
@@ -24,27 +22,16 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  *
  * ROLE is mutex, read, write, or semaphore-N of N leases. While it holds the lock it holds a POSIX lock of the file
  * "lock" in the directory, shared if it reads, or of one of the files "slot-0" to "slot-(N-1)"; that such a lock is not
- * to be had is an overlap. Each grant is a line in the file "log" there: "granted NAME" or "overlap NAME". When the
- * standard input ends, so does the process, at once and without closing the session.
+ * to be had is an overlap. Each grant is a line in the file "log" there: "granted NAME" or "overlap NAME".
  */
 public final class Melee {
     private static FileChannel log;
 
     public static void main(String[] args) throws Exception {
-        Thread reader = new Thread(Melee::read, "input");
-        reader.setDaemon(true);
-        reader.start();
-
         String name = args[0];
         String path = args[2];
         String role = args[5];
-        CuratorFramework client = CuratorFrameworkFactory.builder()
-            .connectString(args[1])
-            .sessionTimeoutMs(Integer.parseInt(args[3]))
-            .connectionTimeoutMs(5_000)
-            .retryPolicy(new ExponentialBackoffRetry(50, 8))
-            .build();
-        client.start();
+        CuratorFramework client = Peer.connect(args[1], args[3]);
         File directory = new File(args[4]);
         log = open(directory, "log", StandardOpenOption.APPEND);
 
@@ -102,16 +89,5 @@ public final class Melee {
 
     private static void say(String line) throws Exception {
         log.write(ByteBuffer.wrap((line + "\n").getBytes(StandardCharsets.UTF_8)));
-    }
-
-    private static void read() {
-        try {
-            while (System.in.read() >= 0) {
-                // Nobody says anything.
-            }
-        } catch (java.io.IOException e) {
-            System.err.println("cannot read the input: " + e);
-        }
-        Runtime.getRuntime().halt(2);
     }
 }

@@ -16,7 +16,10 @@
 //! | `Elector.java` | [`PeerContender`] | takes part in an election of `LeaderLatch` or `LeaderSelector` |
 //! | `Melee.java`, `melee.py` | [`Melee`](crate::melee::Melee) | take locks again and again, and are killed |
 //! | `Bench.java` | [`CuratorBench`] | measures `InterProcessMutex` |
+//! | `CacheBench.java` | [`measure_cache`] | measures `CuratorCache` |
 //! | `bench.py` | [`Kazoo::measure`] | measures kazoo's `Lock` |
+//! | `QueuePeer.java` | [`Curator::queue`] | puts items into Curator's queues or takes them, and measures it |
+//! | `queue_peer.py` | [`Kazoo::queue`] | the same with kazoo's `Queue` |
 //! | `SeedCounter.java` | [`seed_counter`] | moves the counter of sequential nodes to its end, offline |
 //!
 //! Where the distribution has no such packages, `ZK_TESTS_CURATOR_HOME` names a directory with these jars:
@@ -24,13 +27,16 @@
 //! unless it is beside ZooKeeper's own jars.
 
 mod bench;
+mod cache;
 mod clock;
 mod compiler;
 mod contender;
 mod counter;
 mod curator;
+mod dialogue;
 mod jars;
 mod kazoo;
+mod queue;
 mod revocable;
 mod run;
 mod rw;
@@ -39,6 +45,9 @@ mod semaphore;
 pub use self::bench::CuratorBench;
 pub use self::bench::Measured;
 pub use self::bench::Workload;
+pub use self::cache::CacheCourse;
+pub use self::cache::CacheFigures;
+pub use self::cache::measure_cache;
 pub use self::clock::monotonic;
 pub use self::compiler::Compiler;
 pub use self::contender::CuratorElection;
@@ -47,6 +56,9 @@ pub use self::contender::PeerContender;
 pub use self::counter::seed_counter;
 pub use self::curator::Curator;
 pub use self::kazoo::Kazoo;
+pub use self::queue::CuratorQueue;
+pub use self::queue::QueueAct;
+pub use self::queue::QueueRun;
 pub use self::revocable::Revocable;
 pub use self::rw::PeerRwLock;
 pub use self::rw::Side;

@@ -23,8 +23,10 @@ enum Which {
     Lock,
     /// What an id costs.
     Id,
+    Cache,
     /// One hand-over, step by step.
     Trace,
+    Queue,
 }
 
 impl Bench {
@@ -34,16 +36,19 @@ impl Bench {
         let which = match args.next() {
             Some(name) if name == "lock" => Which::Lock,
             Some(name) if name == "id" => Which::Id,
+            Some(name) if name == "cache" => Which::Cache,
             Some(name) if name == "trace" => Which::Trace,
+            Some(name) if name == "queue" => Which::Queue,
             Some(name) => {
                 return Err(format!(
-                    "there is no benchmark {}; there are: lock, id, trace",
+                    "there is no benchmark {}; there are: lock, id, cache, queue, trace",
                     name.display()
                 ));
             }
             None => {
                 return Err(
-                    "bench needs the name of a benchmark; there are: lock, id, trace".to_owned(),
+                    "bench needs the name of a benchmark; there are: lock, id, cache, queue, trace"
+                        .to_owned(),
                 );
             }
         };
@@ -87,7 +92,9 @@ impl Bench {
         match self.which {
             Which::Lock => ["--bench", "lock_throughput"],
             Which::Id => ["--bench", "ids"],
+            Which::Cache => ["--bench", "cache"],
             Which::Trace => ["--bin", "handover-trace"],
+            Which::Queue => ["--bin", "queue-bench"],
         }
     }
 }
@@ -98,10 +105,10 @@ impl Bench {
 pub(crate) fn command(workspace: &Workspace, bench: &Bench) -> anyhow::Result<bool> {
     let [kind, target] = bench.target();
     let mut cargo = match bench.which {
-        Which::Lock | Which::Id => {
+        Which::Lock | Which::Id | Which::Cache => {
             workspace.cargo(&["bench", "--package", "zk-bench", kind, target])
         }
-        Which::Trace => {
+        Which::Trace | Which::Queue => {
             workspace.cargo(&["run", "--release", "--package", "zk-bench", kind, target])
         }
     };
@@ -122,7 +129,9 @@ mod tests {
         let plain = parse(&["lock"]).unwrap();
         assert_eq!(plain.target(), ["--bench", "lock_throughput"]);
         assert_eq!(parse(&["id"]).unwrap().target(), ["--bench", "ids"]);
+        assert_eq!(parse(&["cache"]).unwrap().target(), ["--bench", "cache"]);
         assert_eq!(parse(&["trace"]).unwrap().target()[1], "handover-trace");
+        assert_eq!(parse(&["queue"]).unwrap().target()[1], "queue-bench");
         assert!(plain.environment().iter().all(|(_, value)| *value == "0"));
         let bench = parse(&["lock", "--memory", "--quick"]).unwrap();
         assert_eq!(
@@ -156,11 +165,14 @@ mod tests {
     fn what_there_is_not_is_said_with_what_there_is() {
         assert_eq!(
             parse(&[]),
-            Err("bench needs the name of a benchmark; there are: lock, id, trace".to_owned())
+            Err(
+                "bench needs the name of a benchmark; there are: lock, id, cache, queue, trace"
+                    .to_owned()
+            )
         );
         assert_eq!(
             parse(&["locks", "--quick"]),
-            Err("there is no benchmark locks; there are: lock, id, trace".to_owned())
+            Err("there is no benchmark locks; there are: lock, id, cache, queue, trace".to_owned())
         );
         for wrong in ["--fast", "-q", "contention/20"] {
             let error = parse(&["lock", wrong]).unwrap_err();

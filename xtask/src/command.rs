@@ -64,6 +64,8 @@ usage: cargo xtask COMMAND [ARGS]
                   --quick takes less than 50 s, --memory keeps the servers' data off the disk, ARGS go to criterion
   bench trace [--memory]
                   take a hand-over of the lock apart: how long the servers, the clients and the wire take
+  bench queue [--quick] [--peers] [--memory]
+                  measure the queue next to plain creates and deletes, with --peers next to Curator's and kazoo's as well
   orphan          play the orphan contender with our lock, Curator's, kazoo's and the client crate's, and compare them
   tidy            check the rules of this workspace that no compiler checks
   ci              run what the continuous integration runs, in its order";

@@ -156,7 +156,7 @@ mod tests {
         let mut lanes = [
             Lane::new("cost", OURS, |ids| Duration::from_nanos(ids * 5)),
             Lane::new("cost", "other", |ids| Duration::from_nanos(ids * 20)).peer(),
-            Lane::new("cost", "not alike", |ids| Duration::from_nanos(ids)),
+            Lane::new("cost", "not alike", Duration::from_nanos),
             Lane::new("cap", "other", |ids| Duration::from_nanos(ids * 20)).peer(),
         ];
         run(&mut lanes, 3, Duration::from_millis(1));

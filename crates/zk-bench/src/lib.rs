@@ -17,13 +17,16 @@
 //!
 //! - [`wire`] has the references, [`lock`] the workloads of the lock, as functions that return a [`Round`].
 //! - [`race`] sets the lock next to those of Curator, kazoo and the client crate, [`report`] writes that down.
+//! - [`cache`] has the workloads of the cache, which it runs next to Curator's and to the bare reads.
 //! - [`Contest`] lets them alternate under criterion, on an ensemble that [`Stage`] starts.
 //! - [`Standing`] is what a contest came to, [`table()`] and [`Record`] show and keep it.
 //! - [`ids`] measures what an id costs, without an ensemble.
 //!
-//! `cargo xtask bench lock` and `bench id` run them; `BENCHMARKS.md` has figures, with the machine they are from.
+//! `cargo xtask bench lock`, `bench id`, `bench cache` and `bench queue` run them; `BENCHMARKS.md` has figures, with the machine
+//! they are from.
 
 mod baton;
+pub mod cache;
 mod chart;
 mod contest;
 mod facts;

@@ -191,7 +191,7 @@ fn table(race: &Race) -> String {
     table.to_string()
 }
 
-fn markdown(header: &[&str]) -> Table {
+pub(crate) fn markdown(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(header);
     for column in table.column_iter_mut().skip(2) {

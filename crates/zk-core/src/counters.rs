@@ -15,7 +15,8 @@ pub struct Counts {
     pub connection_losses: u64,
     /// Watches that were set.
     pub watches: u64,
-    /// Bytes of the paths that are under watch now; a session can have 120 KiB of them.
+    /// Bytes of the paths that are under watch now; a session can have 120 KiB of them, and subscriptions take a
+    /// recursive watch on a parent in the place of many before that.
     pub watched_bytes: usize,
     /// Removals in the background that are not done yet.
     pub unsettled: u64,

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -28,6 +29,8 @@ use crate::transport::Response;
 use crate::transport::Transport;
 use crate::trust::Trust;
 
+pub(crate) mod claims;
+pub(crate) mod hub;
 pub(crate) mod pulse;
 pub(crate) mod reaper;
 
@@ -43,11 +46,17 @@ pub(crate) struct Engine {
     /// How many holders of a proof there are.
     holders: watch::Sender<usize>,
     jobs: mpsc::UnboundedSender<Job>,
-    unsettled: reaper::Unsettled,
+    hub: hub::Hub,
+    claims: Arc<claims::Claims>,
+    unsettled: Arc<reaper::Unsettled>,
+    /// Where the tasks of the session run.
+    runtime: Handle,
     is_abandoned: AtomicBool,
     is_closing: watch::Sender<bool>,
     /// The ending that an answer told, maybe before the link does.
     told: OnceLock<Ending>,
+    /// Whether a server has said that it has no persistent watches.
+    has_only_one_shots: AtomicBool,
     /// Bytes of paths under watch.
     pub(crate) watched: Arc<AtomicUsize>,
     /// Ephemeral nodes that calls of this session make or have made under names of their own choice.
@@ -71,6 +80,7 @@ impl Engine {
         asked: Instant,
     ) -> Arc<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
+        let (hub, commands) = hub::Hub::new();
         // A server that is cut off grants sessions that the quorum does not know.
         let trust = match transport.link().now().phase {
             Phase::ReadOnly => Trust::of_nobody,
@@ -83,20 +93,41 @@ impl Engine {
             servers,
             counters: Counters::default(),
             jobs,
-            unsettled: reaper::Unsettled::default(),
+            claims: Arc::new(claims::Claims::new(hub.commands())),
+            hub,
+            unsettled: Arc::default(),
+            runtime: Handle::current(),
             is_abandoned: AtomicBool::new(false),
             is_closing: watch::Sender::new(false),
             told: OnceLock::new(),
+            has_only_one_shots: AtomicBool::new(false),
             watched: Arc::default(),
             made: Mutex::default(),
         });
         pulse::spawn(&engine);
         reaper::spawn(&engine, queue);
+        hub::spawn(&engine, commands);
         engine
     }
 
     pub(crate) fn transport(&self) -> &dyn Transport {
         &*self.transport
+    }
+
+    pub(crate) fn hub(&self) -> &hub::Hub {
+        &self.hub
+    }
+
+    pub(crate) fn claims(&self) -> &Arc<claims::Claims> {
+        &self.claims
+    }
+
+    /// The bytes the chroot adds to every path on the wire.
+    pub(crate) fn chroot_len(&self) -> usize {
+        match self.servers.chroot() {
+            chroot if chroot.is_root() => 0,
+            chroot => chroot.as_str().len(),
+        }
     }
 
     pub(crate) fn link(&self) -> LinkReceiver {
@@ -230,6 +261,21 @@ impl Engine {
             // The runtime has ended, and the session ends with it.
             self.unsettled.remove(&refused.0);
         }
+    }
+
+    /// Lets work go on that its caller no longer waits for, at most until the session is over. Never blocks.
+    pub(crate) fn finish(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        let hold = self.unsettled.hold();
+        let engine = Arc::clone(self);
+        // On a runtime that is shut down the task is dropped, and the session ends with the runtime.
+        self.runtime.spawn(async move {
+            let _hold = hold;
+            tokio::select! {
+                biased;
+                () = work => {}
+                _ = engine.ended() => {}
+            }
+        });
     }
 
     /// Ends the session as soon as nothing is left that outlives it. Called when nobody holds it any more.

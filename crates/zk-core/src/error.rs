@@ -80,6 +80,20 @@ impl Error {
         self
     }
 
+    /// Notes that it is about none of the parts that were asked for.
+    #[must_use]
+    pub(crate) fn of_no_part(mut self) -> Self {
+        self.0.failed_part = None;
+        self.decided()
+    }
+
+    /// Notes that the request was certainly not applied.
+    #[must_use]
+    pub(crate) fn decided(mut self) -> Self {
+        self.0.may_be_applied = false;
+        self
+    }
+
     /// Names the part of a transaction that was refused, and its path.
     #[must_use]
     pub(crate) fn about(mut self, path: &NodePath, detail: impl Into<String>) -> Self {
@@ -309,6 +323,13 @@ pub enum Operation {
     SetAcl,
     /// [`Session::transaction`](crate::Session::transaction).
     Transaction,
+    /// [`Session::subscribe`](crate::Session::subscribe).
+    Subscribe,
+    /// [`Session::track`](crate::Session::track).
+    Track,
+    /// [`Session::wait_for_creation`](crate::Session::wait_for_creation) and
+    /// [`Session::wait_for_deletion`](crate::Session::wait_for_deletion).
+    Wait,
     /// [`Trusted::renewed`](crate::Trusted::renewed).
     Probe,
     /// [`Session::close`](crate::Session::close).
@@ -329,6 +350,9 @@ impl fmt::Display for Operation {
             Self::GetAcl => "get the acl of",
             Self::SetAcl => "set the acl of",
             Self::Transaction => "transaction",
+            Self::Subscribe => "subscribe to",
+            Self::Track => "track",
+            Self::Wait => "wait for",
             Self::Probe => "probe",
             Self::Close => "close",
         })

@@ -33,9 +33,15 @@
 //! 5. A node made with [`protected`](Create::protected) is made once, whatever is lost on the way, and one made with
 //!    [`owned`](Create::owned) goes with its handle; a call of either that is dropped, wherever, leaves nothing.
 //! 6. A transaction makes all its changes or none, and an error names the part that was refused.
+//!    One with a marker ([`Transaction::commit_marked`]) knows whether it was made although its answer was lost.
 //! 7. A [`Watch`] fires once, on the first change after its read, whichever server the session is connected to then.
-//! 8. While [`Trusted::is_trusted`] says so, the ensemble has not given what the session holds to anybody else; what
-//!    that rests on is listed there.
+//! 8. A [`Subscription`] says when to read again what it is about, and misses nothing after that: it is armed before it
+//!    says so, again after each break, and what it keeps for a slow consumer is bounded.
+//!    No consumer holds up the session or another consumer.
+//! 9. What waits for a node ([`wait_for_creation`](Session::wait_for_creation),
+//!    [`wait_for_deletion`](Session::wait_for_deletion), [`NodeTracker`]) misses nothing between its look and its watch.
+//! 10. While [`Trusted::is_trusted`] says so, the ensemble has not given what the session holds to anybody else; what
+//!     that rests on is listed there.
 //!
 //! # Failure behaviour
 //!
@@ -44,9 +50,11 @@
 //! | the connection breaks during a read | nothing; the read is repeated |
 //! | the connection breaks during a write that can be repeated or judged | nothing; the write is repeated |
 //! | the connection breaks during another write | [`ErrorKind::OutcomeUnknown`] |
+//! | the connection breaks under a subscription | [`Update::Stale`], then [`Update::Resynchronize`] on the next server |
+//! | a consumer takes less than is told | [`Update::Resynchronize`] in the place of what does not fit |
 //! | no server can be reached | [`ConnectionState::Suspended`]; [`ErrorKind::NotConnected`] at the deadline |
 //! | the server is reached but does not answer | [`ErrorKind::TimedOut`], for a write [`ErrorKind::OutcomeUnknown`] |
-//! | the session expires | [`ErrorKind::SessionExpired`], for ever; [`ConnectionState::Lost`], [`WatchEvent::SessionLost`] |
+//! | the session expires | [`ErrorKind::SessionExpired`], for ever; [`ConnectionState::Lost`], [`WatchEvent::SessionLost`], [`Update::SessionLost`] |
 //! | the server is cut off from the quorum | not connected to, unless [`SessionBuilder::allow_read_only`]; then [`ErrorKind::ReadOnlyServer`] for writes |
 //! | the request is larger than servers read | [`ErrorKind::TooLarge`], nothing is sent |
 //! | too much is under watch | [`ErrorKind::TooManyWatches`], nothing is sent |
@@ -54,8 +62,14 @@
 //!
 //! # Nodes
 //!
-//! The name of a protected or owned node begins with `_c_<uuid>-`, which is the form of Curator's protection.
+//! The name of a protected or owned node begins with `_c_<uuid>-`, which is the form of Curator's protection; the marker
+//! of a transaction is named `_c_<uuid>-marker`, and goes soon after.
 //! Nothing else is written that was not asked for.
+//!
+//! # Values as types
+//!
+//! A [`codec`] writes and reads values instead of bytes: [`Raw`](codec::Raw) and [`Text`](codec::Text) always, JSON, TOML
+//! and gzip by the features `json`, `toml` and `gzip`, which are off by default.
 //!
 //! # Observing
 //!
@@ -65,18 +79,22 @@
 //!
 //! # What it does not do
 //!
-//! No operation sets persistent and recursive watches; below the operations, [`transport`] has them, up to the next
-//! break of the link.
+//! A subscription does not tell what data a node has, nor what happened while it was [stale](Update::Stale): servers keep no
+//! record of that (ZOOKEEPER-4698). It is for its consumer to read, and to compare by `czxid` and `mzxid`.
+//! On servers before 3.6, which have no persistent watches, a subscription takes two one-shot watches for each node; a
+//! large tree does not fit into what a session can have.
 //! Everything needs a Tokio runtime with its time and I/O drivers enabled, and a session stays on the runtime that
 //! connected it; handles may be dropped anywhere.
 
 mod acl;
 mod call;
+pub mod codec;
 mod connect_string;
 mod counters;
 mod deadline;
 mod engine;
 mod error;
+mod listener;
 mod operation;
 mod outcome;
 mod path;
@@ -86,7 +104,9 @@ mod sequence;
 mod session;
 mod stat;
 mod state;
+mod subscription;
 mod supervisor;
+mod tracker;
 pub mod transport;
 mod trust;
 mod watch;
@@ -102,6 +122,9 @@ pub use error::Error;
 pub use error::ErrorClass;
 pub use error::ErrorKind;
 pub use error::Operation;
+pub use listener::Listener;
+pub use listener::ListenerEnd;
+pub use operation::Committed;
 pub use operation::Create;
 pub use operation::CreateClaimed;
 pub use operation::CreateOwned;
@@ -110,6 +133,7 @@ pub use operation::Exists;
 pub use operation::ExistsWatched;
 pub use operation::Get;
 pub use operation::GetAcl;
+pub use operation::GetDecoded;
 pub use operation::GetStat;
 pub use operation::GetWatched;
 pub use operation::IdPlace;
@@ -117,10 +141,13 @@ pub use operation::List;
 pub use operation::ListWatched;
 pub use operation::OperationFuture;
 pub use operation::OwnedNode;
+pub use operation::ReadError;
 pub use operation::Set;
 pub use operation::SetAcl;
 pub use operation::Sync;
 pub use operation::Transaction;
+pub use operation::WaitForCreation;
+pub use operation::WaitForDeletion;
 pub use path::NodePath;
 pub use path::ParsePathError;
 pub use probe::Unanswered;
@@ -137,7 +164,14 @@ pub use stat::SessionId;
 pub use stat::Stat;
 pub use state::ConnectionState;
 pub use state::StateChanges;
+pub use subscription::Subscribe;
+pub use subscription::Subscription;
+pub use subscription::Update;
 pub use supervisor::SuperviseError;
+pub use tracker::NodeTracker;
+pub use tracker::Track;
+pub use tracker::Tracked;
+pub use tracker::TrackedNode;
 pub use transport::Changed;
 pub use transport::CreateMode;
 pub use transport::WatchEvent;

@@ -15,6 +15,7 @@ use crate::path::ParsePathError;
 use crate::session::Session;
 use crate::transport::Watched;
 use crate::watch::MOST_WATCHED;
+use crate::watch::Reserved;
 use crate::watch::Share;
 use crate::watch::Watch;
 
@@ -23,6 +24,8 @@ mod create;
 mod delete;
 mod read;
 mod transaction;
+mod value;
+mod wait;
 mod write;
 
 pub use access::GetAcl;
@@ -41,7 +44,12 @@ pub use read::GetWatched;
 pub use read::List;
 pub use read::ListWatched;
 pub use read::Sync;
+pub use transaction::Committed;
 pub use transaction::Transaction;
+pub use value::GetDecoded;
+pub use value::ReadError;
+pub use wait::WaitForCreation;
+pub use wait::WaitForDeletion;
 pub use write::Set;
 
 /// The future of an operation. It may move between threads and owns all it needs.
@@ -72,12 +80,12 @@ impl Target {
         &self.session
     }
 
-    fn timeout(&mut self, timeout: Duration) {
+    pub(crate) fn timeout(&mut self, timeout: Duration) {
         self.timeout = Some(timeout);
     }
 
     /// Runs an operation: the deadline starts and the span opens when the future is first polled.
-    fn run<T, F>(
+    pub(crate) fn run<T, F>(
         self,
         operation: Operation,
         body: impl FnOnce(Call, NodePath) -> F + Send + 'static,
@@ -113,20 +121,22 @@ impl Target {
     }
 }
 
-/// Takes a share of what a session may have under watch.
-fn share_of_watches(call: &Call, path: &NodePath) -> Result<Share, Error> {
+/// Takes a share of what a session may have under watch, and a place at the node.
+fn reserve_watch(call: &Call, path: &NodePath) -> Result<Reserved, Error> {
     let bytes = path.as_str().len() + call.prefix_len();
-    Share::take(&call.engine().watched, bytes).map_err(|taken| {
+    let share = Share::take(&call.engine().watched, bytes).map_err(|taken| {
         call.error(path, ErrorKind::TooManyWatches).detail(format!(
             "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
         ))
-    })
+    })?;
+    let claim = call.engine().claims().begin(call.wire(path));
+    Ok(Reserved { share, claim })
 }
 
 /// The watch that was set with a read.
-fn watch(call: &Call, watched: Watched, share: Share) -> Watch {
+fn watch(call: &Call, watched: Watched, reserved: Reserved, waits_for_children: bool) -> Watch {
     call.engine().counters.watches.add();
-    Watch::new(watched, share)
+    Watch::new(watched, reserved, waits_for_children)
 }
 
 /// Refuses a request that the server would answer by cutting the connection.

@@ -25,12 +25,16 @@ use crate::operation::SetAcl;
 use crate::operation::Sync;
 use crate::operation::Target;
 use crate::operation::Transaction;
+use crate::operation::WaitForCreation;
+use crate::operation::WaitForDeletion;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::retry::RetryPolicy;
 use crate::stat::SessionId;
 use crate::state::ConnectionState;
 use crate::state::StateChanges;
+use crate::subscription::Subscribe;
+use crate::tracker::Track;
 use crate::transport::Ending;
 use crate::transport::Phase;
 use crate::transport::Transport;
@@ -321,6 +325,42 @@ impl Session {
         Delete::new(self.target(path))
     }
 
+    /// Subscribes to what happens to a node, from now until the subscription is dropped.
+    pub fn subscribe<P>(&self, path: P) -> Subscribe
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Subscribe::new(self.target(path))
+    }
+
+    /// Follows the data of a node that may come and go.
+    pub fn track<P>(&self, path: P) -> Track
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Track::new(self.target(path))
+    }
+
+    /// Waits until a node exists.
+    pub fn wait_for_creation<P>(&self, path: P) -> WaitForCreation
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        WaitForCreation::new(self.target(path))
+    }
+
+    /// Waits until a node does not exist.
+    pub fn wait_for_deletion<P>(&self, path: P) -> WaitForDeletion
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        WaitForDeletion::new(self.target(path))
+    }
+
     /// Makes this session's server catch up with the leader.
     pub fn sync<P>(&self, path: P) -> Sync
     where
@@ -368,7 +408,8 @@ impl Session {
         self.engine().ended().await;
     }
 
-    /// Waits until everything is removed that is being removed in the background: nodes of dropped calls and handles.
+    /// Waits until everything is removed that is being removed in the background, nodes of dropped calls and handles,
+    /// and until what was left to [`finish`](Self::finish) is done.
     ///
     /// Returns at once when the session is over.
     ///
@@ -381,6 +422,16 @@ impl Session {
             () = self.engine().unsettled().settled() => {}
             _ = self.engine().ended() => {}
         }
+    }
+
+    /// Lets `work` go on in the background, at most until the session is over; [`settled`](Self::settled) and
+    /// [`close`](Self::close) wait for it.
+    ///
+    /// It is for what was begun with requests of this session and has to be brought to its end although its caller was
+    /// dropped: to be called in a `Drop`, it neither blocks nor needs a runtime around it.
+    /// The work runs on the runtime of the session, and is dropped at one of its awaits when the session is over.
+    pub fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.engine().finish(work);
     }
 
     /// Finishes what is being removed in the background, ends the session and waits until the server has

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
+use crate::engine::claims::Claim;
+use crate::engine::claims::Poke;
 use crate::transport::WatchEvent;
 use crate::transport::Watched;
 
@@ -18,15 +20,28 @@ use crate::transport::Watched;
 pub struct Watch {
     watched: Option<Watched>,
     fired: Option<WatchEvent>,
+    place: Box<Place>,
+}
+
+/// What a watch has at its node, as long as it is held.
+#[derive(Debug)]
+struct Place {
+    poke: Option<Poke>,
+    claim: Claim,
     _share: Share,
 }
 
 impl Watch {
-    pub(crate) fn new(watched: Watched, share: Share) -> Self {
+    pub(crate) fn new(watched: Watched, reserved: Reserved, waits_for_children: bool) -> Self {
+        let Reserved { share, mut claim } = reserved;
         Self {
             watched: Some(watched),
             fired: None,
-            _share: share,
+            place: Box::new(Place {
+                poke: claim.set(waits_for_children),
+                claim,
+                _share: share,
+            }),
         }
     }
 
@@ -41,7 +56,22 @@ impl Watch {
     /// Answered as [`WatchEvent::SessionLost`].
     pub async fn changed(&mut self) -> WatchEvent {
         if let Some(watched) = &mut self.watched {
-            self.fired = Some(watched.await);
+            let poked = async {
+                match &mut self.place.poke {
+                    // It lives as long as the claim: this is no end of the sender.
+                    Some(poke) => drop(poke.await),
+                    None => std::future::pending().await,
+                }
+            };
+            let event = tokio::select! {
+                biased;
+                event = watched => {
+                    self.place.claim.fired();
+                    event
+                }
+                () = poked => WatchEvent::ChildrenChanged,
+            };
+            self.fired = Some(event);
             self.watched = None;
         }
         self.fired.unwrap_or(WatchEvent::SessionLost)
@@ -54,6 +84,13 @@ impl fmt::Debug for Watch {
             .field("fired", &self.fired)
             .finish_non_exhaustive()
     }
+}
+
+/// What is reserved before a one-shot watch is asked for.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    pub(crate) share: Share,
+    pub(crate) claim: Claim,
 }
 
 /// A share of the bytes of paths that a session may have under watch.

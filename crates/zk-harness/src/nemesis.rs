@@ -146,7 +146,7 @@ impl Nemesis {
             let choice = draw.number();
             // One that ended by itself, as after a full disk, is no longer there to be struck.
             if ensemble.server(server)?.process_state() == ProcessState::Stopped {
-                ensemble.server(server)?.start()?;
+                revive(ensemble.server(server)?)?;
             }
             let struck = self.strike(ensemble, fault, server, choice, lasts).await?;
             done.push(struck);
@@ -180,7 +180,7 @@ impl Nemesis {
             Fault::Kill => {
                 server.kill().await?;
                 pass(lasts).await;
-                server.start()?;
+                revive(server)?;
             }
             Fault::Pause => {
                 server.pause().await?;
@@ -237,10 +237,11 @@ impl Nemesis {
                 pass(lasts).await;
                 // Not freed while it runs: it would acknowledge writes that it cannot read back, see `fill_disk`. For
                 // want of room it may have ended already, as servers of 3.9 do.
-                if server.process_state() != ProcessState::Stopped {
-                    server.kill().await?;
+                match server.kill().await {
+                    Err(Error::WrongState { .. }) | Ok(()) => {}
+                    Err(error) => return Err(error),
                 }
-                server.start()?;
+                revive(server)?;
             }
             Fault::Clock => {
                 let seconds = u32::try_from(choice % 7200).unwrap_or(0);
@@ -306,7 +307,7 @@ async fn heal(ensemble: &Ensemble) -> Result<(), Error> {
 
 async fn heal_server(server: &Server) -> Result<(), Error> {
     match server.process_state() {
-        ProcessState::Stopped => server.start()?,
+        ProcessState::Stopped => revive(server)?,
         ProcessState::Paused => server.resume().await?,
         ProcessState::Running => {}
     }
@@ -318,6 +319,15 @@ async fn heal_server(server: &Server) -> Result<(), Error> {
     match server.shift_clock(ClockShift::None) {
         Err(Error::Unavailable(_)) => Ok(()),
         done => done,
+    }
+}
+
+/// Starts a server that was killed, or has ended for want of room.
+fn revive(server: &Server) -> Result<(), Error> {
+    match server.discard_torn_logs() {
+        // What a container writes to is not ours.
+        Ok(_) | Err(Error::Unavailable(_)) => server.start(),
+        Err(error) => Err(error),
     }
 }
 

@@ -425,6 +425,11 @@ impl Server {
         }
     }
 
+    /// Where its transaction logs are.
+    pub(crate) fn log_directory(&self) -> PathBuf {
+        self.plan.log_directory(self.id()).join("version-2")
+    }
+
     fn in_container(&self) -> Result<&Container, Unavailable> {
         self.container.as_ref().ok_or_else(|| Unavailable {
             fault: "a server off its network",

@@ -1,11 +1,13 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
 
+use crate::config::parse_revision;
 use crate::span::parse_timeout;
 use crate::span::parse_ttl;
 
@@ -61,6 +63,61 @@ pub(crate) enum Command {
     },
     /// Print who holds a lock and who waits for it
     Locks(Locks),
+    /// Publish and follow configuration in TOML
+    #[command(subcommand)]
+    Config(Config),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Publish a TOML file, as it is, unless the node has it already
+    Put {
+        /// Publish only if the node is the work of this transaction, as `follow` prints it, or 0 if there is none yet
+        #[arg(short, long, value_name = "REVISION", value_parser = parse_revision)]
+        expecting: Option<i64>,
+        /// Keep so many replaced revisions
+        #[arg(long, value_name = "REVISIONS", default_value_t = 10)]
+        history: usize,
+        /// The node; missing parents are created
+        path: String,
+        /// The file, or - for standard input
+        file: PathBuf,
+    },
+    /// Print the document, or write it to a file
+    Get {
+        /// The node
+        path: String,
+        /// The file
+        file: Option<PathBuf>,
+    },
+    /// Print how a file differs from the document; exit status 1 if it does
+    Diff {
+        /// The node
+        path: String,
+        /// The file, or - for standard input
+        file: PathBuf,
+    },
+    /// Print each change as it happens, until Ctrl-C
+    Follow {
+        /// The node
+        path: String,
+    },
+    /// List the revisions that were replaced
+    History {
+        /// The node
+        path: String,
+    },
+    /// Publish a replaced revision again
+    Rollback {
+        /// Keep so many replaced revisions
+        #[arg(long, value_name = "REVISIONS", default_value_t = 10)]
+        history: usize,
+        /// The node
+        path: String,
+        /// The revision, as `history` prints it
+        #[arg(value_parser = parse_revision)]
+        revision: i64,
+    },
 }
 
 #[derive(Debug, Args)]

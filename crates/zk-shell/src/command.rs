@@ -12,6 +12,7 @@ use zk_core::Session;
 use crate::cli;
 use crate::cli::Cli;
 use crate::cli::Command;
+use crate::config;
 use crate::failure::Failure;
 use crate::hold;
 use crate::locks;
@@ -80,6 +81,9 @@ impl Shell {
             Command::Stat { .. } => {
                 let stat = self.session.stat(path).timeout(self.remaining()).await?;
                 print(output::stat(&stat).as_bytes())
+            }
+            Command::Config(command) => {
+                config::carry_out(&self.session, path, &command, self.remaining()).await
             }
             Command::Locks(command) => {
                 let working = locks::carry_out(&self.session, path, &command);
@@ -204,6 +208,7 @@ fn path_of(command: &Command) -> &str {
         Command::Create(create) => &create.path,
         Command::Delete(delete) => &delete.path,
         Command::Locks(locks) => &locks.path,
+        Command::Config(config) => config::path_of(config),
         Command::Deleteall { path } | Command::Stat { path } => path,
     }
 }

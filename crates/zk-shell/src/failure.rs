@@ -45,6 +45,11 @@ impl Failure {
 
     /// Whoever read the answer, as in `zk ls -R / | head`, has gone.
     pub(crate) fn reader_gone() -> Self {
+        Self::silent()
+    }
+
+    /// All has been said, and the exit status is the answer.
+    pub(crate) fn silent() -> Self {
         Self::operation("", None)
     }
 
@@ -128,7 +133,7 @@ pub(crate) fn tell(text: &str) {
 }
 
 /// The message and those of its causes.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(source) = next {

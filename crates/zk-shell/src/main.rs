@@ -9,6 +9,7 @@ use clap::Parser;
 
 mod cli;
 mod command;
+mod config;
 mod date;
 mod failure;
 mod hold;

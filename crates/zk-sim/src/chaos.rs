@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::ensemble::Ensemble;
 use crate::faults::Scripted;
+use crate::wait;
 pub use plan::Chaos;
 pub use plan::Disturbance;
 
@@ -46,6 +47,36 @@ impl Chaos {
             fury.rage().await;
             fury.dealt
         }
+    }
+}
+
+/// Unleashing it on tasks.
+impl Chaos {
+    /// Disturbs an ensemble while tasks are at work, and waits until the last of both has ended.
+    ///
+    /// # Panics
+    ///
+    /// When a task panics, or has not ended after 20 minutes of Tokio's time.
+    ///
+    /// # Cancel safety
+    ///
+    /// The disturbing and the tasks go on.
+    pub async fn beset(
+        &self,
+        ensemble: &Ensemble,
+        tasks: impl IntoIterator<Item = tokio::task::JoinHandle<()>>,
+    ) {
+        let disturbing = tokio::spawn(self.unleash(ensemble));
+        for task in tasks {
+            let ended = tokio::time::timeout(FOR_EVER, task).await;
+            let ended = ended.unwrap_or_else(|_| {
+                let tree = ensemble.tree();
+                let nodes: Vec<_> = tree.nodes().map(|(path, _)| path.to_string()).collect();
+                panic!("a task has waited for {FOR_EVER:?}, with these nodes: {nodes:?}")
+            });
+            ended.expect("no task panics");
+        }
+        disturbing.await.expect("the disturbing does not panic");
     }
 }
 
@@ -96,10 +127,17 @@ impl Fury {
                 break;
             }
             let undo = entry.remove();
-            pass(due.saturating_sub(self.ensemble.now())).await;
+            self.pass_until(due).await;
             self.undo(undo);
         }
-        pass(moment.saturating_sub(self.ensemble.now())).await;
+        self.pass_until(moment).await;
+    }
+
+    async fn pass_until(&self, moment: Duration) {
+        let left = moment.saturating_sub(self.ensemble.now());
+        if !left.is_zero() {
+            wait::pass(left).await;
+        }
     }
 
     /// Between half of the mean and half more.
@@ -260,10 +298,6 @@ impl Fury {
     }
 }
 
-async fn pass(time: Duration) {
-    if !time.is_zero() {
-        drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
-    }
-}
-
+/// What nothing takes that ends at all.
+const FOR_EVER: Duration = Duration::from_secs(1200);
 const SHORTEST: Duration = Duration::from_millis(1);

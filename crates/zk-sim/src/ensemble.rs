@@ -270,6 +270,14 @@ impl EnsembleBuilder {
         self
     }
 
+    /// Lets the servers have no persistent watches, as those before 3.6; default, they have them.
+    ///
+    /// They say so to who asks for one, and close the connection, as they do with every request that they do not know.
+    pub fn without_persistent_watches(mut self) -> Self {
+        self.settings.persistent_watches = false;
+        self
+    }
+
     /// Sets the longest request that servers read, in bytes; default 1048575, as `jute.maxbuffer`.
     ///
     /// Whoever sends a longer one loses the link. `zk-core` refuses what is longer than the default before it is sent.

@@ -114,6 +114,8 @@
 //! - New access rules hold for the next request. A real leader judges what is in flight behind them by the old ones.
 //! - The nodes that go with a session go in the order of their paths. On real servers there is no order.
 //! - A session that only reads is not taken over from or by another server.
+//! - Servers without persistent watches ([`without_persistent_watches`](EnsembleBuilder::without_persistent_watches)) are
+//!   those of the chosen release in everything else.
 //! - Persistent watches end with the link, as over the client crate that `zk-core` uses. What of them that crate leaves
 //!   with a server, is left here, too.
 //! - Answers have no limit of size, as that crate sets none.
@@ -137,10 +139,12 @@ mod record;
 mod release;
 mod script;
 mod server;
+mod setback;
 mod shared;
 mod size;
 mod transport;
 mod tree;
+pub mod wait;
 mod watches;
 mod world;
 
@@ -162,6 +166,7 @@ pub use record::Fate;
 pub use record::Seen;
 pub use release::Release;
 pub use script::Proposal;
+pub use setback::Setback;
 pub use transport::SimTransport;
 pub use tree::Counters;
 pub use tree::Kind;

@@ -61,6 +61,8 @@ pub(crate) struct Settings {
     pub(crate) proposals: Proposal,
     /// Whether servers without a quorum grant sessions that only read.
     pub(crate) read_only: bool,
+    /// Whether the servers know persistent watches.
+    pub(crate) persistent_watches: bool,
     /// The longest request that servers read, in bytes.
     pub(crate) max_request: usize,
     /// How many requests are kept on record.
@@ -83,6 +85,7 @@ impl Default for Settings {
             patience: Duration::from_secs(1),
             proposals: Proposal::default(),
             read_only: false,
+            persistent_watches: true,
             max_request: 0xf_ffff,
             record: 1 << 20,
             seed: 0,

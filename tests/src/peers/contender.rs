@@ -6,17 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use anyhow::bail;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::AsyncWriteExt as _;
-use tokio::io::BufReader;
-use tokio::io::Lines;
-use tokio::process::Child;
-use tokio::process::ChildStdin;
-use tokio::process::ChildStdout;
 use tokio::process::Command;
 use tokio::time::Instant;
 
 use super::curator::Curator;
+use super::dialogue::Dialogue;
+use super::dialogue::PATIENCE;
 use super::kazoo::Kazoo;
 use super::run::QUICK;
 
@@ -32,9 +27,7 @@ use super::run::QUICK;
 /// vanishes; [`quit`](Self::quit) ends the session at once. Should this process be killed itself, the contender ends.
 #[derive(Debug)]
 pub struct PeerContender {
-    child: Child,
-    commands: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
+    dialogue: Dialogue,
     session: i64,
 }
 
@@ -67,11 +60,7 @@ pub(super) enum Answer {
     Released(Duration),
     Participants(String),
     Bye,
-    Failed(String),
 }
-
-/// For starting a Java, connecting, and whatever is not a wait for the lock.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 impl PeerContender {
     /// The session timeout that the process asks for.
@@ -163,21 +152,8 @@ impl PeerContender {
         path: &str,
     ) -> anyhow::Result<Self> {
         let timeout = Self::SESSION_TIMEOUT.as_millis().to_string();
-        let mut child = command
-            .args([connect, path, &timeout])
-            .kill_on_drop(true)
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            // The libraries' complaints are of interest when a test fails, and shown then.
-            .stderr(std::process::Stdio::inherit())
-            .spawn()
-            .context("a contender cannot be started")?;
-        let commands = child.stdin.take().context("the input was piped")?;
-        let answers = child.stdout.take().context("the output was piped")?;
         let mut contender = Self {
-            child,
-            commands,
-            answers: BufReader::new(answers).lines(),
+            dialogue: Dialogue::start(command.args([connect, path, &timeout]))?,
             session: 0,
         };
         match contender.answer("a session", PATIENCE).await? {
@@ -189,7 +165,7 @@ impl PeerContender {
 
     /// The id of its process.
     pub fn pid(&self) -> Option<u32> {
-        self.child.id()
+        self.dialogue.pid()
     }
 
     /// The id of its session, as servers count them.
@@ -309,9 +285,7 @@ impl PeerContender {
             Answer::Bye => {}
             other => bail!("a contender that ends said {other}"),
         }
-        let status = tokio::time::timeout(PATIENCE, self.child.wait())
-            .await
-            .with_context(|| format!("a contender did not end within {PATIENCE:?}"))??;
+        let status = self.dialogue.ended().await?;
         anyhow::ensure!(status.success(), "a contender ended with {status}");
         Ok(())
     }
@@ -324,26 +298,13 @@ impl PeerContender {
     }
 
     pub(super) async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
-        let line = format!("{command}\n");
-        let told = async {
-            self.commands.write_all(line.as_bytes()).await?;
-            self.commands.flush().await
-        };
-        told.await
-            .with_context(|| format!("a contender cannot be told to {command}"))
+        self.dialogue.tell(command).await
     }
 
     pub(super) async fn answer(&mut self, what: &str, within: Duration) -> anyhow::Result<Answer> {
-        let line = tokio::time::timeout(within, self.answers.next_line())
-            .await
-            .with_context(|| format!("a contender waited {within:?} for {what}"))?
-            .context("a contender's output cannot be read")?
-            .with_context(|| format!("a contender ended while it waited for {what}"))?;
-        match Answer::parse(&line) {
-            Some(Answer::Failed(message)) => bail!("a contender that waited for {what}: {message}"),
-            Some(answer) => Ok(answer),
-            None => bail!("a contender that waited for {what} said {line:?}"),
-        }
+        let line = self.dialogue.line(what, within).await?;
+        Answer::parse(&line)
+            .with_context(|| format!("a contender that waited for {what} said {line:?}"))
     }
 }
 
@@ -358,7 +319,6 @@ impl Answer {
             "released" => Self::Released(moment()?),
             "participants" => Self::Participants(rest.to_owned()),
             "bye" => Self::Bye,
-            "failed" => Self::Failed(rest.to_owned()),
             _ => return None,
         })
     }
@@ -393,7 +353,6 @@ mod tests {
                 Some(Answer::Participants("a*,b".into())),
             ),
             ("bye", Some(Answer::Bye)),
-            ("failed a b", Some(Answer::Failed("a b".into()))),
             ("acquired", None),
             ("acquired x", None),
             ("SLF4J: no", None),

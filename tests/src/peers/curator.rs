@@ -41,7 +41,8 @@ const OPTIONAL: &str = "failureaccess";
 /// ZooKeeper's own lock recipe, in the directory of ZooKeeper's jars.
 const RECIPE: &str = "zookeeper-recipes-lock";
 
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: &[(&str, &str)] = &[
+    ("Peer.java", include_str!("../../java/Peer.java")),
     ("Contender.java", include_str!("../../java/Contender.java")),
     (
         "RecipeContender.java",
@@ -57,8 +58,13 @@ const SOURCES: [(&str, &str); 9] = [
         include_str!("../../java/SemaphoreContender.java"),
     ),
     ("Bench.java", include_str!("../../java/Bench.java")),
+    (
+        "CacheBench.java",
+        include_str!("../../java/CacheBench.java"),
+    ),
     ("Melee.java", include_str!("../../java/Melee.java")),
     ("Counter.java", include_str!("../../java/Counter.java")),
+    ("QueuePeer.java", include_str!("../../java/QueuePeer.java")),
     ("Revocable.java", include_str!("../../java/Revocable.java")),
 ];
 
@@ -84,7 +90,7 @@ impl Curator {
         let compiler = Compiler::find()
             .await
             .context("no Java compiler was found")?;
-        let classes = compiler.compile(&SOURCES, &classpath).await?;
+        let classes = compiler.compile(SOURCES, &classpath).await?;
         classpath.insert(0, classes);
         Ok(Self {
             java: compiler.java().to_owned(),

@@ -22,6 +22,7 @@ const PACKAGES: [&str; 2] = ["python3-kazoo", "python3-six"];
 const PROGRAM: &str = include_str!("../../python/contender.py");
 const RW_PROGRAM: &str = include_str!("../../python/rw_contender.py");
 const MELEE: &str = include_str!("../../python/melee.py");
+const QUEUE: &str = include_str!("../../python/queue_peer.py");
 const BENCH: &str = include_str!("../../python/bench.py");
 
 /// For starting Python and connecting, beside the time that is measured.
@@ -91,6 +92,13 @@ impl Kazoo {
     pub(crate) fn melee(&self) -> Command {
         let mut command = self.python();
         command.args(["-c", MELEE]);
+        command
+    }
+
+    /// The program that uses a queue, to be given its arguments.
+    pub(super) fn queue_program(&self) -> Command {
+        let mut command = self.python();
+        command.args(["-c", QUEUE]);
         command
     }
 

@@ -1,19 +1,10 @@
 //! Curator's revocable lock in a process of its own.
 
-use std::process::Stdio;
-use std::time::Duration;
-
-use anyhow::Context as _;
 use anyhow::ensure;
-use tokio::io::AsyncBufReadExt as _;
-use tokio::io::AsyncWriteExt as _;
-use tokio::io::BufReader;
-use tokio::io::Lines;
-use tokio::process::Child;
-use tokio::process::ChildStdin;
-use tokio::process::ChildStdout;
 
 use super::curator::Curator;
+use super::dialogue::Dialogue;
+use super::dialogue::PATIENCE;
 use super::run::QUICK;
 
 /// A process that holds a Curator lock until it is revoked, and revokes others.
@@ -22,14 +13,7 @@ use super::run::QUICK;
 ///
 /// The process is killed.
 #[derive(Debug)]
-pub struct Revocable {
-    _child: Child,
-    commands: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
-}
-
-/// For starting a Java, connecting, and any answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub struct Revocable(Dialogue);
 
 impl Revocable {
     /// Starts a process for locks at `path`, and waits until it is connected.
@@ -42,23 +26,14 @@ impl Revocable {
     ///
     /// Safe: the process is killed.
     pub async fn start(curator: &Curator, connect: &str, path: &str) -> anyhow::Result<Self> {
-        let mut child = curator
-            .program(&QUICK, "Revocable")?
-            .args([connect, path])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .context("Curator's holder cannot be started")?;
-        let commands = child.stdin.take().context("the input was piped")?;
-        let answers = child.stdout.take().context("the output was piped")?;
-        let mut revocable = Self {
-            _child: child,
-            commands,
-            answers: BufReader::new(answers).lines(),
-        };
-        revocable.says("ready").await?;
-        Ok(revocable)
+        let mut program = curator.program(&QUICK, "Revocable")?;
+        let mut dialogue = Dialogue::start(program.args([connect, path]))?;
+        let line = dialogue.line("that it is ready", PATIENCE).await?;
+        ensure!(
+            line.starts_with("ready "),
+            "Curator's holder began with {line:?}"
+        );
+        Ok(Self(dialogue))
     }
 
     /// Acquires the lock, which it releases as soon as somebody asks for it.
@@ -71,7 +46,7 @@ impl Revocable {
     ///
     /// Not safe: the process goes on. Drop it.
     pub async fn acquire(&mut self) -> anyhow::Result<()> {
-        self.tell("acquire\n").await?;
+        self.0.tell("acquire").await?;
         self.says("acquired").await
     }
 
@@ -98,23 +73,12 @@ impl Revocable {
     ///
     /// Not safe: the process goes on. Drop it.
     pub async fn revoke(&mut self, node: &str) -> anyhow::Result<()> {
-        self.tell(&format!("revoke {node}\n")).await?;
+        self.0.tell(&format!("revoke {node}")).await?;
         self.says("asked").await
     }
 
-    async fn tell(&mut self, line: &str) -> anyhow::Result<()> {
-        let told = async {
-            self.commands.write_all(line.as_bytes()).await?;
-            self.commands.flush().await
-        };
-        told.await.context("Curator's holder takes no commands")
-    }
-
     async fn says(&mut self, word: &str) -> anyhow::Result<()> {
-        let line = tokio::time::timeout(PATIENCE, self.answers.next_line())
-            .await
-            .with_context(|| format!("waited {PATIENCE:?} for Curator's holder to say {word}"))??
-            .with_context(|| format!("Curator's holder ended and has not said {word}"))?;
+        let line = self.0.line(word, PATIENCE).await?;
         ensure!(
             line == word,
             "Curator's holder said {line:?} instead of {word}"

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::bail;
 
 use super::contender::Answer;
-use super::contender::PATIENCE;
 use super::contender::PeerContender;
 use super::curator::Curator;
+use super::dialogue::PATIENCE;
 use super::run::QUICK;
 
 /// A process that takes leases of Curator's `InterProcessSemaphoreV2`, step by step.

@@ -16,6 +16,7 @@ mod counter;
 mod crowd;
 mod curator;
 mod holders;
+mod listener;
 mod melee;
 mod numbers;
 mod orphan;

@@ -8,4 +8,5 @@ mod leader;
 mod lock;
 mod nemesis;
 mod peers;
+mod queue;
 mod sweep;

@@ -5,6 +5,7 @@
 
 mod lock;
 mod operations;
+mod queue;
 mod rw;
 mod semaphore;
 

@@ -81,6 +81,12 @@ impl Unsettled {
         });
     }
 
+    /// Counts one more for as long as the answer lives.
+    pub(super) fn hold(self: &Arc<Self>) -> Hold {
+        self.0.send_modify(|count| count.all += 1);
+        Hold(Arc::clone(self))
+    }
+
     pub(super) fn outlive_the_session(&self) -> bool {
         self.0.borrow().outliving > 0
     }
@@ -94,6 +100,16 @@ impl Unsettled {
         let mut count = self.0.subscribe();
         // The sender lives as long as the session that is waited on.
         drop(count.wait_for(|count| count.all == 0).await);
+    }
+}
+
+/// Work that is not done yet.
+#[derive(Debug)]
+pub(super) struct Hold(Arc<Unsettled>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|count| count.all -= 1);
     }
 }
 

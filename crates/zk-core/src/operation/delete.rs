@@ -74,7 +74,8 @@ impl Delete {
     /// Deletes the node only if this transaction made it: the [`czxid`](crate::Stat::czxid) of its stat.
     ///
     /// A node that took its place is not touched, and the answer is [`NoNode`](ErrorKind::NoNode).
-    /// The node is looked at first, which takes another round trip, and deleted under the version that was seen.
+    /// The server catches up and the node is looked at first, which takes two more round trips, and then it is deleted
+    /// under the version that was seen; after a lost answer it is looked at again.
     /// Only a node that is replaced between that look and the deletion, and whose replacement was written as often, is
     /// not told apart: ZooKeeper has no deletion by transaction.
     pub fn created_by(mut self, czxid: i64) -> Self {
@@ -174,7 +175,9 @@ async fn delete_one(call: &Call, path: &NodePath, version: Option<i32>) -> Resul
 /// Deletes the node that a transaction has made.
 ///
 /// After a lost answer it looks again before it deletes again: another node may have taken the place since, with the
-/// version of a fresh one, too.
+/// version of a fresh one, too. A server that lags still shows a node whose place another one has taken, and does not
+/// yet show one that is there. Once it has caught up, so has every server that the session moves to: a client tells a
+/// server the newest zxid that it has seen, and one that is behind refuses it.
 async fn delete_exactly(
     call: &Call,
     path: &NodePath,
@@ -186,18 +189,14 @@ async fn delete_exactly(
         path: wire.clone(),
         watch: false,
     };
+    let sync = Request::Sync { path: wire.clone() };
     let mut in_doubt = false;
-    let mut must_be_fresh = false;
     let mut attempts = 0;
     loop {
         attempts += 1;
         let looked = async {
-            if in_doubt || must_be_fresh {
-                // A server that lags still shows a node that is gone, and does not yet show one that is there.
-                let sync = Request::Sync { path: wire.clone() };
-                let synced = |response| matches!(response, Response::Synced).then_some(());
-                call.read(path, &sync, synced).await?;
-            }
+            let synced = |response| matches!(response, Response::Synced).then_some(());
+            call.read(path, &sync, synced).await?;
             call.read(path, &exists, |response| match response {
                 Response::Stat { stat, .. } => Some(stat),
                 _ => None,
@@ -213,11 +212,7 @@ async fn delete_exactly(
             if in_doubt {
                 return Ok(());
             }
-            if must_be_fresh {
-                return Err(call.error(path, ErrorKind::NoNode).attempts_made(attempts));
-            }
-            must_be_fresh = true;
-            continue;
+            return Err(call.error(path, ErrorKind::NoNode).attempts_made(attempts));
         };
         let request = Request::Delete {
             path: wire.clone(),

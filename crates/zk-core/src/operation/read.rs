@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use super::GetDecoded;
 use super::OperationFuture;
 use super::Target;
-use super::share_of_watches;
+use super::reserve_watch;
+use crate::call::Call;
+use crate::codec::Codec;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::path::NodePath;
 use crate::stat::Stat;
 use crate::transport::Request;
 use crate::transport::Response;
@@ -57,6 +61,16 @@ impl Get {
         GetWatched {
             target: self.target,
         }
+    }
+
+    /// Reads the data as a value.
+    pub fn decoded<T, C: Codec<T>>(self, codec: C) -> GetDecoded<T, C> {
+        GetDecoded::new(self, codec)
+    }
+
+    /// The path, if it is one.
+    pub(super) fn path(&self) -> Option<NodePath> {
+        self.target.path.as_ref().ok().cloned()
     }
 }
 
@@ -366,7 +380,7 @@ impl IntoFuture for GetWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Get, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::Get {
                 path: call.wire(&path),
                 watch: true,
@@ -381,7 +395,7 @@ impl IntoFuture for GetWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((data, stat, super::watch(&call, watch, share)))
+            Ok((data, stat, super::watch(&call, watch, reserved, false)))
         })
     }
 }
@@ -427,23 +441,31 @@ impl IntoFuture for ExistsWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Exists, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
-            let request = Request::Exists {
-                path: call.wire(&path),
-                watch: true,
-            };
-            let (stat, watch) = call
-                .read(&path, &request, |response| match response {
-                    Response::Stat {
-                        stat,
-                        watch: Some(watch),
-                    } => Some((stat, watch)),
-                    _ => None,
-                })
-                .await?;
-            Ok((stat, super::watch(&call, watch, share)))
+            exists_watched(&call, &path).await
         })
     }
+}
+
+/// Looks whether a node exists, and sets a watch.
+pub(super) async fn exists_watched(
+    call: &Call,
+    path: &NodePath,
+) -> Result<(Option<Stat>, Watch), Error> {
+    let reserved = reserve_watch(call, path)?;
+    let request = Request::Exists {
+        path: call.wire(path),
+        watch: true,
+    };
+    let (stat, watch) = call
+        .read(path, &request, |response| match response {
+            Response::Stat {
+                stat,
+                watch: Some(watch),
+            } => Some((stat, watch)),
+            _ => None,
+        })
+        .await?;
+    Ok((stat, super::watch(call, watch, reserved, false)))
 }
 
 /// Reads the children of a node and sets a watch; made by [`List::watched`].
@@ -487,7 +509,7 @@ impl IntoFuture for ListWatched {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::List, async move |call, path| {
-            let share = share_of_watches(&call, &path)?;
+            let reserved = reserve_watch(&call, &path)?;
             let request = Request::List {
                 path: call.wire(&path),
                 watch: true,
@@ -502,7 +524,7 @@ impl IntoFuture for ListWatched {
                     _ => None,
                 })
                 .await?;
-            Ok((names, stat, super::watch(&call, watch, share)))
+            Ok((names, stat, super::watch(&call, watch, reserved, true)))
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Several changes at once, or none.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::Instrument;
@@ -10,6 +11,8 @@ use super::check_frame;
 use crate::acl::Acl;
 use crate::call::Call;
 use crate::call::Repeat;
+use crate::engine::Engine;
+use crate::engine::reaper::Job;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -223,7 +226,7 @@ impl Transaction {
     /// Without parts it answers at once.
     ///
     /// A transaction whose answer was lost is repeated only if it consists of checks and of writes without a version,
-    /// which may be applied twice.
+    /// which may be applied twice; [`commit_marked`](Self::commit_marked) can tell of any.
     ///
     /// # Errors
     ///
@@ -248,25 +251,125 @@ impl Transaction {
     /// One round trip.
     pub fn commit(self) -> OperationFuture<Vec<Changed>> {
         Box::pin(async move {
-            let span = tracing::debug_span!(
-                "zk.operation",
-                operation = %Operation::Transaction,
-                path = self.paths.first().map(tracing::field::display),
-                parts = self.parts.len(),
-                session = %self.session.id(),
-                attempts = tracing::field::Empty,
-                outcome = tracing::field::Empty,
-            );
-            let result = self.run().instrument(span.clone()).await;
-            match &result {
-                Ok(_) => span.record("outcome", "ok"),
-                Err(error) => span.record("outcome", tracing::field::debug(error.kind())),
-            };
+            let span = self.span();
+            let result = self.run(false).instrument(span.clone()).await;
+            record(&span, &result);
             result
         })
     }
 
-    async fn run(self) -> Result<Vec<Changed>, Error> {
+    /// Makes the changes, all or none, and finds out whether it did when the answer is lost.
+    ///
+    /// The transaction gets one more part: an ephemeral node below `under`, the *marker*, under a name that nobody else
+    /// has. When the answer is lost, the transaction is made again, and the marker tells whether the first try was
+    /// applied; then the answer is [`Committed::Applied`]. The marker is removed in the background.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit) has them; the parts are counted without the marker.
+    /// An error that names no part but a path below `under` is about the marker:
+    /// [`NoNode`](ErrorKind::NoNode) if there is no node `under`.
+    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when no answer came until the deadline.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe once it was polled, because a request that has left cannot be called back: the changes may still be
+    /// made, all of them or none. The marker is removed in the background.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error; [`Error::is_outcome_unknown`] tells whether the request was in flight.
+    ///
+    /// # Cost
+    ///
+    /// One round trip, and one in the background.
+    pub fn commit_marked<P>(self, under: P) -> OperationFuture<Committed>
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        let under = under.try_into().map_err(Into::into);
+        Box::pin(async move {
+            let under =
+                under.map_err(|source| Error::invalid_path(Operation::Transaction, source))?;
+            if self.parts.is_empty() && self.wrong.is_none() {
+                return Ok(Committed::Answered(Vec::new()));
+            }
+            let span = self.span();
+            let result = self.run_marked(&under).instrument(span.clone()).await;
+            record(&span, &result);
+            result
+        })
+    }
+
+    async fn run_marked(mut self, under: &NodePath) -> Result<Committed, Error> {
+        let engine = Arc::clone(self.session.engine());
+        let prefix = format!("_c_{}-", engine.new_id());
+        let path = under.child(&format!("{prefix}marker"));
+        let wire = self.session.view().wire(&path);
+        // The first part: of several that fail, a server tells the first.
+        self.parts.insert(
+            0,
+            Change::Create(CreateRequest {
+                path: wire.clone(),
+                data: Vec::new().into(),
+                mode: CreateMode::Ephemeral { sequential: false },
+                acl: self.session.view().acl.clone(),
+            }),
+        );
+        self.paths.insert(0, path.clone());
+        if let Some((part, _)) = &mut self.wrong {
+            *part += 1;
+        }
+        let mut marker = Marker {
+            engine,
+            left: Some(Job::Abandoned {
+                parent: self.session.view().wire(under),
+                prefix,
+                is_ephemeral: true,
+            }),
+        };
+        let there = Job::Unique {
+            path: wire,
+            is_ephemeral: true,
+        };
+        match self.run(true).await {
+            Ok(mut changed) => {
+                marker.left = Some(there);
+                changed.remove(0);
+                Ok(Committed::Answered(changed))
+            }
+            Err(error) if error.failed_part() == Some(0) && error.is_node_exists() => {
+                marker.left = Some(there);
+                Ok(Committed::Applied)
+            }
+            Err(error) => {
+                // A definite refusal is one of all tries: had one been applied, the marker would be there.
+                if error.failed_part().is_some() {
+                    marker.left = None;
+                }
+                Err(match error.failed_part() {
+                    Some(0) => error.of_no_part(),
+                    Some(part) => error.decided().failed_at(part - 1),
+                    None => error,
+                })
+            }
+        }
+    }
+
+    fn span(&self) -> tracing::Span {
+        tracing::debug_span!(
+            "zk.operation",
+            operation = %Operation::Transaction,
+            path = self.paths.first().map(tracing::field::display),
+            parts = self.parts.len(),
+            session = %self.session.id(),
+            attempts = tracing::field::Empty,
+            outcome = tracing::field::Empty,
+        )
+    }
+
+    async fn run(self, is_marked: bool) -> Result<Vec<Changed>, Error> {
         let Self {
             session,
             parts,
@@ -274,10 +377,12 @@ impl Transaction {
             wrong,
             timeout,
         } = self;
+        // What the marker adds is not counted.
+        let own = usize::from(is_marked);
         if let Some((part, source)) = wrong {
             return Err(Error::invalid_path(Operation::Transaction, source).failed_at(part));
         }
-        let Some(first) = paths.first() else {
+        let Some(first) = paths.get(own).or_else(|| paths.first()) else {
             return Ok(Vec::new());
         };
         let call = Call::new(session, Operation::Transaction, timeout);
@@ -289,7 +394,7 @@ impl Transaction {
         let chroot = call.engine().servers.chroot().as_str().len();
         let size = parts.iter().map(|part| size_of(part) + chroot).sum();
         check_frame(&call, first, size)?;
-        let repeat = if parts.iter().all(may_be_applied_twice) {
+        let repeat = if is_marked || parts.iter().all(may_be_applied_twice) {
             Repeat::Write
         } else {
             Repeat::Never
@@ -321,13 +426,52 @@ impl Transaction {
                 Err(match error.failed_part() {
                     Some(part) => match (paths.get(part), paths.len()) {
                         (Some(path), count) => {
-                            error.about(path, format!("part {} of {count}", part + 1))
+                            let (part, count) = (part + 1 - own, count - own);
+                            let which = match part {
+                                0 => "the marker".to_owned(),
+                                part => format!("part {part} of {count}"),
+                            };
+                            error.about(path, which)
                         }
                         (None, _) => error,
                     },
                     None => error,
                 })
             }
+        }
+    }
+}
+
+fn record<T>(span: &tracing::Span, result: &Result<T, Error>) {
+    match result {
+        Ok(_) => span.record("outcome", "ok"),
+        Err(error) => span.record("outcome", tracing::field::debug(error.kind())),
+    };
+}
+
+/// What became of a transaction; answered by [`Transaction::commit_marked`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "callers decide differently for each of these"
+)]
+pub enum Committed {
+    /// It was carried out, and each part did this.
+    Answered(Vec<Changed>),
+    /// It was carried out, and the answer that said what each part did was lost.
+    Applied,
+}
+
+/// Removes the marker of a transaction when it is dropped, if there may be one.
+struct Marker {
+    engine: Arc<Engine>,
+    left: Option<Job>,
+}
+
+impl Drop for Marker {
+    fn drop(&mut self) {
+        if let Some(job) = self.left.take() {
+            self.engine.clean_up(job);
         }
     }
 }

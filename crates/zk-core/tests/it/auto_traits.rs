@@ -19,6 +19,7 @@ fn public_types_are_send_sync_and_clone() {
         Acl,
         AclEntry,
         Changed,
+        Committed,
         ConnectError,
         ConnectString,
         ConnectionState,
@@ -40,7 +41,9 @@ fn public_types_are_send_sync_and_clone() {
         Jitter,
         List,
         ListWatched,
+        ListenerEnd,
         NodePath,
+        NodeTracker,
         Operation,
         ParseConnectStringError,
         ParsePathError,
@@ -55,9 +58,16 @@ fn public_types_are_send_sync_and_clone() {
         SetAcl,
         Stat,
         StateChanges,
+        Subscribe,
         Sync,
+        Track,
+        Tracked,
+        TrackedNode,
         Transaction,
         Unanswered,
+        Update,
+        WaitForCreation,
+        WaitForDeletion,
         WatchEvent,
         transport::Bytes,
         transport::Change,
@@ -72,6 +82,10 @@ fn public_types_are_send_sync_and_clone() {
     is_sync::<OwnedNode>();
     is_send::<Trusted>();
     is_sync::<Trusted>();
+    is_send::<Listener>();
+    is_sync::<Listener>();
+    is_send::<Subscription>();
+    is_sync::<Subscription>();
     is_send::<Watch>();
     is_sync::<Watch>();
     is_send::<transport::Response>();
@@ -105,6 +119,24 @@ fn public_futures_are_send() {
     is_send_future(|session| session.list("/").watched().into_future());
     is_send_future(|session| session.create("/a", "").owned().into_future());
     is_send_future(|session| session.transaction().commit());
+    is_send_future(|session| session.transaction().commit_marked("/"));
+    is_send_future(|session| session.subscribe("/").into_future());
+    is_send_future(|session| session.track("/").into_future());
+    is_send_future(|session| session.wait_for_creation("/").into_future());
+    is_send_future(|session| session.wait_for_deletion("/").into_future());
+    is_send_future(|session| async move {
+        let mut updates = session.subscribe("/").await?;
+        Ok::<_, Error>(updates.next().await)
+    });
+    is_send_future(|session| async move {
+        let mut tracker = session.track("/").await?;
+        tracker.available().await;
+        Ok::<_, Error>(tracker.changed().await)
+    });
+    is_send_future(|session| async move {
+        let updates = session.subscribe("/").await?;
+        Ok::<_, Error>(updates.call(async |_| {}).ended().await)
+    });
     is_send_future(|session| async move { session.settled().await });
     is_send_future(|session| async move { session.state_changes().next().await });
     is_send_future(|session| async move { session.keep_trusted().lapsed().await });

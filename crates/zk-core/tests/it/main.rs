@@ -24,9 +24,11 @@ mod persistent;
 mod read_only;
 mod sessions;
 mod states;
+mod subscriptions;
 mod supervisor;
 mod transactions;
 mod trust;
+mod values;
 mod watches;
 
 /// Starts one server, runs the test against it and takes it down.

@@ -23,9 +23,9 @@ use crate::server_with;
 use crate::watches_of;
 use crate::within;
 
-const RELEASES: [&str; 2] = ["3.8", "3.9"];
+pub(crate) const RELEASES: [&str; 2] = ["3.8", "3.9"];
 
-async fn with_release(servers: usize, release: &str, test: impl AsyncFnOnce(&Ensemble)) {
+pub(crate) async fn with_release(servers: usize, release: &str, test: impl AsyncFnOnce(&Ensemble)) {
     let ensemble = Ensemble::builder()
         .servers(servers)
         .zookeeper(release)

@@ -1,6 +1,12 @@
-//! A disk that takes no more data.
+//! A disk that takes no more data, and what it leaves.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
 
 use crate::error::Error;
+use crate::process::ProcessState;
 use crate::server::Server;
 
 /// The first byte may be written, so that the limit is a limit and not "nothing allowed", which the JVM never meets.
@@ -19,7 +25,7 @@ impl Server {
     /// writing behind it, and acknowledges what it writes; but at its next start it reads no further than the torn
     /// record (seen on 3.9.3: three servers, a full disk at one and, twenty seconds later, a kill of each in turn lost
     /// committed writes at one server for good). To be safe, [kill](Self::kill) and [start](Self::start) it while its
-    /// disk is full.
+    /// disk is full; [`discard_torn_logs`](Self::discard_torn_logs) before the start, or it may refuse to.
     ///
     /// It ends with [`free_disk`](Self::free_disk) or with the process.
     ///
@@ -40,7 +46,52 @@ impl Server {
     pub fn free_disk(&self) -> Result<(), Error> {
         limit(self, "free the disk of", None)
     }
+
+    /// Removes transaction logs that are too short to have their header, and returns which; to be called before a
+    /// server [starts](Self::start) that had no room or was killed.
+    ///
+    /// A server opens a new log at its first write after a start. If it cannot write the header, or is killed before it
+    /// has, it refuses every later start with an `EOFException` until somebody removes the file (seen on 3.9.3). Nothing
+    /// that was acknowledged is in there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongState`] if the server is not stopped, [`Error::Unavailable`] for one in a container, [`Error::Io`] if
+    /// the system refuses.
+    pub fn discard_torn_logs(&self) -> Result<Vec<PathBuf>, Error> {
+        self.expect_process("a torn log")?;
+        if self.process_state() != ProcessState::Stopped {
+            return Err(self.wrong_state("discard torn logs of", "it runs; stop it first".into()));
+        }
+        let directory = self.log_directory();
+        torn(&directory)
+            .and_then(|torn| {
+                torn.iter().try_for_each(fs::remove_file)?;
+                Ok(torn)
+            })
+            .map_err(|error| Error::io("discard torn logs in", &directory, error))
+    }
 }
+
+/// The transaction logs in there without a whole header.
+fn torn(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let files = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        files => files?,
+    };
+    let mut torn = Vec::new();
+    for file in files {
+        let file = file?;
+        let is_log = file.file_name().as_encoded_bytes().starts_with(b"log.");
+        if is_log && file.metadata()?.len() < HEADER {
+            torn.push(file.path());
+        }
+    }
+    Ok(torn)
+}
+
+/// Bytes of a log's header: a magic number, a version, and the number of a database.
+const HEADER: u64 = 16;
 
 #[cfg(target_os = "linux")]
 fn limit(server: &Server, action: &'static str, bytes: Option<u64>) -> Result<(), Error> {

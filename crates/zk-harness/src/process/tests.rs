@@ -1,3 +1,4 @@
+use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 
 use super::*;
@@ -5,11 +6,16 @@ use super::*;
 const MARKER: &str = "-Dzk.harness.ensemble=/an ensemble/server-1/";
 
 fn process(argument: &str) -> Child {
-    Command::new("/bin/sh")
-        .args(["-c", "read nothing", "decoy", argument])
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", "echo; read nothing", "decoy", argument])
         .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
-        .unwrap()
+        .unwrap();
+    // Until it runs it may have no arguments.
+    let mut line = [0];
+    child.stdout.take().unwrap().read_exact(&mut line).unwrap();
+    child
 }
 
 fn end(mut child: Child) {

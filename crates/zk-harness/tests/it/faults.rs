@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use zk_harness::fault::{ClockShift, probe_clock, require};
@@ -84,7 +84,10 @@ async fn a_leader_with_a_full_disk_is_succeeded_and_comes_back_when_there_is_roo
 
     match full.free_disk() {
         // It has ended for want of room, as servers of 3.9 may.
-        Err(Error::WrongState { .. }) => full.start().unwrap(),
+        Err(Error::WrongState { .. }) => {
+            full.discard_torn_logs().unwrap();
+            full.start().unwrap();
+        }
         freed => freed.unwrap(),
     }
     ensemble.wait_serving().await.unwrap();
@@ -101,6 +104,47 @@ async fn a_leader_with_a_full_disk_is_succeeded_and_comes_back_when_there_is_roo
         )
     );
     ensemble.down().await.unwrap();
+}
+
+// covers: H7
+#[tokio::test]
+async fn a_server_with_a_torn_log_starts_once_that_is_discarded() {
+    let ensemble = in_memory(1).start().await.unwrap();
+    let server = ensemble.server(1).unwrap();
+    let error = server.discard_torn_logs().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "cannot discard torn logs of server 1: it runs; stop it first"
+    );
+    server.kill().await.unwrap();
+    // It wrote its canary, so there is a whole log to leave alone.
+    assert_eq!(server.discard_torn_logs().unwrap(), Vec::<PathBuf>::new());
+    let logs = log_directory(server);
+    let torn = logs.join("log.7fffffff00000001");
+    std::fs::write(&torn, "Z").unwrap();
+    server.start().unwrap();
+    let error = ensemble.wait_serving().await.unwrap_err();
+    assert!(matches!(error, Error::ServerExited { .. }), "{error:?}");
+
+    assert_eq!(server.discard_torn_logs().unwrap(), [torn]);
+    server.start().unwrap();
+    ensemble.wait_serving().await.unwrap();
+    ensemble.down().await.unwrap();
+}
+
+/// Where a server keeps its transaction logs, as its configuration says.
+fn log_directory(server: &Server) -> PathBuf {
+    let files = std::fs::read_dir(server.directory()).unwrap();
+    let text: String = files
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "cfg"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    let named = text
+        .lines()
+        .find_map(|line| line.strip_prefix("dataLogDir="))
+        .expect("the configuration names it");
+    PathBuf::from(named).join("version-2")
 }
 
 // covers: H7

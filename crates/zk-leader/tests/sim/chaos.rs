@@ -19,7 +19,6 @@ use zk_sim::Check;
 use zk_sim::Ensemble;
 
 use crate::latch;
-use crate::left;
 use crate::options;
 use crate::pass;
 use crate::selector_with;
@@ -181,14 +180,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
         let selecting = select_on(session, Arc::clone(&selectors), seed, me + PARTICIPANTS);
         participants.push(tokio::spawn(selecting));
     }
-    let disturbing = tokio::spawn(chaos().unleash(&ensemble));
-    for participant in participants {
-        let ended = tokio::time::timeout(Duration::from_secs(1200), participant).await;
-        ended
-            .unwrap_or_else(|_| panic!("somebody waits for ever: {:?}", left(&ensemble)))
-            .unwrap();
-    }
-    disturbing.await.unwrap();
+    chaos().beset(&ensemble, participants).await;
     // Once all is healed, whoever wants to lead does.
     let session = ensemble.connect().await;
     let candidacy = latch(&session).join();
@@ -196,16 +188,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
     latches.lock().unwrap().begins(&lease, seed);
     assert!(matches!(candidacy.handle().state(), State::Leading(_)));
     candidacy.leave().await;
-    for session in sessions {
-        tokio::select! {
-            biased;
-            () = soon("everything is cleaned up", session.settled()) => {}
-            () = session.lost() => {}
-        }
-    }
-    pass(Duration::from_secs(30)).await;
-    assert_eq!(left(&ensemble), [""; 0]);
-    assert_eq!(ensemble.watch_count(), 0);
+    ensemble.assert_nothing_left(sessions).await;
     let terms = |judge: &Mutex<Judge>| judge.lock().unwrap().terms;
     terms(&latches) + terms(&selectors)
 }

@@ -2,7 +2,6 @@
 
 #![cfg(test)]
 
-use std::task::Poll;
 use std::time::Duration;
 
 use zk_core::Session;
@@ -14,6 +13,9 @@ use zk_leader::Lease;
 use zk_leader::Selector;
 use zk_leader::State;
 use zk_sim::Ensemble;
+use zk_sim::wait::pass;
+use zk_sim::wait::polled;
+use zk_sim::wait::soon;
 
 mod cancellation;
 mod chaos;
@@ -64,17 +66,6 @@ fn node_of(ensemble: &Ensemble, handle: &Handle) -> String {
     path.expect("its node is there").0.to_string()
 }
 
-/// Waits at most two minutes of the paused clock.
-async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(120), happening).await;
-    happened.unwrap_or_else(|_| panic!("waited two minutes for this: {what}"))
-}
-
-/// Lets time pass, and everything happen that happens by then.
-async fn pass(time: Duration) {
-    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
-}
-
 /// Waits until the participant's state is such a one.
 async fn until(what: &str, handle: &Handle, is_it: impl Fn(&State) -> bool) -> State {
     let mut changes = handle.changes();
@@ -105,22 +96,4 @@ async fn led_and_waited_for(leader: &Session, waiter: &Session) -> (Candidacy, L
     pass(Duration::from_millis(100)).await;
     assert!(!waiting.is_leader());
     (leading, lease, waiting)
-}
-
-/// Polls a future as often as it wants, `times` at most, and drops it.
-async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = Box::pin(future);
-    let mut left = times;
-    std::future::poll_fn(move |cx| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }

@@ -14,10 +14,8 @@ use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Ensemble;
 
-use crate::left;
 use crate::lock;
 use crate::pass;
-use crate::soon;
 
 /// What all contenders of a run share.
 #[derive(Debug, Default)]
@@ -109,24 +107,8 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
         let judge = Arc::clone(&judge);
         contenders.push(tokio::spawn(contend(session, judge, ROUNDS, seed, me)));
     }
-    let disturbing = tokio::spawn(chaos().unleash(&ensemble));
-    for contender in contenders {
-        let ended = tokio::time::timeout(Duration::from_secs(1200), contender).await;
-        ended
-            .unwrap_or_else(|_| panic!("somebody waits for ever: {:?}", left(&ensemble)))
-            .unwrap();
-    }
-    disturbing.await.unwrap();
-    for session in sessions {
-        tokio::select! {
-            biased;
-            () = soon("everything is cleaned up", session.settled()) => {}
-            () = session.lost() => {}
-        }
-    }
-    pass(Duration::from_secs(30)).await;
-    assert_eq!(left(&ensemble), [""; 0]);
-    assert_eq!(ensemble.watch_count(), 0);
+    chaos().beset(&ensemble, contenders).await;
+    ensemble.assert_nothing_left(sessions).await;
     Arc::into_inner(judge)
         .expect("all have ended")
         .into_inner()

@@ -536,22 +536,9 @@ fn whatever_happens_to_cohorts_no_two_holders_trust_their_locks_and_nobody_waits
             .lasting(Duration::from_secs(3))
             .every(Duration::from_millis(100))
             .longest(Duration::from_secs(16));
-        let disturbing = tokio::spawn(chaos.unleash(&ensemble));
-        for task in tasks {
-            let ended = tokio::time::timeout(Duration::from_secs(1200), task).await;
-            ended.expect("somebody waits for ever").unwrap();
-        }
-        disturbing.await.unwrap();
-        for lock in sessions {
-            tokio::select! {
-                biased;
-                () = soon("everything is cleaned up", lock.session().settled()) => {}
-                () = lock.session().lost() => {}
-            }
-        }
-        pass(Duration::from_secs(30)).await;
-        assert_eq!(left(&ensemble), [""; 0], "seed {seed}");
-        assert_eq!(ensemble.watch_count(), 0, "seed {seed}");
+        chaos.beset(&ensemble, tasks).await;
+        let sessions = sessions.iter().map(|lock| lock.session().clone());
+        ensemble.assert_nothing_left(sessions).await;
         grants.set(grants.get() + judge.lock().unwrap().grants);
     });
     println!("{} grants in {checked}", grants.get());

@@ -4,27 +4,12 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_sim::Ensemble;
+use zk_sim::Setback;
 
 use crate::ephemerals;
 use crate::pass;
 use crate::polled;
 use crate::soon;
-
-/// What else happens at the moment of the drop.
-#[derive(Debug, Clone, Copy)]
-enum Besides {
-    Nothing,
-    Cut,
-    CutFor(Duration),
-    MoveToLagging,
-}
-
-const BESIDES: [Besides; 4] = [
-    Besides::Nothing,
-    Besides::Cut,
-    Besides::CutFor(Duration::from_secs(2)),
-    Besides::MoveToLagging,
-];
 
 /// Lets `act` be dropped after every number of polls, until it is done before that, and looks each time that nothing is
 /// left; with something that another one takes before, by `hold`, and drops after `held`.
@@ -33,9 +18,9 @@ pub(crate) async fn everywhere<H: Send + 'static>(
     hold: impl AsyncFn(Session) -> H,
     act: impl AsyncFn(Session),
 ) {
-    for besides in BESIDES {
+    for setback in Setback::ALL {
         for polls in 0.. {
-            let what = format!("{besides:?} after {polls} polls");
+            let what = format!("{setback:?} after {polls} polls");
             let ensemble = Ensemble::new(3);
             let session: Session = ensemble.connect().server(1).await;
             let other = ensemble.connect().server(3).await;
@@ -53,16 +38,7 @@ pub(crate) async fn everywhere<H: Send + 'static>(
             let done = soon(&what, polled(polls, act(session.clone())))
                 .await
                 .is_some();
-            let link = ensemble.session(session.id());
-            match besides {
-                Besides::Nothing => {}
-                Besides::Cut => link.cut(),
-                Besides::CutFor(pause) => link.cut_for(pause),
-                Besides::MoveToLagging => {
-                    ensemble.server(2).lag_for(Duration::from_millis(500));
-                    link.move_to(2);
-                }
-            }
+            setback.strike(&ensemble, session.id());
             soon(&what, releasing).await.unwrap();
             soon(&what, session.settled()).await;
             // Whatever were still on its way would be there by now.

@@ -176,7 +176,7 @@ async fn a_node_that_takes_the_place_of_one_that_is_removed_stays() {
             .contender()
             .clone();
         let lost = ensemble
-            .on(matching::transactions(&path))
+            .on(matching::deletes(&path))
             .session(admin.id())
             .lose_reply();
         let removing = tokio::spawn(async move { inspector.remove(&seen).await });
@@ -290,7 +290,7 @@ async fn reaping_goes_on_over_lost_answers_and_can_be_done_again_wherever_it_sto
             contender(&session, &format!("_c_a-lock-{number:010}")).await;
         }
         pass(Duration::from_secs(10)).await;
-        let lost = ensemble.on(matching::transactions("/**")).every().nth(2);
+        let lost = ensemble.on(matching::deletes("/**")).every().nth(2);
         let lost = lost.lose_reply();
         let age = Reap::OlderThan(Duration::from_secs(5));
         let inspector = inspector(&admin);

@@ -103,6 +103,39 @@ async fn a_holder_that_is_cut_off_gives_up_before_the_next_one_is_granted() {
 
 // covers: L12
 #[tokio::test(start_paused = true)]
+async fn a_holder_that_closes_its_session_gives_up_before_the_end_is_acknowledged() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let (held, waiting) = held_and_waited_for(&one, &other).await;
+    // What comes after a held answer stays on its way, the acknowledgement among it.
+    let answers = ensemble.on(matching::gets(PATH)).session(one.id()).hold();
+    let reader = one.clone();
+    let read = tokio::spawn(async move { reader.get(PATH).await });
+    answers.happened().await;
+    let closer = one.clone();
+    let closing = tokio::spawn(async move { closer.close().await });
+    let guard = soon("the next one is granted", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(guard.is_trusted() && !closing.is_finished());
+    assert!(!held.is_trusted());
+    let loss = tokio::time::timeout(Duration::ZERO, held.lost()).await;
+    assert_eq!(loss, Ok(Loss::SessionLost));
+    let error = lock(&one).try_acquire().await.unwrap_err();
+    assert!(
+        matches!(error, AcquireError::SessionLost { .. }),
+        "{error:?}"
+    );
+
+    answers.withdraw();
+    soon("it is closed", closing).await.unwrap().unwrap();
+    drop(read.await);
+    guard.release().await.unwrap();
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
 async fn a_lock_that_survives_a_short_break_is_trusted_again_and_released_as_ever() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;

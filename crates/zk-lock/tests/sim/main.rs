@@ -2,13 +2,15 @@
 
 #![cfg(test)]
 
-use std::task::Poll;
 use std::time::Duration;
 
 use zk_core::Session;
 use zk_lock::FairLock;
 use zk_lock::Guard;
 use zk_sim::Ensemble;
+use zk_sim::wait::pass;
+use zk_sim::wait::polled;
+use zk_sim::wait::soon;
 
 mod cancellation;
 mod chaos;
@@ -54,18 +56,6 @@ fn ephemerals(ensemble: &Ensemble) -> Vec<String> {
     owned.map(|(path, _)| path.to_string()).collect()
 }
 
-/// Waits at most a minute of the paused clock.
-async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(60), happening).await;
-    happened.unwrap_or_else(|_| panic!("waited a minute for this: {what}"))
-}
-
-/// Lets time pass, and everything happen that happens by then.
-async fn pass(time: Duration) {
-    let nothing = std::future::pending::<()>();
-    drop(tokio::time::timeout(time, nothing).await);
-}
-
 /// Acquires the lock with one session and lets another one wait for it.
 async fn held_and_waited_for(
     holder: &Session,
@@ -82,22 +72,4 @@ async fn held_and_waited_for(
     pass(Duration::from_millis(100)).await;
     assert!(!waiting.is_finished());
     (guard, waiting)
-}
-
-/// Polls a future as often as it wants, `times` at most, and drops it.
-async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = Box::pin(future);
-    let mut left = times;
-    std::future::poll_fn(move |cx| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }

@@ -378,22 +378,8 @@ fn endure(seeds: Range<u64>) {
                 .lasting(Duration::from_secs(6))
                 .every(Duration::from_millis(150))
                 .longest(Duration::from_secs(16));
-            let disturbing = tokio::spawn(chaos.unleash(&ensemble));
-            for contender in contenders {
-                let ended = tokio::time::timeout(Duration::from_secs(1200), contender).await;
-                ended.expect("nobody waits for ever").unwrap();
-            }
-            disturbing.await.unwrap();
-            for session in sessions {
-                tokio::select! {
-                    biased;
-                    () = soon("everything is cleaned up", session.settled()) => {}
-                    () = session.lost() => {}
-                }
-            }
-            pass(Duration::from_secs(30)).await;
-            assert_eq!(ephemerals(&ensemble), [""; 0]);
-            assert_eq!(ensemble.watch_count(), 0);
+            chaos.beset(&ensemble, contenders).await;
+            ensemble.assert_nothing_left(sessions).await;
             grants.set(grants.get() + judge.lock().unwrap().grants);
         });
     println!("{} grants in {checked}", grants.get());

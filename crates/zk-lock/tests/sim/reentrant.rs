@@ -392,22 +392,8 @@ fn whatever_happens_no_two_owners_trust_their_locks_and_nobody_waits_for_ever() 
             .lasting(Duration::from_secs(4))
             .every(Duration::from_millis(150))
             .longest(Duration::from_secs(16));
-        let disturbing = tokio::spawn(chaos.unleash(&ensemble));
-        for task in tasks {
-            let ended = tokio::time::timeout(Duration::from_secs(1200), task).await;
-            ended.expect("nobody waits for ever").unwrap();
-        }
-        disturbing.await.unwrap();
-        for session in sessions {
-            tokio::select! {
-                biased;
-                () = soon("everything is cleaned up", session.settled()) => {}
-                () = session.lost() => {}
-            }
-        }
-        pass(Duration::from_secs(30)).await;
-        assert_eq!(left(&ensemble), [""; 0]);
-        assert_eq!(ensemble.watch_count(), 0);
+        chaos.beset(&ensemble, tasks).await;
+        ensemble.assert_nothing_left(sessions).await;
         let judge = judge.lock().unwrap();
         grants.set(grants.get() + judge.grants);
         nested.set(nested.get() + judge.nested);

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod config;
 mod failover;
 mod interop;
 mod locks;

@@ -416,7 +416,10 @@ impl World {
         let job = &mut self.jobs[number];
         let session = job.session;
         let zxid = self.servers[server].zxid();
+        let is_unknown = !self.settings.persistent_watches
+            && matches!(job.content, Content::Request(Request::AddWatch { .. }));
         let (mut outcome, mut watch) = match (&job.ready, &job.content) {
+            _ if is_unknown => (Err(Fault::Refused(ErrorKind::Unsupported, None)), None),
             (Ready::After { outcome, .. }, _) => (outcome.clone(), None),
             (Ready::Look, Content::Request(request)) => {
                 let identities = &self.clients[&session].identities;
@@ -457,6 +460,9 @@ impl World {
                 watch,
             },
         );
+        if is_unknown {
+            self.hang_up(session, Break::because("closed by the server"));
+        }
     }
 
     /// Lets go what a rule holds or has stuck.

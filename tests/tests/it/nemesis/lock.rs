@@ -154,7 +154,7 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
         .unwrap()
         .judged_by(Counter::default())
         .unwrap()
-        .judged_by(Progress::default().with_rate(25))
+        .judged_by(Progress::default().with_rate(5))
         .unwrap()
         .judged_by(
             Progress::default()

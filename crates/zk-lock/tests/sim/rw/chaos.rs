@@ -18,9 +18,7 @@ use zk_sim::Check;
 use zk_sim::Ensemble;
 
 use super::rw;
-use crate::left;
 use crate::pass;
-use crate::soon;
 
 /// One that holds the lock, or believed so.
 #[derive(Debug)]
@@ -236,24 +234,8 @@ async fn run(ensemble: Ensemble, seed: u64) -> Judge {
         .lasting(Duration::from_secs(6))
         .every(Duration::from_millis(150))
         .longest(Duration::from_secs(16));
-    let disturbing = tokio::spawn(chaos.unleash(&ensemble));
-    for contender in contenders {
-        let ended = tokio::time::timeout(Duration::from_secs(1200), contender).await;
-        ended
-            .unwrap_or_else(|_| panic!("somebody waits for ever: {:?}", left(&ensemble)))
-            .unwrap();
-    }
-    disturbing.await.unwrap();
-    for session in sessions {
-        tokio::select! {
-            biased;
-            () = soon("everything is cleaned up", session.settled()) => {}
-            () = session.lost() => {}
-        }
-    }
-    pass(Duration::from_secs(30)).await;
-    assert_eq!(left(&ensemble), [""; 0]);
-    assert_eq!(ensemble.watch_count(), 0);
+    chaos.beset(&ensemble, contenders).await;
+    ensemble.assert_nothing_left(sessions).await;
     let judge = Arc::into_inner(judge).expect("all have ended");
     judge.into_inner().unwrap()
 }

@@ -15,9 +15,7 @@ use zk_sim::Check;
 use zk_sim::Ensemble;
 
 use super::semaphore;
-use crate::ephemerals;
 use crate::pass;
-use crate::soon;
 
 const SEEDS: u64 = 400;
 const CONTENDERS: u64 = 5;
@@ -115,24 +113,8 @@ async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
         .every(Duration::from_millis(150))
         // Now and then longer than a session lives.
         .longest(Duration::from_secs(16));
-    let disturbing = tokio::spawn(chaos.unleash(&ensemble));
-    for contender in contenders {
-        let ended = tokio::time::timeout(Duration::from_secs(1200), contender).await;
-        ended
-            .unwrap_or_else(|_| panic!("somebody waits for ever: {:?}", ephemerals(&ensemble)))
-            .unwrap();
-    }
-    disturbing.await.unwrap();
-    for session in sessions {
-        tokio::select! {
-            biased;
-            () = soon("everything is cleaned up", session.settled()) => {}
-            () = session.lost() => {}
-        }
-    }
-    pass(Duration::from_secs(30)).await;
-    assert_eq!(ephemerals(&ensemble), [""; 0]);
-    assert_eq!(ensemble.watch_count(), 0);
+    chaos.beset(&ensemble, contenders).await;
+    ensemble.assert_nothing_left(sessions).await;
     let judge = Arc::into_inner(judge).expect("all have ended");
     let judge = judge.into_inner().unwrap();
     (judge.grants, judge.most)

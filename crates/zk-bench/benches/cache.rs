@@ -1,0 +1,29 @@
+//! How fast the cache is: its load, its events and its reads, next to the bare reads and to Curator's.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "a program that talks to a person in a terminal"
+)]
+
+use std::path::Path;
+
+use zk_bench::Facts;
+use zk_bench::Settings;
+use zk_bench::Stage;
+use zk_bench::cache;
+
+fn main() -> anyhow::Result<()> {
+    let settings = Settings::from_env()?;
+    let load = Facts::load();
+    let stage = Stage::new(settings)?;
+    let results = cache::run(&stage, settings, load)?;
+    stage.down()?;
+    let command = settings.command("cache");
+    println!("\n{}", results.section(&command));
+    if settings.peers && !settings.smoke {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        results.write(&root, &command)?;
+        println!("written to BENCHMARKS.md");
+    }
+    Ok(())
+}

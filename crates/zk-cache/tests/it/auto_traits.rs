@@ -1,0 +1,32 @@
+//! Whatever is public can be sent to and shared among threads, and so can its futures.
+
+use zk_cache::CacheOptions;
+use zk_cache::ChildrenCache;
+use zk_cache::End;
+use zk_cache::Event;
+use zk_cache::Events;
+use zk_cache::Node;
+use zk_cache::NodeCache;
+use zk_cache::Snapshot;
+use zk_cache::TreeCache;
+
+#[test]
+fn everything_is_send_and_sync() {
+    fn is_shared<T: Send + Sync + Unpin + 'static>() {}
+    fn is_sent<T: Send>(_: &T) {}
+    is_shared::<CacheOptions>();
+    is_shared::<ChildrenCache>();
+    is_shared::<End>();
+    is_shared::<Event>();
+    is_shared::<Events>();
+    is_shared::<Node>();
+    is_shared::<NodeCache>();
+    is_shared::<Snapshot>();
+    is_shared::<TreeCache>();
+    let _ = |cache: &TreeCache, mut events: Events| {
+        is_sent(&cache.synchronized());
+        is_sent(&cache.ended());
+        is_sent(&events.next());
+        is_sent(&events.into_stream());
+    };
+}

@@ -1,0 +1,73 @@
+//! Caches on real servers while nothing goes wrong.
+
+use zk_cache::Event;
+use zk_cache::TreeCache;
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_harness::Ensemble;
+
+use crate::connect;
+use crate::replay::Replay;
+use crate::replay::nodes_of;
+use crate::soon;
+
+/// Thousands of children in one list, which comes in more than a mebibyte: Java clients break at that.
+// covers: K3
+// against traps T2 T7 X12
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_with_very_many_children_is_cached_whole_and_leaves_nothing() {
+    const CHILDREN: usize = 20_000;
+    let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
+    let session = connect(&ensemble).await;
+    session.create("/t", "").await.unwrap();
+    let name = |number: usize| format!("/t/{number:060}");
+    for chunk in (0..CHILDREN).collect::<Vec<_>>().chunks(500) {
+        let mut transaction = session.transaction();
+        for number in chunk {
+            transaction = transaction.create(name(*number), number.to_string());
+        }
+        transaction.commit().await.unwrap();
+    }
+    let other: Session = connect(&ensemble).await;
+    let cache = TreeCache::start(&other, "/t").unwrap();
+    let mut events = cache.events();
+    let snapshot = soon("it is built", cache.synchronized()).await.unwrap();
+    assert_eq!(snapshot.len(), 1 + CHILDREN);
+    let path: NodePath = name(1234).parse().unwrap();
+    assert_eq!(cache.get(&path).unwrap().data(), Some(&b"1234"[..]));
+    session.set(&path, "changed").await.unwrap();
+    session.delete(name(1)).await.unwrap();
+    let mut replay = Replay::default();
+    soon("both are told", async {
+        while replay.nodes.contains_key(&name(1))
+            || replay
+                .nodes
+                .get(path.as_str())
+                .is_none_or(|node| node.version == 0)
+            || !replay.is_synchronized
+        {
+            replay.play(&events.next().await.expect("it goes on"));
+        }
+    })
+    .await;
+    assert_eq!(replay.nodes.len(), CHILDREN);
+    assert_eq!(replay.nodes, nodes_of(&cache.snapshot()));
+    assert_eq!(cache.get(&path).unwrap().data(), Some(&b"changed"[..]));
+    drop(cache);
+    let last = soon("its events end", async {
+        let mut last = None;
+        while let Some(event) = events.next().await {
+            last = Some(event);
+        }
+        last
+    });
+    assert!(matches!(last.await, Some(Event::Ended(_))));
+    // What is taken back goes behind what the session has asked before.
+    soon("no watch is left", async {
+        while ensemble.server(1).unwrap().wchs().await.unwrap().watches > 0 {
+            other.exists("/t").await.unwrap();
+        }
+    })
+    .await;
+    ensemble.down().await.unwrap();
+}

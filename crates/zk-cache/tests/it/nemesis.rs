@@ -1,0 +1,219 @@
+//! Caches whose servers and connections are broken at random, on real servers.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zk_cache::CacheOptions;
+use zk_cache::Event;
+use zk_cache::Events;
+use zk_cache::TreeCache;
+use zk_core::ConnectionState;
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_harness::DataStore;
+use zk_harness::Ensemble;
+use zk_harness::nemesis::Fault;
+use zk_harness::nemesis::Nemesis;
+
+use crate::connect;
+use crate::pass;
+use crate::replay::Nodes;
+use crate::replay::Replay;
+use crate::replay::Seen;
+use crate::replay::nodes_of;
+use crate::soon;
+
+/// How long things are broken in all: 20 seconds, or `CACHE_SECONDS`.
+fn broken_for() -> Duration {
+    let asked = std::env::var("CACHE_SECONDS").ok();
+    let seconds = asked.map(|text| text.parse().expect("CACHE_SECONDS is a number of seconds"));
+    Duration::from_secs(seconds.unwrap_or(20))
+}
+
+/// What is drawn: `SEED`, or always the same.
+fn seed() -> u64 {
+    let asked = std::env::var("SEED").ok();
+    asked.map_or(6, |text| text.parse().expect("SEED is a number"))
+}
+
+/// Changes nodes at random, with another session when it loses its own, until it is dropped.
+async fn write(connect_string: String, mut random: fastrand::Rng) {
+    loop {
+        let connecting = Session::builder(connect_string.as_str())
+            .session_timeout(Duration::from_secs(4))
+            .operation_timeout(Duration::from_secs(2))
+            .connect();
+        let Ok(session) = connecting.await else {
+            continue;
+        };
+        while session.state() != ConnectionState::Lost {
+            let path = match random.u8(0..10) {
+                0 => "/t".to_owned(),
+                1..4 => format!("/t/{}", random.u8(0..4)),
+                _ => format!("/t/{}/{}", random.u8(0..4), random.u8(0..4)),
+            };
+            let data = random.u32(..).to_string();
+            match random.u8(0..10) {
+                0..4 => drop(session.create(&path, data).parents().await),
+                4..7 => drop(session.set(&path, data).await),
+                7 => drop(session.delete(&path).recursive().await),
+                8 => {
+                    let again = session.transaction().delete(&path).create(&path, data);
+                    drop(again.commit().await);
+                }
+                _ => drop(session.delete(&path).await),
+            }
+            pass(Duration::from_millis(random.u64(0..10))).await;
+        }
+    }
+}
+
+/// A cache, with the next session each time its own is lost.
+struct Reader<'a> {
+    ensemble: &'a Ensemble,
+    cache: TreeCache,
+    events: Events,
+    replay: Replay,
+    resumed: usize,
+    stale: usize,
+}
+
+impl Reader<'_> {
+    async fn play_for(&mut self, time: Duration) {
+        let until = tokio::time::Instant::now() + time;
+        while let Ok(event) = tokio::time::timeout_at(until, self.events.next()).await {
+            let event = event.expect("nothing comes after the end, and after that another cache");
+            self.replay.play(&event);
+            self.stale += usize::from(matches!(event, Event::Stale));
+            if matches!(event, Event::Ended(_)) {
+                let last = self.cache.snapshot();
+                assert_eq!(nodes_of(&last), self.replay.nodes);
+                let session = connect(self.ensemble).await;
+                self.cache = TreeCache::resume(&session, &last, &CacheOptions::default());
+                self.events = self.cache.events_since(&last);
+                self.resumed += 1;
+            }
+        }
+    }
+
+    async fn settle(&mut self, seed: u64) {
+        let session = connect(self.ensemble).await;
+        let mut there = Nodes::new();
+        for _ in 0..60 {
+            self.play_for(Duration::from_millis(500)).await;
+            session.sync("/").await.unwrap();
+            there = soon("everything is read", nodes_on(&session)).await;
+            let snapshot = self.cache.snapshot();
+            if snapshot.is_synchronized() && nodes_of(&snapshot) == there {
+                assert_eq!(
+                    self.replay.nodes, there,
+                    "seed {seed}: the events lead elsewhere"
+                );
+                return;
+            }
+        }
+        panic!(
+            "seed {seed}: after half a minute of rest {:?} has\n{:?}, there is\n{there:?}",
+            self.cache,
+            nodes_of(&self.cache.snapshot())
+        );
+    }
+}
+
+async fn nodes_on(session: &Session) -> Nodes {
+    let mut nodes = Nodes::new();
+    let mut next: Vec<NodePath> = vec!["/t".parse().unwrap()];
+    while let Some(path) = next.pop() {
+        let (Ok((data, stat)), Ok((names, _))) =
+            (session.get(&path).await, session.list(&path).await)
+        else {
+            continue;
+        };
+        next.extend(names.iter().map(|name| path.join(name).unwrap()));
+        let seen = Seen {
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            version: stat.version,
+            data: Some(data),
+        };
+        nodes.insert(path.to_string(), seen);
+    }
+    nodes
+}
+
+/// After each rest the cache has what there is, and every event fits to what was told before: nothing comes twice, and
+/// nothing out of order.
+// covers: K3 K4
+// against traps T1 T4 X13
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_broken_the_events_lead_to_what_there_is() {
+    let seed = seed();
+    let ensemble = Ensemble::builder()
+        .servers(3)
+        .data(DataStore::Memory)
+        .sync_limit(5)
+        .proxied(true)
+        .quorum_links(true)
+        .start_timeout(Duration::from_secs(180))
+        .start()
+        .await
+        .expect("the servers start");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let session = connect(&ensemble).await;
+    let cache = TreeCache::start(&session, "/t").unwrap();
+    drop(session);
+    let events = cache.events();
+    let mut reader = Reader {
+        ensemble: &ensemble,
+        cache,
+        events,
+        replay: Replay::default(),
+        resumed: 0,
+        stale: 0,
+    };
+    // Not those that need what not every machine has.
+    let faults = Fault::ALL;
+    let faults = faults
+        .into_iter()
+        .filter(|fault| !matches!(fault, Fault::Clock | Fault::Disk));
+    let faults: Vec<_> = faults.collect();
+    let mut struck = 0;
+    for round in 0..ROUNDS {
+        let mut writers = JoinSet::new();
+        for _ in 0..3 {
+            writers.spawn(write(ensemble.connect_string(), random.fork()));
+        }
+        let nemesis = Nemesis::new(seed.wrapping_add(round)).faults(faults.clone());
+        let time = broken_for() / u32::try_from(ROUNDS).unwrap();
+        let mut torment = std::pin::pin!(nemesis.torment(&ensemble, time));
+        let dealt = loop {
+            tokio::select! {
+                dealt = &mut torment => break dealt.expect("faults can be made and undone"),
+                () = reader.play_for(Duration::from_secs(1)) => {}
+            }
+        };
+        struck += dealt.len();
+        writers.shutdown().await;
+        reader.settle(seed).await;
+    }
+    println!(
+        "seed {seed}, ZooKeeper {}: {} events, {struck} faults, {} times stale, {} sessions lost",
+        ensemble.version(),
+        reader.replay.played,
+        reader.stale,
+        reader.resumed
+    );
+    assert!(
+        reader.replay.played > 500,
+        "{} events prove nothing",
+        reader.replay.played
+    );
+    assert!(
+        reader.stale > 0 && struck > 4,
+        "{struck} faults prove nothing"
+    );
+    drop(reader);
+    ensemble.down().await.unwrap();
+}
+
+const ROUNDS: u64 = 4;

@@ -1,0 +1,89 @@
+//! A process that is paused for longer than its session lives; it is the example.
+
+use std::process::Stdio;
+
+use rustix::process::Pid;
+use rustix::process::Signal;
+use rustix::process::kill_process;
+use tokio::io::AsyncBufReadExt as _;
+use tokio::io::BufReader;
+use tokio::process::Command;
+use zk_harness::Ensemble;
+
+use crate::connect;
+use crate::example;
+use crate::soon;
+
+// covers: K4
+// against traps T6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_was_paused_past_its_session_is_told_that_and_then_the_difference() {
+    let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
+    let session = connect(&ensemble).await;
+    for path in ["/t/a", "/t/b", "/t/c"] {
+        session.create(path, "0").parents().await.unwrap();
+    }
+    let mut child = Command::new(example())
+        .args([&ensemble.connect_string(), "/t"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut until = async |what: &str| {
+        let mut said = Vec::new();
+        soon(what, async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                let is_it = line.starts_with(what);
+                said.push(line);
+                if is_it {
+                    return said;
+                }
+            }
+            panic!("it ended without this: {what}");
+        })
+        .await
+    };
+    let said = until("synchronized").await;
+    assert_eq!(said.len(), 5, "{said:?}");
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+    soon("its node is there", async {
+        while session.exists("/alive").await.unwrap().is_none() {}
+    })
+    .await;
+    kill_process(pid, Signal::STOP).unwrap();
+    // The node of its session goes with it.
+    soon("its session expires", async {
+        while session.exists("/alive").await.unwrap().is_some() {}
+    })
+    .await;
+    session.delete("/t/a").await.unwrap();
+    session.create("/t/a", "0").await.unwrap();
+    session.set("/t/b", "1").await.unwrap();
+    session.delete("/t/c").await.unwrap();
+    session.create("/t/d", "0").await.unwrap();
+    kill_process(pid, Signal::CONT).unwrap();
+    let ended = until("ended: the session is over").await;
+    assert!(
+        ended
+            .iter()
+            .all(|line| line.starts_with("stale") || line.starts_with("ended")),
+        "{ended:?}"
+    );
+    let mut said = until("synchronized").await;
+    said.pop();
+    said.sort();
+    assert_eq!(
+        said,
+        [
+            "changed /t/b",
+            "created /t/a",
+            "created /t/d",
+            "deleted /t/a",
+            "deleted /t/c"
+        ]
+    );
+    child.kill().await.unwrap();
+    ensemble.down().await.unwrap();
+}

@@ -1,0 +1,185 @@
+//! Several sources of one value: defaults, a file, ZooKeeper, the environment.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use config::Config;
+use config::ConfigError;
+use config::Environment;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use zk_core::NodePath;
+use zk_core::ParsePathError;
+use zk_core::codec::Codec;
+use zk_core::codec::DecodeError;
+use zk_core::codec::DecodeErrorKind;
+use zk_core::codec::Position;
+use zk_core::codec::Toml;
+
+use crate::typed::Typed;
+use crate::typed::TypedBuilder;
+
+/// The layers around a TOML document in ZooKeeper, merged key by key by the crate [`config`]: defaults, then a file, then
+/// ZooKeeper, then the environment, each over those before.
+///
+/// File and environment are read once, here; what changes is ZooKeeper.
+/// Without a node the other layers alone make the value.
+///
+/// ```no_run
+/// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// use serde::{Deserialize, Serialize};
+/// use zk_config::Layers;
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Pool {
+///     size: u16,
+///     host: String,
+/// }
+///
+/// let defaults = Pool { size: 8, host: "localhost".to_owned() };
+/// let pool = Layers::new()
+///     .defaults(&defaults)?
+///     .file("/etc/app/pool.toml")?
+///     .environment("APP")
+///     .around::<Pool, _>("/app/pool")?
+///     .build();
+/// let _following = pool.follow(&session);
+/// println!("{}", pool.ready().await.size);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use = "layers do nothing until they are put around a node"]
+pub struct Layers {
+    below: Vec<Config>,
+    above: Vec<Environment>,
+}
+
+/// A layer cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayerError {
+    /// The defaults are no table.
+    #[error("the defaults are not a table of named values: {0}")]
+    Defaults(String),
+    /// The file cannot be read.
+    #[error("the file {path} cannot be read; leave the layer out if there is none")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("the file {path}")]
+    Invalid {
+        /// The file.
+        path: String,
+        /// What is wrong, and where.
+        source: DecodeError,
+    },
+}
+
+impl Layers {
+    /// Starts without any layer but ZooKeeper's own.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a structure below ZooKeeper, and over what was added before.
+    ///
+    /// # Errors
+    ///
+    /// When it is no structure or map.
+    pub fn defaults(mut self, defaults: &impl Serialize) -> Result<Self, LayerError> {
+        let layer = Config::try_from(defaults);
+        let layer = layer.map_err(|error| LayerError::Defaults(error.to_string()))?;
+        self.below.push(layer);
+        Ok(self)
+    }
+
+    /// Adds a TOML file below ZooKeeper, and over what was added before. It is read now.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or is not TOML.
+    pub fn file(mut self, path: impl AsRef<Path>) -> Result<Self, LayerError> {
+        let name = || path.as_ref().display().to_string();
+        let data = std::fs::read(&path).map_err(|source| LayerError::Unreadable {
+            path: name(),
+            source,
+        })?;
+        if !data.is_empty() {
+            let layer = document(&data).map_err(|source| LayerError::Invalid {
+                path: name(),
+                source,
+            })?;
+            self.below.push(layer);
+        }
+        Ok(self)
+    }
+
+    /// Adds the variables of the environment over ZooKeeper whose names begin with this and `_`; `APP_POOL__SIZE` is the
+    /// key `pool.size`. They are taken now.
+    pub fn environment(self, prefix: &str) -> Self {
+        self.variables(prefix, std::env::vars().collect())
+    }
+
+    /// Adds variables as [`environment`](Self::environment) does, but these.
+    pub fn variables(mut self, prefix: &str, variables: HashMap<String, String>) -> Self {
+        let layer = Environment::with_prefix(prefix)
+            .prefix_separator("_")
+            .separator("__")
+            .try_parsing(true)
+            .source(Some(variables));
+        self.above.push(layer);
+        self
+    }
+
+    /// Puts the layers around the TOML document at a path.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is not a path.
+    pub fn around<T, P>(self, path: P) -> Result<TypedBuilder<T>, ParsePathError>
+    where
+        T: DeserializeOwned + Send + Sync + 'static,
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Typed::made_by(path, move |data| Some(self.merged(data)))
+    }
+
+    /// Merges the layers, with the data of the node if there is one.
+    fn merged<T: DeserializeOwned>(&self, data: Option<&[u8]>) -> Result<T, DecodeError> {
+        let wrong = |error: ConfigError| {
+            DecodeError::new(FORMAT, DecodeErrorKind::Shape, error.to_string())
+        };
+        let mut layers = Config::builder();
+        for layer in &self.below {
+            layers = layers.add_source(layer.clone());
+        }
+        if let Some(data) = data {
+            layers = layers.add_source(document(data)?);
+        }
+        for layer in &self.above {
+            layers = layers.add_source(layer.clone());
+        }
+        let merged = layers.build().map_err(wrong)?;
+        merged.try_deserialize().map_err(wrong)
+    }
+}
+
+/// Reads a TOML document as a layer.
+fn document(data: &[u8]) -> Result<Config, DecodeError> {
+    let table: toml::Table = Toml.decode(data)?;
+    Config::try_from(&table).map_err(|error| {
+        DecodeError::new("TOML", DecodeErrorKind::Shape, error.to_string())
+            .at(Position::of_offset(data, 0))
+    })
+}
+
+const FORMAT: &str = "TOML in layers";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,462 @@
+//! Carrying out a publication: read, plan, commit, and find out what became of a lost answer.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::future::try_join_all;
+use tokio::time::Instant;
+use zk_core::Acl;
+use zk_core::Changed;
+use zk_core::CreateMode;
+use zk_core::Error;
+use zk_core::ErrorClass;
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_core::Stat;
+
+use crate::error::PublishError;
+use crate::history;
+use crate::history::Entry;
+use crate::outcome::Mark;
+use crate::outcome::Trace;
+use crate::outcome::Verdict;
+use crate::outcome::judge;
+use crate::plan::Expected;
+use crate::plan::Found;
+use crate::plan::Key;
+use crate::plan::Refusal;
+use crate::plan::Step;
+use crate::plan::plan;
+use crate::publisher::Change;
+use crate::publisher::PublishOptions;
+use crate::publisher::Published;
+
+/// Keys on their way to be published.
+pub(crate) struct Publication {
+    session: Session,
+    history: usize,
+    acl: Option<Acl>,
+    keys: Vec<Key>,
+    deadline: Instant,
+    attempts: u32,
+}
+
+/// What was read of one key.
+struct State {
+    parent: Option<Stat>,
+    found: Option<Found>,
+    /// The access rules of the node, for the entry that keeps its data.
+    acl: Option<Acl>,
+    entries: Vec<Entry>,
+}
+
+/// One attempt: what it rests on and what it is to do.
+struct Attempt {
+    states: Vec<State>,
+    steps: Vec<Step>,
+    /// The entries that the transaction makes.
+    entries: Vec<Option<Entry>>,
+}
+
+impl Attempt {
+    /// Whether a node is to be made below one that is not there.
+    fn lacks_a_parent(&self) -> bool {
+        self.steps
+            .iter()
+            .zip(&self.states)
+            .any(|(step, state)| *step == Step::Create && state.parent.is_none())
+    }
+}
+
+impl Publication {
+    pub(crate) fn new(session: &Session, options: &PublishOptions, keys: Vec<Key>) -> Self {
+        let timeout = options
+            .timeout
+            .unwrap_or_else(|| session.operation_timeout());
+        let now = Instant::now();
+        Self {
+            session: session.clone(),
+            history: options.history,
+            acl: options.acl.clone(),
+            keys,
+            deadline: now.checked_add(timeout).unwrap_or_else(|| now + FAR),
+            attempts: 0,
+        }
+    }
+
+    /// Publishes, again and again as long as others come between and what is expected holds.
+    pub(crate) async fn run(mut self) -> Result<Vec<Published>, PublishError> {
+        let Some(first) = self.keys.first().map(|key| key.path.clone()) else {
+            return Ok(Vec::new());
+        };
+        // Whether the server has caught up since somebody else may have come between.
+        let mut is_fresh = false;
+        let mut has_places = false;
+        loop {
+            let attempt = match self.prepare().await {
+                Ok(attempt)
+                    if attempt.steps.iter().all(|step| *step == Step::Nothing) && is_fresh =>
+                {
+                    return Ok(self.unchanged(attempt));
+                }
+                Err(PublishError::Operation(error)) => return Err(error.into()),
+                Err(refused) if is_fresh => return Err(refused),
+                Ok(attempt) if attempt.steps.iter().any(|step| *step != Step::Nothing) => attempt,
+                // It may be so because the server lags behind.
+                Ok(_) | Err(_) => {
+                    self.catch_up().await?;
+                    is_fresh = true;
+                    continue;
+                }
+            };
+            if !has_places && attempt.lacks_a_parent() {
+                // A transaction that cannot be carried out would only be one more to be in doubt about.
+                self.make_places(&attempt).await?;
+                has_places = true;
+                continue;
+            }
+            self.attempts += 1;
+            match self.commit(&attempt).await {
+                Ok(changed) => return self.published(&attempt, changed).await,
+                Err(error) if error.is_outcome_unknown() => {
+                    match self.settle(&attempt, &error).await? {
+                        Some(published) => return Ok(published),
+                        None => {
+                            tracing::debug!(path = %first, "a publication whose answer was lost is made again");
+                        }
+                    }
+                }
+                Err(error) if error.is_no_node() => self.make_places(&attempt).await?,
+                // Somebody has come between, and the next look shows what they did.
+                Err(error) if is_overtaken(&error) => {
+                    self.catch_up().await?;
+                    is_fresh = true;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if self.remaining().is_zero() {
+                return Err(PublishError::Contended {
+                    path: first,
+                    attempts: self.attempts,
+                });
+            }
+        }
+    }
+
+    /// Reads what is there and decides what is to be done.
+    async fn prepare(&self) -> Result<Attempt, PublishError> {
+        let states = self.read().await?;
+        let mut steps = Vec::new();
+        let mut entries = Vec::new();
+        for (key, state) in self.keys.iter().zip(&states) {
+            let step = plan(key, state.found.as_ref()).map_err(|refusal| match refusal {
+                Refusal::Conflict => PublishError::Conflict {
+                    path: key.path.clone(),
+                    expected: key.expected,
+                    found: state.found.as_ref().map(|found| Box::new(found.stat)),
+                },
+                Refusal::VersionIsAny => PublishError::VersionIsAny {
+                    path: key.path.clone(),
+                },
+            })?;
+            let replaced = state.found.as_ref().filter(|_| step.replaces());
+            entries.push(replaced.filter(|_| self.history > 0).map(|found| {
+                // No other attempt of this process has the number, and no other process the session.
+                let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+                Entry::new(found.stat.mzxid, self.session.id(), number)
+            }));
+            steps.push(step);
+        }
+        Ok(Attempt {
+            states,
+            steps,
+            entries,
+        })
+    }
+
+    /// Makes the server show what was committed until now.
+    async fn catch_up(&self) -> Result<(), Error> {
+        let sync = self.session.sync(&self.keys[0].path);
+        sync.timeout(self.remaining()).await
+    }
+
+    async fn read(&self) -> Result<Vec<State>, Error> {
+        try_join_all(self.keys.iter().map(|key| self.read_one(&key.path))).await
+    }
+
+    async fn read_one(&self, path: &NodePath) -> Result<State, Error> {
+        let timeout = self.remaining();
+        let has_history = self.history > 0;
+        // The parent first: if it is the same afterwards, no child was made since.
+        let parent = async {
+            match path.parent() {
+                // Whoever may not even look there is told less about lost answers.
+                Some(parent) => self
+                    .session
+                    .exists(parent)
+                    .timeout(timeout)
+                    .await
+                    .ok()
+                    .flatten(),
+                None => None,
+            }
+        };
+        let found = self.session.get(path).timeout(timeout);
+        let acl = async {
+            if has_history {
+                self.session.acl(path).timeout(timeout).await.ok()
+            } else {
+                None
+            }
+        };
+        let entries = async {
+            if has_history {
+                history::entries(&self.session, path).await
+            } else {
+                Ok(Vec::new())
+            }
+        };
+        let (parent, found, acl, entries) =
+            tokio::join!(biased; parent, found.into_future(), acl, entries);
+        Ok(State {
+            parent,
+            found: match found {
+                Ok((data, stat)) => Some(Found { data, stat }),
+                Err(error) if error.is_no_node() => None,
+                Err(error) => return Err(error),
+            },
+            acl: acl.map(|(acl, _)| acl),
+            entries: entries?,
+        })
+    }
+
+    /// Makes all changes in one transaction.
+    async fn commit(&self, attempt: &Attempt) -> Result<Vec<Changed>, Error> {
+        let mut transaction = self.session.transaction();
+        for (key, step) in self.keys.iter().zip(&attempt.steps) {
+            let data = || key.wanted.clone().unwrap_or_default();
+            transaction = match *step {
+                Step::Nothing => transaction,
+                Step::Check { version } => transaction.check_version(&key.path, version),
+                Step::Create => transaction.create_as(&key.path, data(), PLAIN, self.acl.clone()),
+                Step::Set { version } => transaction.set_version(&key.path, data(), version),
+                Step::Delete { version } => transaction.delete_version(&key.path, version),
+            };
+        }
+        for ((key, state), entry) in self.keys.iter().zip(&attempt.states).zip(&attempt.entries) {
+            let (Some(entry), Some(found)) = (entry, &state.found) else {
+                continue;
+            };
+            let place = history::directory(&key.path).expect("the root is no key");
+            let node = |entry: Entry| place.join(&entry.to_string()).expect("a good name");
+            let acl = state.acl.clone();
+            transaction = transaction.create_as(node(*entry), found.data.clone(), PLAIN, acl);
+            for old in history::surplus(&state.entries, self.history - 1) {
+                transaction = transaction.delete(node(*old));
+            }
+        }
+        transaction.timeout(self.remaining()).commit().await
+    }
+
+    /// Makes the parents of the keys and the places of their histories.
+    async fn make_places(&self, attempt: &Attempt) -> Result<(), Error> {
+        let parents = self
+            .keys
+            .iter()
+            .zip(&attempt.steps)
+            .filter(|(_, step)| **step == Step::Create)
+            .filter_map(|(key, _)| key.path.parent());
+        let histories = self
+            .keys
+            .iter()
+            .zip(&attempt.entries)
+            .filter(|(_, entry)| entry.is_some())
+            .filter_map(|(key, _)| history::directory(&key.path));
+        for place in parents.chain(histories).filter(|place| !place.is_root()) {
+            let made = self.session.create(&place, "").parents().idempotent();
+            match made.timeout(self.remaining()).await {
+                Ok(_) => {}
+                Err(error) if error.is_node_exists() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out what became of a transaction whose answer was lost: what it published, or `None` when it did not and
+    /// can be tried again.
+    async fn settle(
+        &self,
+        attempt: &Attempt,
+        lost: &Error,
+    ) -> Result<Option<Vec<Published>>, PublishError> {
+        let unknown = |reason: String| PublishError::OutcomeUnknown {
+            path: self.keys[0].path.clone(),
+            reason,
+            source: lost.clone(),
+        };
+        if lost.is_fatal() {
+            return Err(unknown(
+                "the session was lost with the request in flight".to_owned(),
+            ));
+        }
+        let after = match self.read_settled().await {
+            Ok(after) => after,
+            Err(error) => return Err(unknown(format!("and could not be found out: {error}"))),
+        };
+        let traces = self.keys.iter().enumerate();
+        let traces = traces.map(|(at, key)| {
+            let (before, after) = (&attempt.states[at], &after[at]);
+            Trace {
+                step: attempt.steps[at],
+                wanted: key.wanted.as_deref(),
+                before: before.found.as_ref(),
+                parent_before: before.parent.as_ref(),
+                after: after.found.as_ref(),
+                parent_after: after.parent.as_ref(),
+                mark: mark(attempt.entries[at], &after.entries),
+            }
+        });
+        let traces: Vec<_> = traces.collect();
+        let is_any_writer_right = self.keys.iter().all(|key| key.expected == Expected::Any);
+        match judge(&traces, is_any_writer_right) {
+            Verdict::NotApplied => Ok(None),
+            Verdict::Unknown => Err(unknown(
+                "the answer was lost, and what is there does not tell".to_owned(),
+            )),
+            Verdict::Applied => {
+                let parts = self.keys.iter().zip(&attempt.steps).zip(after);
+                let published = parts.map(|((key, step), after)| Published {
+                    path: key.path.clone(),
+                    change: change_of(*step),
+                    stat: after
+                        .found
+                        .map(|found| found.stat)
+                        .filter(|_| key.wanted.is_some()),
+                });
+                Ok(Some(published.collect()))
+            }
+        }
+    }
+
+    /// Reads what is there, at a server that has caught up with all that was sent before.
+    async fn read_settled(&self) -> Result<Vec<State>, Error> {
+        loop {
+            let read = match self.catch_up().await {
+                Ok(()) => self.read_after().await,
+                Err(error) => Err(error),
+            };
+            match read {
+                Err(error)
+                    if error.class() == ErrorClass::Recoverable && !self.remaining().is_zero() =>
+                {
+                    drop(tokio::time::timeout(PAUSE, self.session.lost()).await);
+                }
+                read => return read,
+            }
+        }
+    }
+
+    /// Reads each key before its parent, which then is at least as new.
+    async fn read_after(&self) -> Result<Vec<State>, Error> {
+        let keys = self.keys.iter().map(|key| async {
+            let mut state = self.read_one(&key.path).await?;
+            if let Some(parent) = key.path.parent() {
+                let parent = self.session.exists(parent).timeout(self.remaining());
+                state.parent = parent.await.ok().flatten();
+            }
+            Ok(state)
+        });
+        join_all(keys).await.into_iter().collect()
+    }
+
+    async fn published(
+        &self,
+        attempt: &Attempt,
+        changed: Vec<Changed>,
+    ) -> Result<Vec<Published>, PublishError> {
+        let mut changed = changed.into_iter();
+        let mut all = Vec::new();
+        for ((key, step), state) in self.keys.iter().zip(&attempt.steps).zip(&attempt.states) {
+            let changed = if *step == Step::Nothing {
+                None
+            } else {
+                changed.next()
+            };
+            let stat = match changed {
+                Some(
+                    Changed::Set(stat)
+                    | Changed::Created {
+                        stat: Some(stat), ..
+                    },
+                ) => Some(stat),
+                Some(Changed::Created { stat: None, .. }) => self.stat_of_created(&key.path).await,
+                Some(Changed::Checked) => state.found.as_ref().map(|found| found.stat),
+                Some(Changed::Deleted) | None => None,
+            };
+            all.push(Published {
+                path: key.path.clone(),
+                change: change_of(*step),
+                stat,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Reads the stat that a server did not tell, unless the node has changed since.
+    async fn stat_of_created(&self, path: &NodePath) -> Option<Stat> {
+        let stat = self.session.exists(path).timeout(self.remaining()).await;
+        stat.ok().flatten().filter(|stat| stat.version == 0)
+    }
+
+    fn unchanged(self, attempt: Attempt) -> Vec<Published> {
+        let parts = self.keys.into_iter().zip(attempt.states);
+        let unchanged = parts.map(|(key, state)| Published {
+            path: key.path,
+            change: Change::Unchanged,
+            stat: state.found.map(|found| found.stat),
+        });
+        unchanged.collect()
+    }
+
+    fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+/// What the history says of who replaced the data that our entry was to keep.
+fn mark(ours: Option<Entry>, there: &[Entry]) -> Mark {
+    match ours {
+        Some(ours) if there.contains(&ours) => Mark::Ours,
+        Some(ours) if there.iter().any(|entry| entry.revision == ours.revision) => Mark::Others,
+        _ => Mark::None,
+    }
+}
+
+fn change_of(step: Step) -> Change {
+    match step {
+        Step::Nothing | Step::Check { .. } => Change::Unchanged,
+        Step::Create => Change::Created,
+        Step::Set { .. } => Change::Replaced,
+        Step::Delete { .. } => Change::Removed,
+    }
+}
+
+/// Whether a transaction failed because what it rested on is no longer so.
+fn is_overtaken(error: &Error) -> bool {
+    use zk_core::ErrorKind::BadVersion;
+    use zk_core::ErrorKind::NodeExists;
+    matches!(error.kind(), BadVersion | NodeExists)
+}
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+const PLAIN: CreateMode = CreateMode::Persistent {
+    sequential: false,
+    ttl: None,
+};
+/// Between two looks at what became of a lost answer; each of them waits for a connection by itself.
+const PAUSE: Duration = Duration::from_millis(20);
+const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

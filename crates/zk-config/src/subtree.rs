@@ -1,0 +1,133 @@
+//! A node and everything below it, as one value.
+
+use std::collections::BTreeMap;
+
+use zk_core::NodePath;
+
+use crate::plan::Found;
+
+/// A node and everything below it, as they were together at one moment.
+///
+/// Nodes are named by their paths from the root of the subtree: `host`, `pool/size`; the root itself is the empty text.
+/// Histories are left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subtree {
+    root: NodePath,
+    nodes: BTreeMap<String, Vec<u8>>,
+}
+
+impl Subtree {
+    pub(crate) fn new(root: NodePath, all: &BTreeMap<NodePath, Found>) -> Self {
+        let skipped = if root.is_root() {
+            1
+        } else {
+            root.as_str().len() + 1
+        };
+        let nodes = all.iter().map(|(path, found)| {
+            let name = path.as_str().get(skipped..).unwrap_or_default();
+            (name.to_owned(), found.data.clone())
+        });
+        Self {
+            nodes: nodes.collect(),
+            root,
+        }
+    }
+
+    /// Returns the path of the root.
+    pub fn root(&self) -> &NodePath {
+        &self.root
+    }
+
+    /// Tells whether there is nothing, not even the root.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Returns the data of a node.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.nodes.get(name).map(Vec::as_slice)
+    }
+
+    /// Returns all nodes and their data, in the order of their names, the root first.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.nodes
+            .iter()
+            .map(|(name, data)| (name.as_str(), data.as_slice()))
+    }
+}
+
+#[cfg(feature = "layers")]
+mod deserialize {
+    use config::Map;
+    use config::Value;
+    use config::ValueKind;
+    use serde::de::DeserializeOwned;
+    use zk_core::codec::Codec as _;
+    use zk_core::codec::DecodeError;
+    use zk_core::codec::DecodeErrorKind;
+    use zk_core::codec::Text;
+
+    use super::Subtree;
+
+    impl Subtree {
+        /// Takes the subtree for one value: a node with children is a table or a structure, one without is a text.
+        ///
+        /// Texts become numbers and truth values where the type wants them.
+        /// A node with children must have no data of its own; one without data and children is an empty text.
+        ///
+        /// # Errors
+        ///
+        /// When a text is not UTF-8, a node has both children and data, or the whole is not of the type: the message names
+        /// the node.
+        pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+            let value = if self.is_empty() {
+                Value::new(None, ValueKind::Table(Map::new()))
+            } else {
+                self.value("")?
+            };
+            value.try_deserialize().map_err(|error| {
+                DecodeError::new(FORMAT, DecodeErrorKind::Shape, error.to_string())
+            })
+        }
+
+        fn value(&self, name: &str) -> Result<Value, DecodeError> {
+            let data = self.get(name).unwrap_or_default();
+            let prefix = if name.is_empty() {
+                String::new()
+            } else {
+                format!("{name}/")
+            };
+            let mut table = Map::new();
+            for child in self.nodes.keys() {
+                let Some(last) = child.strip_prefix(&prefix) else {
+                    continue;
+                };
+                if !last.is_empty() && !last.contains('/') {
+                    table.insert(last.to_owned(), self.value(child)?);
+                }
+            }
+            let origin = Some(format!("{}/{name}", self.root));
+            if table.is_empty() && !name.is_empty() {
+                let text = Text.decode(data).map_err(|error| {
+                    let message = format!("in the node {name:?}: {}", error.message());
+                    let named = DecodeError::new(error.format(), error.kind(), message);
+                    match error.position() {
+                        Some(position) => named.at(position),
+                        None => named,
+                    }
+                })?;
+                return Ok(Value::new(origin.as_ref(), text));
+            }
+            if data.is_empty() {
+                return Ok(Value::new(origin.as_ref(), ValueKind::Table(table)));
+            }
+            let message = format!("the node {name:?} has both children and data; clear its data");
+            Err(DecodeError::new(FORMAT, DecodeErrorKind::Shape, message))
+        }
+    }
+
+    const FORMAT: &str = "a subtree of texts";
+}
+
+#[cfg(all(test, feature = "layers"))]
+mod tests;

@@ -1,0 +1,82 @@
+//! Subtrees as structures.
+
+use serde::Deserialize;
+use zk_core::Stat;
+
+use super::*;
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Pool {
+    size: u16,
+    is_on: bool,
+    host: String,
+    limits: Limits,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Limits {
+    wait: f64,
+}
+
+fn subtree(root: &str, nodes: &[(&str, &[u8])]) -> Subtree {
+    let nodes = nodes.iter().map(|(path, data)| {
+        let found = Found {
+            data: data.to_vec(),
+            stat: Stat::zeroed(),
+        };
+        (path.parse().expect("a good path"), found)
+    });
+    Subtree::new(root.parse().expect("a good path"), &nodes.collect())
+}
+
+const GOOD: [(&str, &[u8]); 7] = [
+    ("/app", b""),
+    ("/app/host", b"db1"),
+    ("/app/is_on", b"true"),
+    ("/app/limits", b""),
+    ("/app/limits/wait", b"1.5"),
+    ("/app/size", b"8"),
+    ("/app/size.old", b"7"),
+];
+
+// covers: G4
+#[test]
+fn nodes_with_children_are_structures_and_the_others_texts() {
+    let tree = subtree("/app", &GOOD);
+    let pool: Pool = tree.deserialize().unwrap();
+    assert_eq!(
+        pool,
+        Pool {
+            size: 8,
+            is_on: true,
+            host: "db1".to_owned(),
+            limits: Limits { wait: 1.5 },
+        }
+    );
+    assert_eq!(tree.get("limits/wait"), Some(&b"1.5"[..]));
+    assert_eq!(tree.get(""), Some(&b""[..]));
+    assert_eq!(tree.iter().count(), 7);
+    let top = subtree("/", &[("/", b""), ("/size", b"1")]);
+    assert_eq!(top.get("size"), Some(&b"1"[..]));
+}
+
+// covers: G4
+// covers: G3
+#[test]
+fn what_is_wrong_names_its_node() {
+    let with = |path: &'static str, data: &'static [u8]| {
+        let mut nodes = GOOD.to_vec();
+        nodes.retain(|(other, _)| *other != path);
+        nodes.push((path, data));
+        let error = subtree("/app", &nodes).deserialize::<Pool>().unwrap_err();
+        error.to_string()
+    };
+    for (error, named) in [
+        (with("/app/size", b"much"), "size"),
+        (with("/app/limits", b"x"), "limits"),
+        (with("/app/host", b"\xff"), "host"),
+    ] {
+        assert!(error.contains(named), "{error}");
+    }
+    assert!(subtree("/app", &[]).deserialize::<Pool>().is_err());
+}

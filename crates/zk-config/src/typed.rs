@@ -1,0 +1,537 @@
+//! The current value of a key or a subtree, typed, read without a round trip.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use zk_core::Error;
+use zk_core::NodePath;
+use zk_core::ParsePathError;
+use zk_core::Session;
+use zk_core::codec::Codec;
+use zk_core::codec::DecodeError;
+
+use crate::plan::Found;
+use crate::sight::Below;
+use crate::sight::Eye;
+use crate::sight::Node;
+use crate::sight::Scope;
+use crate::sight::Sight;
+use crate::subtree::Subtree;
+
+/// The current value of a key or of a subtree, for as many readers as there are clones.
+///
+/// Reading it is lock-free and asks nobody.
+/// It belongs to no session: [`follow`](Self::follow) lets one keep it current, and when that session is lost the value
+/// stays, until the next session follows it.
+/// What cannot be decoded, or is refused by the validation, leaves the last good value in place and is told as the
+/// [`problem`](Self::problem).
+///
+/// Each clone has its own idea of which value it has [seen](Self::changed).
+///
+/// ```no_run
+/// # async fn serve(_: zk_core::Session) {}
+/// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_config::Typed;
+/// use zk_core::codec::Text;
+/// use zk_core::{RetryPolicy, Session};
+///
+/// let motto = Typed::<String>::node("/app/motto", Text)?
+///     .validated(|motto| if motto.is_empty() { Err("it is empty".to_owned()) } else { Ok(()) })
+///     .build();
+/// let reader = motto.clone();
+/// Session::builder("zk1:2181,zk2:2181,zk3:2181")
+///     .supervise(RetryPolicy::default(), async |session| {
+///         let _following = motto.follow(&session);
+///         serve(session).await
+///     })
+///     .await?;
+/// println!("{:?} {:?}", reader.current().as_deref(), reader.problem());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Typed<T> {
+    shared: Arc<Shared<T>>,
+    seen: watch::Receiver<u64>,
+}
+
+impl<T> Clone for Typed<T> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            seen: self.seen.clone(),
+        }
+    }
+}
+
+/// A value that was in force at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Current<T> {
+    value: T,
+    revision: Option<i64>,
+}
+
+impl<T> Current<T> {
+    /// Returns the revision: the highest transaction that made any of what the value was made from.
+    ///
+    /// For one key that is the [`mzxid`](zk_core::Stat::mzxid) of its node.
+    /// `None` for a value that nothing in ZooKeeper contributed to.
+    pub fn revision(&self) -> Option<i64> {
+        self.revision
+    }
+}
+
+impl<T> Deref for Current<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// Why the current value may not be what is wanted.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// Nobody has looked yet.
+    #[error("{path} was not read yet")]
+    NotRead {
+        /// The key.
+        path: NodePath,
+    },
+    /// The connection is broken: the value is the last one known, and may be old.
+    #[error("the connection is broken, so that what was read of {path} may be old")]
+    Stale {
+        /// The key.
+        path: NodePath,
+    },
+    /// There is no node.
+    #[error("there is no node {path}")]
+    Absent {
+        /// The key.
+        path: NodePath,
+    },
+    /// What is published is not of the format or the type.
+    #[error(transparent)]
+    Invalid(DecodeError),
+    /// What is published was refused by the validation.
+    #[error("what is published at {path} is refused: {reason}")]
+    Rejected {
+        /// The key.
+        path: NodePath,
+        /// What the validation said.
+        reason: String,
+    },
+    /// It cannot be read, for want of a permission perhaps. It is tried again every ten seconds.
+    #[error(transparent)]
+    Unreadable(Error),
+    /// The session that followed it is over; let the next one [follow](Typed::follow) it.
+    #[error("the session that followed {path} is over")]
+    SessionLost {
+        /// The key.
+        path: NodePath,
+    },
+}
+
+/// Describes a [`Typed`].
+#[must_use = "nothing is followed until it is built"]
+pub struct TypedBuilder<T> {
+    path: NodePath,
+    source: Source<T>,
+    validation: Option<Validation<T>>,
+    default: Option<T>,
+}
+
+type Validation<T> = Box<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
+/// Makes a value of the data of a node, or of its absence, which may have none.
+type FromNode<T> = Arc<dyn Fn(Option<&[u8]>) -> Option<Result<T, DecodeError>> + Send + Sync>;
+type FromSubtree<T> = Arc<dyn Fn(&Subtree) -> Result<T, DecodeError> + Send + Sync>;
+
+enum Source<T> {
+    Node(FromNode<T>),
+    Subtree(FromSubtree<T>),
+}
+
+/// What was read last, good or bad.
+#[derive(Default)]
+struct Last {
+    revision: Option<i64>,
+    seen: Option<Seen>,
+}
+
+/// What tells whether a value is another one.
+#[derive(PartialEq, Eq)]
+enum Seen {
+    /// The revision of a node, or its absence.
+    Node(Option<i64>),
+    /// All there is: nodes that are left out move the revision of a subtree, too.
+    Subtree(Subtree),
+}
+
+struct Shared<T> {
+    path: NodePath,
+    source: Source<T>,
+    validation: Option<Validation<T>>,
+    current: ArcSwapOption<Current<T>>,
+    /// Grows with each value.
+    number: watch::Sender<u64>,
+    problem: watch::Sender<Option<Arc<Problem>>>,
+    /// Whoever writes holds it.
+    last: Mutex<Last>,
+}
+
+impl<T: Send + Sync + 'static> Typed<T> {
+    /// Describes the value of one node.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is not a path.
+    pub fn node<P, C>(path: P, codec: C) -> Result<TypedBuilder<T>, ParsePathError>
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+        C: Codec<T> + 'static,
+    {
+        Self::made_by(path, move |data| Some(codec.decode(data?)))
+    }
+
+    /// Describes the value of one node, which may also follow from its absence.
+    pub(crate) fn made_by<P>(
+        path: P,
+        make: impl Fn(Option<&[u8]>) -> Option<Result<T, DecodeError>> + Send + Sync + 'static,
+    ) -> Result<TypedBuilder<T>, ParsePathError>
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Ok(TypedBuilder {
+            path: path.try_into().map_err(Into::into)?,
+            source: Source::Node(Arc::new(make)),
+            validation: None,
+            default: None,
+        })
+    }
+
+    /// Describes one value made of a node and everything below it.
+    ///
+    /// The nodes are read as they were together at one moment: keys that were published in one transaction are seen all
+    /// new or all old.
+    /// While they change faster than they can be read, the value stays.
+    /// An absent node is an empty subtree.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is not a path.
+    pub fn subtree<P>(
+        path: P,
+        make: impl Fn(&Subtree) -> Result<T, DecodeError> + Send + Sync + 'static,
+    ) -> Result<TypedBuilder<T>, ParsePathError>
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Ok(TypedBuilder {
+            path: path.try_into().map_err(Into::into)?,
+            source: Source::Subtree(Arc::new(make)),
+            validation: None,
+            default: None,
+        })
+    }
+
+    /// Lets a session keep the value current, for as long as it lives and the answer does.
+    ///
+    /// Several sessions may follow it at the same time; what is older never takes the place of what is newer.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime, on which a task follows.
+    pub fn follow(&self, session: &Session) -> Following {
+        let shared = Arc::clone(&self.shared);
+        let session = session.clone();
+        let task = match &self.shared.source {
+            Source::Node(_) => {
+                let eye = Eye::new(&session, Node(shared.path.clone()));
+                tokio::spawn(async move {
+                    let take = |it: &Shared<T>, found: &Option<Found>| it.take_node(found.as_ref());
+                    shared.watch(eye, take).await;
+                })
+            }
+            Source::Subtree(_) => {
+                let eye = Eye::new(&session, Below(shared.path.clone()));
+                tokio::spawn(async move {
+                    shared.watch(eye, Shared::take_subtree).await;
+                })
+            }
+        };
+        Following { task }
+    }
+
+    /// Returns the value in force, or `None` while there has been no good one.
+    ///
+    /// Lock-free, and never waits.
+    pub fn current(&self) -> Option<Arc<Current<T>>> {
+        self.shared.current.load_full()
+    }
+
+    /// Returns why the value may not be what is wanted; `None` when it is what is published, as far as one can know.
+    pub fn problem(&self) -> Option<Arc<Problem>> {
+        self.shared.problem.borrow().clone()
+    }
+
+    /// Follows the [problem](Self::problem), beginning with that of now.
+    pub fn problems(&self) -> watch::Receiver<Option<Arc<Problem>>> {
+        self.shared.problem.subscribe()
+    }
+
+    /// Waits until there is a value in force.
+    ///
+    /// It waits for as long as there is none: bound it, and look at the [`problem`](Self::problem) then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// Goes on waiting; another session may follow.
+    pub async fn ready(&self) -> Arc<Current<T>> {
+        let mut number = self.shared.number.subscribe();
+        loop {
+            if let Some(current) = self.current() {
+                return current;
+            }
+            next(&mut number).await;
+        }
+    }
+
+    /// Waits for a value that this handle has not seen, and answers the newest.
+    ///
+    /// Values that were replaced meanwhile are left out.
+    /// A problem is no value: nothing happens here as long as the last good one stays.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing is missed.
+    ///
+    /// # Session loss
+    ///
+    /// Goes on waiting; another session may follow.
+    pub async fn changed(&mut self) -> Arc<Current<T>> {
+        loop {
+            next(&mut self.seen).await;
+            if let Some(current) = self.current() {
+                return current;
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for Typed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Typed")
+            .field("path", &self.shared.path)
+            .field("problem", &*self.shared.problem.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> TypedBuilder<T> {
+    /// Refuses values for which `validation` answers why.
+    ///
+    /// It runs on the task that follows, and is not to wait.
+    pub fn validated(
+        mut self,
+        validation: impl Fn(&T) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.validation = Some(Box::new(validation));
+        self
+    }
+
+    /// Sets the value that is in force until a good one was read; by default there is none.
+    pub fn with_default(mut self, value: T) -> Self {
+        self.default = Some(value);
+        self
+    }
+
+    /// Makes the handle. Nothing is read before a session [follows](Typed::follow) it.
+    #[must_use]
+    pub fn build(self) -> Typed<T> {
+        let default = self.default.map(|value| {
+            Arc::new(Current {
+                value,
+                revision: None,
+            })
+        });
+        let not_read = Problem::NotRead {
+            path: self.path.clone(),
+        };
+        let number = watch::Sender::new(0);
+        Typed {
+            seen: number.subscribe(),
+            shared: Arc::new(Shared {
+                path: self.path,
+                source: self.source,
+                validation: self.validation,
+                current: ArcSwapOption::new(default),
+                number,
+                problem: watch::Sender::new(Some(Arc::new(not_read))),
+                last: Mutex::default(),
+            }),
+        }
+    }
+}
+
+impl<T> fmt::Debug for TypedBuilder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TypedBuilder")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A session follows a value; made by [`Typed::follow`].
+///
+/// # Dropping
+///
+/// Ends it; the value stays as it is, and its problem is [`Problem::Stale`].
+#[derive(Debug)]
+#[must_use = "dropping it ends the following"]
+pub struct Following {
+    task: JoinHandle<()>,
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl<T: Send + Sync + 'static> Shared<T> {
+    /// Takes what is seen, until the session is over.
+    async fn watch<S: Scope>(&self, mut eye: Eye<S>, take: impl Fn(&Self, &S::Snapshot)) {
+        let leaving = Leaving(self);
+        loop {
+            match eye.next().await {
+                Sight::Seen(snapshot) => take(self, &snapshot),
+                Sight::Stale => self.report(self.stale()),
+                Sight::Failed(error) => self.report(Problem::Unreadable(error)),
+                Sight::SessionLost => break,
+            }
+        }
+        drop(leaving);
+        self.report(Problem::SessionLost {
+            path: self.path.clone(),
+        });
+    }
+
+    fn take_node(&self, found: Option<&Found>) {
+        let Source::Node(make) = &self.source else {
+            unreachable!("a node is looked at for the sake of a node");
+        };
+        let revision = found.map(|found| found.stat.mzxid);
+        let data = found.map(|found| found.data.as_slice());
+        self.take(revision, Seen::Node(revision), || make(data));
+    }
+
+    fn take_subtree(&self, all: &BTreeMap<NodePath, Found>) {
+        let Source::Subtree(make) = &self.source else {
+            unreachable!("a subtree is looked at for the sake of a subtree");
+        };
+        let stats = all.values().map(|found| found.stat);
+        let revision = stats
+            .map(|stat| stat.mzxid.max(stat.pzxid).max(stat.czxid))
+            .max();
+        let subtree = Subtree::new(self.path.clone(), all);
+        let seen = Seen::Subtree(subtree.clone());
+        self.take(revision, seen, || Some(make(&subtree)));
+    }
+
+    /// Puts what was read in force, unless it is older than what was read before, or bad.
+    fn take(
+        &self,
+        revision: Option<i64>,
+        seen: Seen,
+        make: impl FnOnce() -> Option<Result<T, DecodeError>>,
+    ) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if revision.is_some() && revision < last.revision {
+            // Another session has seen more.
+            return;
+        }
+        let seen = Some(seen);
+        let is_new = seen != last.seen;
+        last.revision = revision.or(last.revision);
+        last.seen = seen;
+        let problem = match make() {
+            None => Some(Problem::Absent {
+                path: self.path.clone(),
+            }),
+            Some(Err(error)) => Some(Problem::Invalid(error.of_node(&self.path))),
+            Some(Ok(value)) => {
+                let refused = self
+                    .validation
+                    .as_ref()
+                    .and_then(|valid| valid(&value).err());
+                if is_new && refused.is_none() {
+                    self.current
+                        .store(Some(Arc::new(Current { value, revision })));
+                    self.number.send_modify(|number| *number += 1);
+                }
+                refused.map(|reason| Problem::Rejected {
+                    path: self.path.clone(),
+                    reason,
+                })
+            }
+        };
+        drop(last);
+        match problem {
+            Some(problem) => self.report(problem),
+            None => {
+                self.problem
+                    .send_if_modified(|problem| problem.take().is_some());
+            }
+        }
+    }
+
+    fn report(&self, problem: Problem) {
+        tracing::debug!(path = %self.path, %problem, "the value in force may not be the one wanted");
+        self.problem.send_replace(Some(Arc::new(problem)));
+    }
+}
+
+impl<T> Shared<T> {
+    fn stale(&self) -> Problem {
+        Problem::Stale {
+            path: self.path.clone(),
+        }
+    }
+}
+
+/// Waits for the next number. Whoever waits has a handle, which keeps the sender.
+async fn next(number: &mut watch::Receiver<u64>) {
+    if number.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Tells that nobody follows any more, also when the task is dropped.
+struct Leaving<'a, T>(&'a Shared<T>);
+
+impl<T> Drop for Leaving<'_, T> {
+    fn drop(&mut self) {
+        let stale = Arc::new(self.0.stale());
+        self.0.problem.send_if_modified(|problem| {
+            let is_well = problem.is_none();
+            if is_well {
+                *problem = Some(stale);
+            }
+            is_well
+        });
+    }
+}

@@ -1,0 +1,63 @@
+//! Which public types may move between threads and be shared: a table the compiler checks.
+
+use zk_config::*;
+use zk_core::codec::Raw;
+use zk_core::codec::Text;
+
+fn is_send<T: Send>() {}
+fn is_sync<T: Sync>() {}
+fn is_clone<T: Clone>() {}
+fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
+fn is_send_value<T: Send>(_: &T) {}
+
+macro_rules! send_sync_clone {
+    ($($type:ty),* $(,)?) => { $( is_send::<$type>(); is_sync::<$type>(); is_clone::<$type>(); )* };
+}
+
+// covers: G1 G2 G3 G4 G5
+#[test]
+fn public_types_are_send_and_sync() {
+    send_sync_clone!(
+        Change,
+        Current<String>,
+        Delivery,
+        Event<String>,
+        Expected,
+        Lasting,
+        Layers,
+        Listener<Text>,
+        Problem,
+        PublishError,
+        PublishOptions,
+        Published,
+        Publisher<Text>,
+        Replaced,
+        Subtree,
+        Typed<String>,
+        Value<String>,
+    );
+    is_send::<Events<String>>();
+    is_send::<Following>();
+    is_send::<Listening>();
+    is_send::<TypedBuilder<String>>();
+    is_error::<CallbackPanicked>();
+    is_error::<LayerError>();
+    is_error::<Problem>();
+    is_error::<PublishError>();
+}
+
+#[test]
+fn public_futures_are_send() {
+    let _ = |one: Publisher<Raw>| {
+        is_send_value(&one.publish("/a", &Vec::new()).into_future());
+        is_send_value(&one.several().remove("/a").publish());
+        is_send_value(&one.history("/a"));
+        is_send_value(&one.roll_back("/a", 1));
+    };
+    let _ = |mut events: Events<String>| is_send_value(&events.next());
+    let _ = |mut listening: Listening| is_send_value(&listening.ended());
+    let _ = |mut typed: Typed<String>| {
+        is_send_value(&typed.ready());
+        is_send_value(&typed.changed());
+    };
+}

@@ -1,0 +1,142 @@
+//! Publishing and following while answers are lost, servers die and bad payloads come.
+
+use serde::Deserialize;
+use serde::Serialize;
+use zk_config::Change;
+use zk_config::Expected;
+use zk_config::Problem;
+use zk_config::PublishOptions;
+use zk_config::Publisher;
+use zk_config::Subtree;
+use zk_config::Typed;
+use zk_core::codec::DecodeErrorKind;
+use zk_core::codec::Text;
+use zk_core::codec::Toml;
+use zk_harness::proxy::Match;
+
+use crate::connect;
+use crate::scenario;
+use crate::soon;
+use crate::with_servers;
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Pool {
+    size: u16,
+}
+
+// covers: G2
+#[tokio::test(flavor = "multi_thread")]
+async fn each_listener_of_the_scenario_is_told_exactly_its_events() {
+    with_servers(3, async |ensemble| {
+        let (publishing, listening) = (connect(ensemble).await, connect(ensemble).await);
+        scenario::play(&publishing, &listening).await;
+    })
+    .await;
+}
+
+// covers: G3
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_payloads_leave_the_last_good_value_and_say_where_they_are_bad() {
+    with_servers(1, async |ensemble| {
+        let session = connect(ensemble).await;
+        let publisher = Publisher::new(&session, Toml);
+        publisher.publish("/pool", &Pool { size: 1 }).await.unwrap();
+        let typed = Typed::<Pool>::node("/pool", Toml).unwrap().build();
+        let _following = typed.follow(&session);
+        assert_eq!(**soon("it is read", typed.ready()).await, Pool { size: 1 });
+        for (data, kind, line) in [
+            (&b"# a pool\nsize = = 2"[..], DecodeErrorKind::Syntax, 2),
+            (b"size = \"much\"", DecodeErrorKind::Shape, 1),
+            (b"\n\nsize = \"\xff\"", DecodeErrorKind::NotUtf8, 3),
+            (b"", DecodeErrorKind::Empty, 0),
+        ] {
+            session.set("/pool", data).await.unwrap();
+            let mut problems = typed.problems();
+            let told = problems.wait_for(|problem| {
+                matches!(problem.as_deref(), Some(Problem::Invalid(error)) if error.kind() == kind)
+            });
+            let told = soon("it is told", told).await.unwrap().clone().unwrap();
+            let Problem::Invalid(error) = &*told else {
+                unreachable!();
+            };
+            assert_eq!(error.position().map_or(0, |at| at.line), line, "{error}");
+            assert_eq!(error.path().unwrap().as_str(), "/pool");
+            assert_eq!(**typed.current().unwrap(), Pool { size: 1 });
+        }
+        let large = "x".repeat((1 << 20) + 1);
+        let error = Publisher::new(&session, Text).publish("/pool", &large);
+        assert!(error.await.unwrap_err().is_too_large());
+        publisher.publish("/pool", &Pool { size: 2 }).await.unwrap();
+        let mut problems = typed.problems();
+        let well = problems.wait_for(Option::is_none);
+        drop(soon("it is well", well).await.unwrap());
+        assert_eq!(**typed.current().unwrap(), Pool { size: 2 });
+    })
+    .await;
+}
+
+// covers: G1
+// covers: G5
+#[tokio::test(flavor = "multi_thread")]
+async fn publication_whose_answer_is_lost_happens_once() {
+    with_servers(3, async |ensemble| {
+        let session = connect(ensemble).await;
+        let options = PublishOptions::default().with_history(5);
+        let publisher = Publisher::with_options(&session, Text, options);
+        let proxy = ensemble.proxy().unwrap();
+        publisher
+            .publish("/app/motto", &"0".to_owned())
+            .await
+            .unwrap();
+        for version in 0..4 {
+            let transactions = || Match::multi("**");
+            let _rule = if version % 2 == 0 {
+                proxy.on(transactions()).once().cut_on_reply()
+            } else {
+                proxy.on(transactions()).once().drop_then_cut()
+            };
+            let value = (version + 1).to_string();
+            let publish = publisher.publish("/app/motto", &value);
+            let published = publish.expecting(Expected::Version(version)).await.unwrap();
+            assert_eq!(published.change, Change::Replaced);
+            assert_eq!(published.stat.unwrap().version, version + 1);
+        }
+        let history = publisher.history("/app/motto").await.unwrap();
+        let kept: Vec<_> = history.iter().map(|one| one.data.as_slice()).collect();
+        assert_eq!(kept, [b"3", b"2", b"1", b"0"]);
+        let back = publisher.roll_back("/app/motto", history[1].revision);
+        assert_eq!(back.await.unwrap().stat.unwrap().version, 5);
+        assert_eq!(session.get("/app/motto").await.unwrap().0, b"2");
+    })
+    .await;
+}
+
+// covers: G3
+// covers: G4
+#[tokio::test(flavor = "multi_thread")]
+async fn values_and_subtrees_follow_through_the_death_of_the_leading_server() {
+    with_servers(3, async |ensemble| {
+        let (publishing, following) = (connect(ensemble).await, connect(ensemble).await);
+        let mut size = Typed::<String>::node("/pool/size", Text).unwrap().build();
+        let mut pool = Typed::subtree("/pool", Subtree::deserialize::<Pool>)
+            .unwrap()
+            .build();
+        let _following = (size.follow(&following), pool.follow(&following));
+        let publisher = Publisher::new(&publishing, Text);
+        let publish = async |value: u16| {
+            publisher
+                .publish("/pool/size", &value.to_string())
+                .await
+                .unwrap();
+        };
+        publish(1).await;
+        assert_eq!(**soon("the first", size.changed()).await, "1");
+        assert_eq!(**soon("the first", pool.changed()).await, Pool { size: 1 });
+        ensemble.leader().await.unwrap().kill().await.unwrap();
+        ensemble.wait_quorum().await.unwrap();
+        publish(2).await;
+        assert_eq!(**soon("the second", size.changed()).await, "2");
+        assert_eq!(**soon("the second", pool.changed()).await, Pool { size: 2 });
+    })
+    .await;
+}

@@ -1,0 +1,82 @@
+//! Configuration on a simulated ensemble, under paused time: each failure happens exactly where the test wants it.
+
+#![cfg(test)]
+
+use std::task::Poll;
+use std::time::Duration;
+
+use zk_config::PublishOptions;
+use zk_config::Publisher;
+use zk_core::Session;
+use zk_core::Stat;
+use zk_core::codec::Text;
+use zk_sim::Ensemble;
+
+mod listener;
+mod publisher;
+#[path = "../shared/scenario.rs"]
+mod scenario;
+mod typed;
+
+/// The key of the tests.
+const PATH: &str = "/app/motto";
+
+fn publisher(session: &Session) -> Publisher<Text> {
+    Publisher::new(session, Text)
+}
+
+fn keeping(session: &Session, revisions: usize) -> Publisher<Text> {
+    Publisher::with_options(
+        session,
+        Text,
+        PublishOptions::default().with_history(revisions),
+    )
+}
+
+fn text(value: &str) -> String {
+    value.to_owned()
+}
+
+/// The data of a node, as the leader has it.
+fn data_of(ensemble: &Ensemble, path: &str) -> Option<String> {
+    let tree = ensemble.tree();
+    let node = tree.node(path)?;
+    Some(String::from_utf8(node.data().to_vec()).unwrap())
+}
+
+fn stat_of(ensemble: &Ensemble, path: &str) -> Stat {
+    ensemble
+        .tree()
+        .node(path)
+        .expect("the node is there")
+        .stat()
+}
+
+/// Waits at most two minutes of the paused clock.
+async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
+    let happened = tokio::time::timeout(Duration::from_secs(120), happening).await;
+    happened.unwrap_or_else(|_| panic!("waited two minutes for this: {what}"))
+}
+
+/// Lets time pass, and everything happen that happens by then.
+async fn pass(time: Duration) {
+    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
+}
+
+/// Polls a future as often as it wants, `times` at most, and drops it.
+async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = Box::pin(future);
+    let mut left = times;
+    std::future::poll_fn(move |cx| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}

@@ -1,0 +1,626 @@
+//! Publishing, with answers lost at each request and others in between.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use zk_config::Change;
+use zk_config::Expected;
+use zk_config::PublishError;
+use zk_core::Acl;
+use zk_core::Session;
+use zk_core::SessionId;
+use zk_sim::Chaos;
+use zk_sim::Check;
+use zk_sim::Ensemble;
+use zk_sim::Proposal;
+use zk_sim::matching;
+
+use crate::PATH;
+use crate::data_of;
+use crate::keeping;
+use crate::pass;
+use crate::polled;
+use crate::publisher;
+use crate::soon;
+use crate::stat_of;
+use crate::text;
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn key_is_created_replaced_left_alone_and_removed() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let publisher = publisher(&session);
+
+    let made = publisher.publish(PATH, &text("one")).await.unwrap();
+    assert_eq!((made.path.as_str(), made.change), (PATH, Change::Created));
+    assert_eq!(made.stat, Some(stat_of(&ensemble, PATH)));
+
+    let replaced = publisher.publish(PATH, &text("two")).await.unwrap();
+    assert_eq!(replaced.change, Change::Replaced);
+    assert_eq!(replaced.stat.unwrap().version, 1);
+    assert_eq!(replaced.stat, Some(stat_of(&ensemble, PATH)));
+
+    let same = publisher.publish(PATH, &text("two")).only_if_changed();
+    let same = same.await.unwrap();
+    assert_eq!((same.change, same.stat), (Change::Unchanged, replaced.stat));
+    assert_eq!(stat_of(&ensemble, PATH).version, 1);
+
+    let removed = publisher.remove(PATH).await.unwrap();
+    assert_eq!((removed.change, removed.stat), (Change::Removed, None));
+    assert_eq!(data_of(&ensemble, PATH), None);
+    let again = publisher.remove(PATH).await.unwrap();
+    assert_eq!((again.change, again.stat), (Change::Unchanged, None));
+    // Without a history nothing else is written.
+    let paths: Vec<_> = ensemble
+        .tree()
+        .nodes()
+        .map(|(path, _)| path.to_string())
+        .collect();
+    assert_eq!(paths, ["/app"]);
+}
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn nothing_is_published_unless_what_is_expected_is_so() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let publisher = publisher(&session);
+    let conflict = async |expected| {
+        let publish = publisher.publish(PATH, &text("no")).expecting(expected);
+        let error = publish.await.unwrap_err();
+        assert!(error.is_conflict(), "{expected:?}: {error:?}");
+        error.to_string()
+    };
+    assert_eq!(
+        conflict(Expected::Version(0)).await,
+        "/app/motto is not as expected: there is no node"
+    );
+    let absent = publisher
+        .publish(PATH, &text("one"))
+        .expecting(Expected::Absent);
+    let revision = absent.await.unwrap().stat.unwrap().mzxid;
+    conflict(Expected::Absent).await;
+    assert_eq!(
+        conflict(Expected::Version(7)).await,
+        "/app/motto is not as expected: it has version 0, not 7"
+    );
+    conflict(Expected::Revision(revision + 1)).await;
+    let version = publisher
+        .publish(PATH, &text("two"))
+        .expecting(Expected::Version(0));
+    version.await.unwrap();
+    conflict(Expected::Revision(revision)).await;
+
+    // A node that was made anew has the same version and is another one.
+    session.delete(PATH).await.unwrap();
+    session.create(PATH, "anew").await.unwrap();
+    conflict(Expected::Revision(revision)).await;
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "anew");
+}
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn server_that_lags_is_made_to_catch_up_before_anything_is_refused() {
+    let ensemble = Ensemble::new(3);
+    let ahead = ensemble.connect().server(3).await;
+    let behind = ensemble.connect().server(1).await;
+    let first = publisher(&ahead).publish(PATH, &text("one")).await.unwrap();
+    ensemble.server(1).lag_by(Duration::from_millis(500));
+    let second = publisher(&ahead).publish(PATH, &text("two")).await.unwrap();
+    let version = Expected::Version(second.stat.unwrap().version);
+    assert_ne!(first.stat.unwrap().version, second.stat.unwrap().version);
+    let publish = publisher(&behind)
+        .publish(PATH, &text("three"))
+        .expecting(version);
+    publish.await.unwrap();
+
+    ensemble.server(1).lag_by(Duration::from_millis(500));
+    publisher(&ahead)
+        .publish(PATH, &text("four"))
+        .await
+        .unwrap();
+    // What it shows is the same as what is published, but no longer so.
+    let publish = publisher(&behind)
+        .publish(PATH, &text("three"))
+        .only_if_changed();
+    assert_eq!(publish.await.unwrap().change, Change::Replaced);
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "three");
+
+    publisher(&ahead).remove(PATH).await.unwrap();
+    ensemble.server(1).lag_by(Duration::from_millis(500));
+    publisher(&ahead)
+        .publish(PATH, &text("five"))
+        .await
+        .unwrap();
+    assert_eq!(
+        publisher(&behind).remove(PATH).await.unwrap().change,
+        Change::Removed
+    );
+}
+
+// covers: G1
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn several_keys_change_together_or_not_at_all() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let publisher = keeping(&session, 3);
+    let all = publisher
+        .several()
+        .set("/app/host", &text("a"))
+        .set("/app/port", &text("1"))
+        .publish();
+    all.await.unwrap();
+    let all = publisher
+        .several()
+        .set("/app/host", &text("b"))
+        .set("/other/deep/key", &text("x"))
+        .remove("/app/port")
+        .publish();
+    let changes: Vec<_> = all.await.unwrap().iter().map(|one| one.change).collect();
+    assert_eq!(
+        changes,
+        [Change::Replaced, Change::Created, Change::Removed]
+    );
+    let (host, key) = (
+        stat_of(&ensemble, "/app/host"),
+        stat_of(&ensemble, "/other/deep/key"),
+    );
+    assert_eq!(host.mzxid, key.czxid);
+
+    let some = publisher
+        .several()
+        .set("/app/host", &text("c"))
+        .set("/other/deep/key", &text("y"))
+        .expecting(Expected::Absent)
+        .publish();
+    assert!(some.await.unwrap_err().is_conflict());
+    // What is left as it is has to be so still.
+    let unchanged = publisher
+        .several()
+        .set("/app/host", &text("c"))
+        .set("/other/deep/key", &text("x"))
+        .only_if_changed()
+        .publish();
+    let changes: Vec<_> = unchanged
+        .await
+        .unwrap()
+        .iter()
+        .map(|one| one.change)
+        .collect();
+    assert_eq!(changes, [Change::Replaced, Change::Unchanged]);
+    assert_eq!(publisher.several().publish().await.unwrap(), []);
+}
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn bad_keys_are_refused_before_anything_is_sent() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let publisher = publisher(&session);
+    let before = ensemble.request_count();
+    for (error, message) in [
+        (
+            publisher.publish("/", &text("x")).await.unwrap_err(),
+            "nothing can be published at /: the root is no key; name a node below it",
+        ),
+        (
+            publisher
+                .publish("/_history_/a", &text("x"))
+                .await
+                .unwrap_err(),
+            "nothing can be published at /_history_/a: it belongs to a history; roll back to a revision instead",
+        ),
+        (
+            publisher.publish("app", &text("x")).await.unwrap_err(),
+            "nothing can be published there",
+        ),
+        (
+            publisher
+                .several()
+                .set("/a", &text("x"))
+                .remove("/a")
+                .publish()
+                .await
+                .unwrap_err(),
+            "nothing can be published at /a: the same publication has it already; name each key once",
+        ),
+        (
+            publisher
+                .publish("/a", &text("x"))
+                .expecting(Expected::Version(-1))
+                .await
+                .unwrap_err(),
+            "/a cannot be written under the version -1, which servers take for any; write it once with `Session::set`",
+        ),
+    ] {
+        assert_eq!(error.to_string(), message);
+    }
+    // The last one has looked, twice.
+    assert!(ensemble.arrived(matching::writes()) == 0, "{before}");
+    let large = publisher.publish("/a", &"x".repeat((1 << 20) + 1)).await;
+    assert!(large.unwrap_err().is_too_large());
+    assert_eq!(ensemble.arrived(matching::writes()), 0);
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn history_keeps_the_last_revisions_and_rolls_back_even_what_was_removed() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let publisher = keeping(&session, 3);
+    let mut revisions = Vec::new();
+    for value in ["one", "two", "three", "four", "five"] {
+        let published = publisher.publish(PATH, &text(value)).await.unwrap();
+        revisions.push(published.stat.unwrap().mzxid);
+    }
+    let history = publisher.history(PATH).await.unwrap();
+    let seen: Vec<_> = history
+        .iter()
+        .map(|one| (one.revision, one.data.as_slice()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (revisions[3], b"four".as_slice()),
+            (revisions[2], b"three"),
+            (revisions[1], b"two"),
+        ]
+    );
+    assert!(history.iter().all(|one| one.by == session.id()));
+
+    let error = publisher.roll_back(PATH, revisions[0]).await.unwrap_err();
+    assert!(
+        matches!(error, PublishError::NoSuchRevision { .. }),
+        "{error}"
+    );
+    let back = publisher.roll_back(PATH, revisions[1]).await.unwrap();
+    assert_eq!(back.change, Change::Replaced);
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "two");
+
+    publisher.remove(PATH).await.unwrap();
+    let back = publisher
+        .roll_back(PATH, back.stat.unwrap().mzxid)
+        .await
+        .unwrap();
+    assert_eq!(back.change, Change::Created);
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "two");
+    assert_eq!(publisher.history(PATH).await.unwrap().len(), 3);
+    assert_eq!(publisher.history("/none").await.unwrap(), []);
+
+    // With less to keep, what is too much goes with the next publication.
+    keeping(&session, 1)
+        .publish(PATH, &text("six"))
+        .await
+        .unwrap();
+    assert_eq!(publisher.history(PATH).await.unwrap().len(), 1);
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_is_as_hidden_as_it_was() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().digest("anna", "secret").await;
+    session.create("/app", "").await.unwrap();
+    session
+        .create("/app/key", "hidden")
+        .acl(Acl::creator_only())
+        .await
+        .unwrap();
+    keeping(&session, 1)
+        .publish("/app/key", &text("new"))
+        .await
+        .unwrap();
+    let tree = ensemble.tree();
+    let kept = tree
+        .node("/app/_history_/key")
+        .unwrap()
+        .children()
+        .next()
+        .unwrap();
+    let kept = format!("/app/_history_/key/{kept}");
+    assert_eq!(
+        session.acl(&kept).await.unwrap().0,
+        session.acl("/app/key").await.unwrap().0
+    );
+    let other = ensemble.connect().await;
+    assert!(other.get(&kept).await.is_err());
+}
+
+/// What strikes one request.
+#[derive(Debug, Clone, Copy)]
+enum Strike {
+    LoseRequest,
+    LoseReply,
+    StallThenMove,
+    KillLeader(Proposal),
+}
+
+const STRIKES: [Strike; 5] = [
+    Strike::LoseRequest,
+    Strike::LoseReply,
+    Strike::StallThenMove,
+    Strike::KillLeader(Proposal::Survives),
+    Strike::KillLeader(Proposal::Vanishes),
+];
+
+/// Strikes each request of a publication in turn, in each way, until there is no such request.
+///
+/// `prepare` makes the state before; `judge` looks at the end.
+async fn struck_everywhere<T>(
+    prepare: impl AsyncFn(&Session),
+    act: impl AsyncFn(&Session) -> T,
+    judge: impl Fn(&str, &Ensemble, T),
+) -> usize {
+    let mut runs = 0;
+    for strike in STRIKES {
+        for nth in 1.. {
+            let what = format!("{strike:?} at request {nth}");
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().server(1).await;
+            prepare(&session).await;
+            let scripted = ensemble
+                .on(matching::anything())
+                .session(session.id())
+                .nth(nth);
+            let scripted = match strike {
+                Strike::LoseRequest => scripted.lose_request(),
+                Strike::LoseReply => scripted.lose_reply(),
+                Strike::StallThenMove => scripted.stall_then_move(2),
+                Strike::KillLeader(proposal) => scripted.kill_leader(proposal),
+            };
+            let done = soon(&what, act(&session)).await;
+            let count = scripted.count();
+            scripted.withdraw();
+            ensemble.heal();
+            pass(Duration::from_secs(5)).await;
+            judge(&what, &ensemble, done);
+            runs += 1;
+            if count == 0 {
+                break;
+            }
+        }
+    }
+    runs
+}
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn whichever_answer_is_lost_a_publication_happens_once() {
+    let runs = struck_everywhere(
+        async |session| {
+            keeping(session, 3)
+                .publish(PATH, &text("one"))
+                .await
+                .unwrap();
+        },
+        async |session| {
+            let publish = keeping(session, 3).publish(PATH, &text("two"));
+            publish.expecting(Expected::Version(0)).await
+        },
+        |what, ensemble, done| {
+            let published = done.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            assert_eq!(published.change, Change::Replaced, "{what}");
+            assert_eq!(published.stat, Some(stat_of(ensemble, PATH)), "{what}");
+            assert_eq!(stat_of(ensemble, PATH).version, 1, "{what}");
+            assert_eq!(data_of(ensemble, PATH).unwrap(), "two", "{what}");
+            let tree = ensemble.tree();
+            let kept = tree.node("/app/_history_/motto").unwrap();
+            assert_eq!(kept.children().count(), 1, "{what}");
+        },
+    )
+    .await;
+    assert!(runs > 25, "{runs} runs");
+}
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn whichever_answer_is_lost_a_key_is_made_or_replaced_once_without_a_history() {
+    let replaced = struck_everywhere(
+        async |session| {
+            publisher(session)
+                .publish(PATH, &text("one"))
+                .await
+                .unwrap();
+        },
+        async |session| publisher(session).publish(PATH, &text("two")).await,
+        |what, ensemble, done| {
+            let published = done.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            assert_eq!(published.stat, Some(stat_of(ensemble, PATH)), "{what}");
+            assert_eq!(stat_of(ensemble, PATH).version, 1, "{what}");
+        },
+    )
+    .await;
+    let made = struck_everywhere(
+        async |_| {},
+        async |session| publisher(session).publish(PATH, &text("one")).await,
+        |what, ensemble, done| {
+            let published = done.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            assert_eq!(published.change, Change::Created, "{what}");
+            assert_eq!(published.stat, Some(stat_of(ensemble, PATH)), "{what}");
+            assert_eq!(stat_of(ensemble, PATH).version, 0, "{what}");
+        },
+    )
+    .await;
+    assert!(replaced > 15 && made > 20, "{replaced} {made}");
+}
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn lost_answer_that_nothing_tells_of_is_reported_as_unknown() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    publisher(&session)
+        .publish(PATH, &text("one"))
+        .await
+        .unwrap();
+    ensemble.on(matching::transactions(PATH)).lose_reply();
+    // Another one may have counted to two from one as well.
+    let publish = publisher(&session).publish(PATH, &text("two"));
+    let error = publish.expecting(Expected::Version(0)).await.unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error:?}");
+    assert!(
+        matches!(error, PublishError::OutcomeUnknown { .. }),
+        "{error:?}"
+    );
+    assert_eq!(error.class(), zk_core::ErrorClass::Recoverable);
+}
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn others_in_between_are_never_overwritten_unseen() {
+    let ensemble = Ensemble::new(3);
+    let mut counters = Vec::new();
+    let sum = Arc::new(AtomicUsize::new(0));
+    for _ in 0..4 {
+        let session = ensemble.connect().await;
+        let sum = Arc::clone(&sum);
+        counters.push(tokio::spawn(async move {
+            let publisher = keeping(&session, 2);
+            for _ in 0..10 {
+                add_one(&session, &publisher, &sum).await;
+            }
+        }));
+    }
+    for counter in counters {
+        soon("all have counted", counter).await.unwrap();
+    }
+    assert_eq!(data_of(&ensemble, "/count").unwrap(), "40");
+    assert_eq!(sum.load(Ordering::SeqCst), 40);
+}
+
+/// Counts on by compare and set; gives up when the outcome is not known.
+async fn add_one(
+    session: &Session,
+    publisher: &zk_config::Publisher<zk_core::codec::Text>,
+    sum: &AtomicUsize,
+) -> bool {
+    loop {
+        if session.state() != zk_core::ConnectionState::Connected {
+            tokio::select! {
+                () = session.lost() => return false,
+                () = pass(Duration::from_millis(10)) => continue,
+            }
+        }
+        let (count, expected) = match session.get("/count").await {
+            Ok((data, stat)) => {
+                let count: usize = String::from_utf8(data).unwrap().parse().unwrap();
+                (count, Expected::Revision(stat.mzxid))
+            }
+            Err(error) if error.is_no_node() => (0, Expected::Absent),
+            Err(error) if error.is_fatal() => return false,
+            Err(_) => continue,
+        };
+        let publish = publisher.publish("/count", &(count + 1).to_string());
+        match publish.expecting(expected).await {
+            Ok(_) => {
+                sum.fetch_add(1, Ordering::SeqCst);
+                return true;
+            }
+            Err(error) if error.is_conflict() => {}
+            Err(error) if error.is_outcome_unknown() => return false,
+            Err(error) if error.class() == zk_core::ErrorClass::Fatal => return false,
+            Err(_) => {}
+        }
+    }
+}
+
+// covers: G1
+#[test]
+fn counters_under_chaos_add_up() {
+    let (counted, unknown) = (Cell::new(0), Cell::new(0));
+    let checked = Check::new(0..SEEDS).run(async |ensemble, seed| {
+        let sum = Arc::new(AtomicUsize::new(0));
+        let doubts = Arc::new(AtomicUsize::new(0));
+        let mut counters = Vec::new();
+        for _ in 0..3 {
+            let session = ensemble.connect().await;
+            let (sum, doubts) = (Arc::clone(&sum), Arc::clone(&doubts));
+            counters.push(tokio::spawn(async move {
+                let publisher = keeping(&session, 50);
+                for _ in 0..8 {
+                    if !add_one(&session, &publisher, &sum).await {
+                        doubts.fetch_add(1, Ordering::SeqCst);
+                    }
+                    pass(Duration::from_millis(300)).await;
+                }
+            }));
+        }
+        let chaos = Chaos::default()
+            .lasting(Duration::from_secs(4))
+            .every(Duration::from_millis(150));
+        let disturbing = tokio::spawn(chaos.unleash(&ensemble));
+        for counter in counters {
+            soon("all have counted", counter).await.unwrap();
+        }
+        disturbing.await.unwrap();
+        let (sum, doubts) = (sum.load(Ordering::SeqCst), doubts.load(Ordering::SeqCst));
+        let count = data_of(&ensemble, "/count").map_or(0, |data| data.parse().unwrap());
+        assert!(
+            (sum..=sum + doubts).contains(&count),
+            "seed {seed}: {count} of {sum} and {doubts} in doubt"
+        );
+        counted.set(counted.get() + sum);
+        unknown.set(unknown.get() + doubts);
+    });
+    println!(
+        "{} counted, {} in doubt in {checked}",
+        counted.get(),
+        unknown.get()
+    );
+    assert!(checked.seeds == 1 || counted.get() > 10 * checked.seeds);
+}
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn dropped_anywhere_all_keys_have_changed_or_none() {
+    for polls in 0.. {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        let publisher = keeping(&session, 2);
+        let first = publisher
+            .several()
+            .set("/a", &text("1"))
+            .set("/b", &text("1"));
+        first.publish().await.unwrap();
+        let second = publisher
+            .several()
+            .set("/a", &text("2"))
+            .set("/b", &text("2"));
+        let done = polled(polls, second.publish()).await;
+        pass(Duration::from_secs(5)).await;
+        let (a, b) = (data_of(&ensemble, "/a"), data_of(&ensemble, "/b"));
+        assert_eq!(a, b, "{polls} polls");
+        assert_eq!(session.counters().unsettled, 0);
+        if done.is_some() {
+            assert_eq!(a.unwrap(), "2");
+            assert!(polls > 3);
+            break;
+        }
+    }
+}
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn lost_session_ends_a_publication_with_a_fatal_error() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    publisher(&session)
+        .publish(PATH, &text("one"))
+        .await
+        .unwrap();
+    ensemble.expire(session.id());
+    let error = publisher(&session)
+        .publish(PATH, &text("two"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.class(), zk_core::ErrorClass::Fatal, "{error:?}");
+    assert_ne!(session.id(), SessionId::from_i64(0));
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "one");
+}
+
+const SEEDS: u64 = 200;

@@ -1,0 +1,102 @@
+//! Compression.
+
+use std::io::Read as _;
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+
+use super::Codec;
+use super::DecodeError;
+use super::DecodeErrorKind;
+use super::EncodeError;
+
+/// Compresses what another codec writes.
+///
+/// The form is gzip, which Curator's compression and every command line read.
+/// What is not compressed is refused: a mixture could not be told from damage.
+///
+/// # Defaults
+///
+/// - what comes out of a node is at most 16 MiB, see [`with_limit`](Self::with_limit)
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gzip<C> {
+    inner: C,
+    limit: Limit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Limit(usize);
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self(16 << 20)
+    }
+}
+
+impl<C> Gzip<C> {
+    /// Compresses what `inner` writes.
+    pub fn new(inner: C) -> Self {
+        Self {
+            inner,
+            limit: Limit::default(),
+        }
+    }
+
+    /// Bounds how many bytes the data of a node may become; the default is 16 MiB.
+    ///
+    /// A megabyte of gzip can hold a gigabyte of zeros. Decoding stops at the bound, and holds no more than that.
+    /// Encoding refuses what is larger, too.
+    #[must_use]
+    pub const fn with_limit(mut self, bytes: usize) -> Self {
+        self.limit = Limit(bytes);
+        self
+    }
+}
+
+impl<T, C: Codec<T>> Codec<T> for Gzip<C> {
+    fn encode(&self, value: &T) -> Result<Vec<u8>, EncodeError> {
+        let plain = self.inner.encode(value)?;
+        if plain.len() > self.limit.0 {
+            let (size, limit) = (plain.len(), self.limit.0);
+            return Err(EncodeError::new(
+                FORMAT,
+                format!("it has {size} bytes, of which at most {limit} are read again"),
+            ));
+        }
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder
+            .write_all(&plain)
+            .and_then(|()| encoder.finish())
+            .map_err(|error| EncodeError::new(FORMAT, error.to_string()))
+    }
+
+    fn decode(&self, data: &[u8]) -> Result<T, DecodeError> {
+        let wrong = |kind, message: String| DecodeError::new(FORMAT, kind, message);
+        if data.is_empty() {
+            let message = "the node has no data".to_owned();
+            return Err(wrong(DecodeErrorKind::Empty, message));
+        }
+        if !data.starts_with(&MAGIC) {
+            let message = "it does not begin with the bytes 1f 8b; it is not compressed".to_owned();
+            return Err(wrong(DecodeErrorKind::Syntax, message));
+        }
+        let limit = self.limit.0;
+        let mut plain = Vec::new();
+        // One byte more tells what fits from what does not.
+        let most = u64::try_from(limit).map_or(u64::MAX, |limit| limit.saturating_add(1));
+        MultiGzDecoder::new(data)
+            .take(most)
+            .read_to_end(&mut plain)
+            .map_err(|error| wrong(DecodeErrorKind::Damaged, error.to_string()))?;
+        if plain.len() > limit {
+            let message = format!("it becomes more than {limit} bytes, which is the bound");
+            return Err(wrong(DecodeErrorKind::TooLarge, message));
+        }
+        self.inner.decode(&plain)
+    }
+}
+
+const FORMAT: &str = "gzip";
+const MAGIC: [u8; 2] = [0x1f, 0x8b];

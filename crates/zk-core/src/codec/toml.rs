@@ -1,0 +1,59 @@
+//! TOML.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Codec;
+use super::DecodeError;
+use super::DecodeErrorKind;
+use super::EncodeError;
+use super::Position;
+use super::document;
+
+/// Writes and reads TOML through serde.
+///
+/// A value is a table: a structure or a map.
+///
+/// # Nodes without data
+///
+/// No bytes at all would be a document in which every field has its default.
+/// They are refused here: a node without data is usually one that somebody made on the way to another one, or has not
+/// filled yet, and is not to reset a configuration.
+/// An empty document is written as a line break.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
+pub struct Toml;
+
+impl<T: Serialize + DeserializeOwned> Codec<T> for Toml {
+    fn encode(&self, value: &T) -> Result<Vec<u8>, EncodeError> {
+        let text = toml::to_string_pretty(value)
+            .map_err(|error| EncodeError::new(FORMAT, error.to_string()))?;
+        Ok(if text.is_empty() {
+            vec![b'\n']
+        } else {
+            text.into_bytes()
+        })
+    }
+
+    fn decode(&self, data: &[u8]) -> Result<T, DecodeError> {
+        let text = document(FORMAT, data, "a line break")?;
+        let wrong = |kind| {
+            move |mut error: toml::de::Error| {
+                let span = error.span();
+                // Without the text it names the key instead of drawing a picture of the line.
+                error.set_input(None);
+                let message = error.to_string().trim_end().replace('\n', " ");
+                let error = DecodeError::new(FORMAT, kind, message);
+                match span {
+                    Some(span) => error.at(Position::of_offset(data, span.start)),
+                    None => error,
+                }
+            }
+        };
+        let document =
+            toml::de::Deserializer::parse(text).map_err(wrong(DecodeErrorKind::Syntax))?;
+        T::deserialize(document).map_err(wrong(DecodeErrorKind::Shape))
+    }
+}
+
+const FORMAT: &str = "TOML";

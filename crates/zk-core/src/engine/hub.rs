@@ -1,0 +1,511 @@
+//! The task that keeps the watches of all subscriptions of a session, and hands on what they tell.
+//!
+//! What is decided is in `book`; this sets watches and takes them back.
+//!
+//! There is at most one request for a watch on a path at a time, and the watch before is given back first: the client
+//! crate takes back *all* watches on a path when the last one it knows is dropped, also one whose answer is on its way.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use futures_util::stream::SelectAll;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc;
+use tokio::sync::oneshot;
+
+use super::Engine;
+use super::reaper::unexpected;
+use crate::deadline::Deadline;
+use crate::error::ErrorKind;
+use crate::path::NodePath;
+use crate::retry::RetryPolicy;
+use crate::subscription::buffer::Buffer;
+use crate::transport::Fault;
+use crate::transport::Notice;
+use crate::transport::Request;
+use crate::transport::Response;
+use crate::transport::WatchEvent;
+use crate::transport::Watching;
+use crate::watch::MOST_WATCHED;
+use crate::watch::Share;
+
+mod book;
+mod fallback;
+mod lane;
+
+use book::Book;
+use book::Id;
+pub(crate) use book::Reach;
+pub(crate) use book::Told;
+use lane::Lane;
+use lane::Notices;
+
+/// What the session has of its hub.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    commands: mpsc::UnboundedSender<Command>,
+    last_id: AtomicU64,
+}
+
+/// Ends a subscription when it is dropped. Needs no runtime.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    id: Id,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+/// Tells when the watch of a new subscription is set for the first time.
+pub(crate) type Armed = oneshot::Receiver<Result<(), Fault>>;
+
+#[derive(Debug)]
+pub(super) enum Command {
+    Subscribe {
+        id: Id,
+        path: NodePath,
+        reach: Reach,
+        buffer: Arc<Buffer>,
+        armed: oneshot::Sender<Result<(), Fault>>,
+    },
+    Unsubscribe {
+        id: Id,
+    },
+    /// A one-shot watch came or went on a node that has one of the hub, or is on its way no longer.
+    Disturbed {
+        path: NodePath,
+    },
+}
+
+impl Hub {
+    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Command>) {
+        let (commands, queue) = mpsc::unbounded_channel();
+        let hub = Self {
+            commands,
+            last_id: AtomicU64::new(0),
+        };
+        (hub, queue)
+    }
+
+    pub(super) fn commands(&self) -> mpsc::UnboundedSender<Command> {
+        self.commands.clone()
+    }
+
+    /// Begins a subscription to `path`, which is below the chroot.
+    pub(crate) fn register(
+        &self,
+        path: NodePath,
+        reach: Reach,
+        buffer: Arc<Buffer>,
+    ) -> (Registration, Armed) {
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed);
+        let (armed, is_armed) = oneshot::channel();
+        let subscribe = Command::Subscribe {
+            id,
+            path,
+            reach,
+            buffer,
+            armed,
+        };
+        // When the task is gone with the session, the receiver says so.
+        let _gone = self.commands.send(subscribe);
+        let registration = Registration {
+            id,
+            commands: self.commands.clone(),
+        };
+        (registration, is_armed)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let _gone = self.commands.send(Command::Unsubscribe { id: self.id });
+    }
+}
+
+pub(super) fn spawn(engine: &Arc<Engine>, commands: mpsc::UnboundedReceiver<Command>) {
+    let task = Task {
+        book: Book::new(engine.chroot_len(), ROOM),
+        engine: Arc::clone(engine),
+        commands,
+        members: HashMap::new(),
+        slots: HashMap::new(),
+        arming: FuturesUnordered::new(),
+        notices: SelectAll::new(),
+        in_flight: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
+    };
+    tokio::spawn(task.run());
+}
+
+struct Task {
+    engine: Arc<Engine>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    book: Book,
+    members: HashMap<Id, Member>,
+    /// The watches there are, by their paths.
+    slots: HashMap<NodePath, Slot>,
+    arming: FuturesUnordered<Arming>,
+    notices: SelectAll<Notices>,
+    in_flight: Arc<Semaphore>,
+}
+
+/// Who is told.
+struct Member {
+    buffer: Arc<Buffer>,
+    /// Who waits for the first watch.
+    armed: Option<oneshot::Sender<Result<(), Fault>>>,
+}
+
+/// What there is of the watch on one path.
+enum Slot {
+    /// It has been asked for.
+    Arming {
+        /// Whether another kind of watch was set or taken back there since.
+        is_disturbed: bool,
+    },
+    Armed {
+        is_recursive: bool,
+        is_disturbed: bool,
+        /// Whether it ended with its link, and is only to be given back.
+        is_lost: bool,
+        lane: Lane,
+        _share: Option<Share>,
+    },
+}
+
+/// One attempt to set a watch.
+type Arming = Pin<Box<dyn Future<Output = Attempt> + Send>>;
+
+struct Attempt {
+    path: NodePath,
+    is_recursive: bool,
+    attempts: u32,
+    result: Result<(Watching, Option<Share>), Fault>,
+}
+
+impl Task {
+    async fn run(mut self) {
+        let engine = Arc::clone(&self.engine);
+        let mut ended = std::pin::pin!(engine.ended());
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut ended => break,
+                command = self.commands.recv() => {
+                    let Some(command) = command else { break };
+                    self.obey(command);
+                    // All that wait are planned for at once.
+                    while let Ok(command) = self.commands.try_recv() {
+                        self.obey(command);
+                    }
+                }
+                Some((path, notice)) = self.notices.next(), if !self.notices.is_empty() => {
+                    self.told(&path, notice);
+                }
+                Some(attempt) = self.arming.next(), if !self.arming.is_empty() => {
+                    self.attempted(attempt);
+                }
+            }
+            self.settle();
+            // A storm of changes is not to keep other tasks from running.
+            tokio::task::consume_budget().await;
+        }
+        self.end();
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Subscribe {
+                id,
+                path,
+                reach,
+                buffer,
+                armed,
+            } => {
+                let armed = Some(armed);
+                self.members.insert(id, Member { buffer, armed });
+                self.book.subscribe(id, path, reach);
+            }
+            Command::Unsubscribe { id } => {
+                self.members.remove(&id);
+                self.book.unsubscribe(id);
+            }
+            Command::Disturbed { path } => match self.slots.get_mut(&path) {
+                Some(Slot::Arming { is_disturbed }) => *is_disturbed = true,
+                Some(Slot::Armed { is_disturbed, .. }) => {
+                    *is_disturbed = true;
+                    self.reconcile(&path, 0);
+                }
+                None => {}
+            },
+        }
+    }
+
+    fn told(&mut self, path: &NodePath, notice: Notice) {
+        match notice {
+            Notice::Changed {
+                path: node, event, ..
+            } => {
+                if matches!(event, WatchEvent::Created | WatchEvent::Deleted)
+                    && let Some(Slot::Armed {
+                        is_recursive: true, ..
+                    }) = self.slots.get(path)
+                    && node.parent().as_ref() == Some(path)
+                {
+                    self.engine.claims().poke_parents(path);
+                }
+                self.book.changed(path, &node, event);
+            }
+            Notice::LinkLost => {
+                if let Some(Slot::Armed { is_lost, .. }) = self.slots.get_mut(path) {
+                    *is_lost = true;
+                }
+                self.book.lost(path);
+                self.reconcile(path, 0);
+            }
+        }
+    }
+
+    fn attempted(&mut self, attempt: Attempt) {
+        let Attempt {
+            path,
+            is_recursive,
+            attempts,
+            result,
+        } = attempt;
+        let is_disturbed = matches!(
+            self.slots.remove(&path),
+            Some(Slot::Arming { is_disturbed: true })
+        );
+        match result {
+            Ok((watching, share)) => {
+                self.engine.counters.watches.add();
+                let (lane, notices) = lane::open(path.clone(), watching);
+                self.notices.push(notices);
+                let slot = Slot::Armed {
+                    is_recursive,
+                    is_disturbed,
+                    is_lost: false,
+                    lane,
+                    _share: share,
+                };
+                self.slots.insert(path.clone(), slot);
+                self.reconcile(&path, 0);
+            }
+            Err(Fault::Ended(_)) => {}
+            Err(Fault::Refused(ErrorKind::Unsupported, _)) if !self.has_only_one_shots() => {
+                tracing::info!(
+                    "the servers have no persistent watches: one-shot watches take their place"
+                );
+                self.engine
+                    .has_only_one_shots
+                    .store(true, Ordering::Relaxed);
+                // A recursive watch in place of many would take more of them, not less.
+                self.book.set_room(usize::MAX);
+                self.reconcile(&path, 0);
+            }
+            Err(Fault::Refused(ErrorKind::TooManyWatches, _))
+                if self.book.len() > 1 && !self.has_only_one_shots() =>
+            {
+                // Other watches have taken the room since: make do with what is left.
+                self.book.set_room(self.book.bytes() / 2);
+                self.reconcile(&path, attempts);
+            }
+            Err(fault @ Fault::Refused(..)) => {
+                tracing::warn!(%path, ?fault, "a watch was refused");
+                self.refused(&path, &fault);
+                self.reconcile(&path, attempts);
+            }
+            Err(fault) => {
+                tracing::debug!(%path, ?fault, attempts, "setting a watch again");
+                self.reconcile(&path, attempts);
+            }
+        }
+    }
+
+    /// Those that wait for their first watch are told why there is none. The others are stale until there is.
+    fn refused(&mut self, path: &NodePath, fault: &Fault) {
+        for id in self.book.served_by(path) {
+            if let Some(member) = self.members.get_mut(&id)
+                && let Some(armed) = member.armed.take()
+            {
+                let _gone = armed.send(Err(fault.clone()));
+                self.members.remove(&id);
+                self.book.unsubscribe(id);
+            }
+        }
+    }
+
+    /// Does what the book wants to be otherwise, and hands on what it tells.
+    fn settle(&mut self) {
+        loop {
+            for (id, told) in self.book.take_tells() {
+                let Some(member) = self.members.get_mut(&id) else {
+                    continue;
+                };
+                let is_set = told == Told::Resynchronize;
+                member.buffer.push(told);
+                if is_set && let Some(armed) = member.armed.take() {
+                    let _gone = armed.send(Ok(()));
+                }
+            }
+            let touched = self.book.take_touched();
+            if touched.is_empty() {
+                return;
+            }
+            for path in touched {
+                self.reconcile(&path, 0);
+            }
+        }
+    }
+
+    /// Makes of the watch on `path` what is wanted.
+    fn reconcile(&mut self, path: &NodePath, attempts: u32) {
+        let wanted = self.book.wanted(path);
+        let claims = self.engine.claims();
+        let mut is_disturbed = false;
+        match self.slots.get(path) {
+            // Its answer is waited for, whatever is wanted now.
+            Some(Slot::Arming { .. }) => return,
+            Some(Slot::Armed {
+                is_recursive,
+                is_disturbed: false,
+                is_lost: false,
+                ..
+            }) if Some(*is_recursive) == wanted => {
+                if !self.book.is_armed(path) {
+                    self.book.armed(path);
+                }
+                return;
+            }
+            // To give it back now could take with it what is on its way. The hub is told when nothing is.
+            Some(Slot::Armed { .. }) if claims.is_in_flight(path) => return,
+            Some(Slot::Armed { .. }) => {
+                if let Some(Slot::Armed {
+                    lane,
+                    is_disturbed: was_disturbed,
+                    ..
+                }) = self.slots.remove(path)
+                {
+                    lane.close();
+                    is_disturbed = was_disturbed;
+                    claims.set_hubs(path, false);
+                }
+            }
+            None => {}
+        }
+        let Some(is_recursive) = wanted else {
+            claims.set_hubs(path, false);
+            return;
+        };
+        claims.set_hubs(path, !self.has_only_one_shots());
+        let slot = Slot::Arming {
+            is_disturbed: false,
+        };
+        self.slots.insert(path.clone(), slot);
+        self.book.lost(path);
+        self.arming.push(Box::pin(arm(
+            Arc::clone(&self.engine),
+            Arc::clone(&self.in_flight),
+            path.clone(),
+            is_recursive,
+            is_disturbed,
+            attempts,
+        )));
+    }
+
+    /// Whether the servers turned out to have no persistent watches.
+    fn has_only_one_shots(&self) -> bool {
+        self.engine.has_only_one_shots.load(Ordering::Relaxed)
+    }
+
+    /// The session is over: everyone is told, those that come now, too.
+    fn end(&mut self) {
+        self.commands.close();
+        while let Ok(command) = self.commands.try_recv() {
+            self.obey(command);
+        }
+        for id in self.book.ids() {
+            if let Some(member) = self.members.remove(&id) {
+                member.buffer.end();
+            }
+        }
+    }
+}
+
+/// Sets a watch, or tries to, once there is a connection.
+async fn arm(
+    engine: Arc<Engine>,
+    in_flight: Arc<Semaphore>,
+    path: NodePath,
+    is_recursive: bool,
+    is_disturbed: bool,
+    attempts: u32,
+) -> Attempt {
+    let kind = (is_recursive, is_disturbed);
+    let result = try_to_arm(&engine, &in_flight, &path, kind, attempts).await;
+    Attempt {
+        path,
+        is_recursive,
+        attempts: attempts + 1,
+        result,
+    }
+}
+
+async fn try_to_arm(
+    engine: &Arc<Engine>,
+    in_flight: &Semaphore,
+    path: &NodePath,
+    (is_recursive, is_disturbed): (bool, bool),
+    attempts: u32,
+) -> Result<(Watching, Option<Share>), Fault> {
+    if attempts > 0 {
+        let pause = RetryPolicy::default().pause(attempts, Duration::ZERO, || engine.chance());
+        let never = Deadline::after(Duration::MAX);
+        never.pause(pause.unwrap_or_default()).await;
+    }
+    engine.connected().await.map_err(Fault::Ended)?;
+    // Other users of the session wait behind so many requests at most.
+    let _place = in_flight.acquire().await;
+    if engine.has_only_one_shots.load(Ordering::Relaxed) {
+        let follow = fallback::follow(Arc::clone(engine), path.clone(), is_recursive);
+        return Ok((follow.await?, None));
+    }
+    let share = take_share(engine, path)?;
+    if is_disturbed {
+        // When this is answered, so is what was on its way when somebody lost interest, and it has been taken back.
+        let look = Request::Exists {
+            path: NodePath::root(),
+            watch: false,
+        };
+        engine.send(look).await?;
+    }
+    let request = Request::AddWatch {
+        path: path.clone(),
+        recursive: is_recursive,
+    };
+    match engine.send(request).await? {
+        Response::Watching(watching) => Ok((watching, Some(share))),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Takes the room for a watch on `path`.
+fn take_share(engine: &Engine, path: &NodePath) -> Result<Share, Fault> {
+    let bytes = engine.chroot_len() + path.as_str().len();
+    Share::take(&engine.watched, bytes).map_err(|taken| {
+        let detail = format!(
+            "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
+        );
+        Fault::Refused(ErrorKind::TooManyWatches, Some(detail))
+    })
+}
+
+/// How many bytes of paths the watches of subscriptions may take: half of what a session can have. The other half is for
+/// one-shot watches.
+const ROOM: usize = MOST_WATCHED / 2;
+const MOST_IN_FLIGHT: usize = 64;

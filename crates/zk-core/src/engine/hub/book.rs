@@ -1,0 +1,432 @@
+//! Who is told of what: the subscriptions of a session, and the watches on the wire that serve them. Pure.
+//!
+//! Each subscription is served by one watch: the one on its own node, or a recursive one above it.
+//! Subscriptions of one node share a watch, because servers before 3.9 keep one kind of watch for each node and session
+//! (ZOOKEEPER-4466), and because none of them can take back one of two (ZOOKEEPER-4472).
+//! When the paths take more room than there is, watches on neighbours are folded into a recursive one on their parent.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+
+use crate::path::NodePath;
+use crate::transport::WatchEvent;
+
+/// The number of a subscription.
+pub(crate) type Id = u64;
+
+/// What a subscription is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The node.
+    Node,
+    /// The node, and which children it has.
+    Children,
+    /// The node and everything below it.
+    Below,
+}
+
+/// What a subscription is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Told {
+    Resynchronize,
+    Stale,
+    Changed { path: NodePath, event: WatchEvent },
+}
+
+/// To whom what is told.
+pub(crate) type Tell = (Id, Told);
+
+/// The subscriptions of a session and the watches that are wanted for them.
+#[derive(Debug)]
+pub(crate) struct Book {
+    subscriptions: HashMap<Id, Entry>,
+    at: HashMap<NodePath, Vec<Id>>,
+    watches: BTreeMap<NodePath, Wanted>,
+    /// What the chroot adds to each path.
+    prefix: usize,
+    bytes: usize,
+    room: usize,
+    /// The paths whose watch is wanted otherwise than before.
+    touched: BTreeSet<NodePath>,
+    tells: Vec<Tell>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    path: NodePath,
+    reach: Reach,
+    /// The path of the watch that serves it.
+    watch: NodePath,
+    /// Whether what happens is told, as far as it knows.
+    is_live: bool,
+}
+
+/// A watch that is wanted.
+#[derive(Debug)]
+struct Wanted {
+    is_recursive: bool,
+    /// Whether it takes the place of many, and not because anybody asked for it.
+    is_folded: bool,
+    is_armed: bool,
+    serves: BTreeSet<Id>,
+}
+
+impl Book {
+    pub(crate) fn new(prefix: usize, room: usize) -> Self {
+        Self {
+            subscriptions: HashMap::new(),
+            at: HashMap::new(),
+            watches: BTreeMap::new(),
+            prefix,
+            bytes: 0,
+            room,
+            touched: BTreeSet::new(),
+            tells: Vec::new(),
+        }
+    }
+
+    /// Whether the watch on `path` is wanted, and if so whether it is to be recursive.
+    pub(crate) fn wanted(&self, path: &NodePath) -> Option<bool> {
+        self.watches.get(path).map(|watch| watch.is_recursive)
+    }
+
+    /// Whether the watch on `path` is known to be set.
+    pub(crate) fn is_armed(&self, path: &NodePath) -> bool {
+        self.watches.get(path).is_some_and(|watch| watch.is_armed)
+    }
+
+    /// The subscriptions that the watch on `path` serves.
+    pub(crate) fn served_by(&self, path: &NodePath) -> Vec<Id> {
+        let watch = self.watches.get(path);
+        watch.map_or_else(Vec::new, |watch| watch.serves.iter().copied().collect())
+    }
+
+    /// All subscriptions.
+    pub(crate) fn ids(&self) -> Vec<Id> {
+        let mut ids: Vec<_> = self.subscriptions.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// How many watches are wanted.
+    pub(crate) fn len(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// The paths whose watch is wanted otherwise than when this was last asked.
+    pub(crate) fn take_touched(&mut self) -> BTreeSet<NodePath> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// What there is to tell since this was last asked, in order.
+    pub(crate) fn take_tells(&mut self) -> Vec<Tell> {
+        std::mem::take(&mut self.tells)
+    }
+
+    /// Adds a subscription.
+    pub(crate) fn subscribe(&mut self, id: Id, path: NodePath, reach: Reach) {
+        self.at.entry(path.clone()).or_default().push(id);
+        let entry = Entry {
+            watch: path.clone(),
+            path,
+            reach,
+            is_live: false,
+        };
+        self.subscriptions.insert(id, entry);
+        self.seat(id);
+        self.fold();
+    }
+
+    /// Removes a subscription.
+    pub(crate) fn unsubscribe(&mut self, id: Id) {
+        let Some(entry) = self.subscriptions.remove(&id) else {
+            return;
+        };
+        if let Some(ids) = self.at.get_mut(&entry.path) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.at.remove(&entry.path);
+            }
+        }
+        let Some(watch) = self.watches.get_mut(&entry.watch) else {
+            return;
+        };
+        watch.serves.remove(&id);
+        let (is_recursive, is_folded) = (watch.is_recursive, watch.is_folded);
+        let serves = watch.serves.clone();
+        if serves.is_empty() {
+            self.drop_watch(&entry.watch);
+        } else if is_recursive && !is_folded && !self.is_asked_for(&entry.watch, &serves) {
+            // It told of everything below, for nobody any more.
+            self.drop_watch(&entry.watch);
+            for id in serves {
+                self.seat(id);
+            }
+            self.fold();
+        }
+    }
+
+    /// The watch on `path` has been set.
+    pub(crate) fn armed(&mut self, path: &NodePath) {
+        let Some(watch) = self.watches.get_mut(path) else {
+            return;
+        };
+        watch.is_armed = true;
+        for id in &watch.serves {
+            if let Some(entry) = self.subscriptions.get_mut(id) {
+                entry.is_live = true;
+                self.tells.push((*id, Told::Resynchronize));
+            }
+        }
+    }
+
+    /// The watch on `path` is no longer set, although it is wanted.
+    pub(crate) fn lost(&mut self, path: &NodePath) {
+        let Some(watch) = self.watches.get_mut(path) else {
+            return;
+        };
+        watch.is_armed = false;
+        for id in watch.serves.clone() {
+            self.stale(id);
+        }
+    }
+
+    /// The watch on `watch` told that something happened to `node`.
+    pub(crate) fn changed(&mut self, watch: &NodePath, node: &NodePath, event: WatchEvent) {
+        let Some(wanted) = self.watches.get(watch) else {
+            return;
+        };
+        let is_of_children = event == WatchEvent::ChildrenChanged;
+        if wanted.is_recursive && is_of_children {
+            // What is left of a watch that is not recursive; the children tell of themselves.
+            return;
+        }
+        let changed = |path: &NodePath, event| Told::Changed {
+            path: path.clone(),
+            event,
+        };
+        let is_recursive = wanted.is_recursive;
+        for (id, reach) in self.served(watch, node) {
+            if !is_of_children || reach == Reach::Children {
+                self.tells.push((id, changed(node, event)));
+            }
+        }
+        if !is_recursive {
+            return;
+        }
+        let mut above = node.parent();
+        let mut is_parent = matches!(event, WatchEvent::Created | WatchEvent::Deleted);
+        while let Some(path) = above {
+            for (id, reach) in self.served(watch, &path) {
+                match reach {
+                    Reach::Below => self.tells.push((id, changed(node, event))),
+                    Reach::Children if is_parent => {
+                        self.tells
+                            .push((id, changed(&path, WatchEvent::ChildrenChanged)));
+                    }
+                    Reach::Children | Reach::Node => {}
+                }
+            }
+            if path == *watch {
+                break;
+            }
+            is_parent = false;
+            above = path.parent();
+        }
+    }
+
+    /// Sets how many bytes of paths there may be, and plans everything anew.
+    pub(crate) fn set_room(&mut self, room: usize) {
+        let is_wider = room > self.room;
+        self.room = room;
+        if is_wider {
+            let folded: Vec<_> = self
+                .watches
+                .iter()
+                .filter(|(_, watch)| watch.is_folded)
+                .map(|(path, watch)| (path.clone(), watch.serves.clone()))
+                .collect();
+            for (path, serves) in folded {
+                self.drop_watch(&path);
+                for id in serves {
+                    self.seat(id);
+                }
+            }
+        }
+        self.fold();
+    }
+
+    /// How many bytes of paths the watches take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What a path takes.
+    pub(crate) fn cost(&self, path: &NodePath) -> usize {
+        self.prefix + path.as_str().len()
+    }
+
+    /// The subscriptions to `node` that the watch on `watch` serves, in the order in which they were made.
+    fn served(&self, watch: &NodePath, node: &NodePath) -> Vec<(Id, Reach)> {
+        let ids = self.at.get(node).map_or(&[][..], Vec::as_slice);
+        ids.iter()
+            .filter_map(|id| Some((*id, self.subscriptions.get(id)?)))
+            .filter(|(_, entry)| entry.watch == *watch)
+            .map(|(id, entry)| (id, entry.reach))
+            .collect()
+    }
+
+    /// Whether one of these asked for the recursive watch on `path`.
+    fn is_asked_for(&self, path: &NodePath, ids: &BTreeSet<Id>) -> bool {
+        ids.iter()
+            .filter_map(|id| self.subscriptions.get(id))
+            .any(|entry| entry.reach == Reach::Below && entry.path == *path)
+    }
+
+    /// Finds the watch for a subscription that has none.
+    fn seat(&mut self, id: Id) {
+        let Some(entry) = self.subscriptions.get(&id) else {
+            return;
+        };
+        let (path, reach) = (entry.path.clone(), entry.reach);
+        let above = std::iter::successors(Some(path.clone()), NodePath::parent);
+        let cover = above
+            .into_iter()
+            .find(|path| self.wanted(path) == Some(true));
+        let at = cover.unwrap_or_else(|| path.clone());
+        self.stale(id);
+        if !self.watches.contains_key(&at) {
+            self.bytes += self.cost(&at);
+            self.touched.insert(at.clone());
+            let watch = Wanted {
+                is_recursive: reach == Reach::Below,
+                is_folded: false,
+                is_armed: false,
+                serves: BTreeSet::new(),
+            };
+            self.watches.insert(at.clone(), watch);
+        }
+        let watch = self.watches.get_mut(&at).expect("just inserted");
+        watch.serves.insert(id);
+        let entry = self.subscriptions.get_mut(&id).expect("looked up above");
+        entry.watch = at.clone();
+        if reach == Reach::Below && !watch.is_recursive {
+            watch.is_recursive = true;
+            self.touched.insert(at.clone());
+            self.lost(&at);
+        } else if watch.is_armed {
+            entry.is_live = true;
+            self.tells.push((id, Told::Resynchronize));
+        }
+    }
+
+    /// Folds watches until they fit.
+    fn fold(&mut self) {
+        if self.bytes <= self.room {
+            return;
+        }
+        // Well below the limit, so that the next few need no other folding.
+        let target = self.room / 2;
+        while self.bytes > target {
+            let mut families: BTreeMap<NodePath, (usize, usize)> = BTreeMap::new();
+            for path in self.watches.keys() {
+                if let Some(parent) = path.parent() {
+                    let family = families.entry(parent).or_default();
+                    *family = (family.0 + self.cost(path), family.1 + 1);
+                }
+            }
+            // Those that save most for each that is told too much: the largest families first.
+            let Some(best) = families
+                .iter()
+                .max_by_key(|(_, (bytes, members))| (*members, *bytes))
+                .map(|(parent, _)| parent.clone())
+            else {
+                // A recursive watch on the root is the least there can be.
+                return;
+            };
+            self.fold_into(&best);
+        }
+    }
+
+    fn fold_into(&mut self, parent: &NodePath) {
+        let below: Vec<_> = self
+            .watches
+            .keys()
+            .filter(|path| *path == parent || is_below(path, parent))
+            .cloned()
+            .collect();
+        let is_asked_for = self.watches.get(parent).is_some_and(|watch| {
+            watch.is_recursive && !watch.is_folded && self.is_asked_for(parent, &watch.serves)
+        });
+        let mut moved = BTreeSet::new();
+        let mut is_armed = false;
+        for path in below {
+            if path == *parent && self.wanted(parent) == Some(true) {
+                is_armed = self.is_armed(parent);
+            }
+            let serves = self.served_by(&path);
+            if !(path == *parent && is_armed) {
+                moved.extend(serves.iter().copied());
+            }
+            self.drop_watch(&path);
+            for id in serves {
+                if let Some(entry) = self.subscriptions.get_mut(&id) {
+                    entry.watch = parent.clone();
+                }
+            }
+        }
+        self.bytes += self.cost(parent);
+        self.touched.insert(parent.clone());
+        let serves = self
+            .subscriptions
+            .iter()
+            .filter(|(_, entry)| entry.watch == *parent)
+            .map(|(id, _)| *id)
+            .collect();
+        let watch = Wanted {
+            is_recursive: true,
+            is_folded: !is_asked_for,
+            is_armed,
+            serves,
+        };
+        self.watches.insert(parent.clone(), watch);
+        for id in moved {
+            self.stale(id);
+            if is_armed {
+                if let Some(entry) = self.subscriptions.get_mut(&id) {
+                    entry.is_live = true;
+                }
+                self.tells.push((id, Told::Resynchronize));
+            }
+        }
+    }
+
+    fn drop_watch(&mut self, path: &NodePath) {
+        if self.watches.remove(path).is_some() {
+            self.bytes -= self.cost(path);
+            self.touched.insert(path.clone());
+        }
+    }
+
+    /// Tells a subscription that nothing is told until it is told to resynchronise.
+    fn stale(&mut self, id: Id) {
+        if let Some(entry) = self.subscriptions.get_mut(&id)
+            && std::mem::replace(&mut entry.is_live, false)
+        {
+            self.tells.push((id, Told::Stale));
+        }
+    }
+}
+
+fn is_below(path: &NodePath, base: &NodePath) -> bool {
+    !path.is_root()
+        && (base.is_root()
+            || path
+                .as_str()
+                .strip_prefix(base.as_str())
+                .is_some_and(|rest| rest.starts_with('/')))
+}
+
+#[cfg(test)]
+mod tests;

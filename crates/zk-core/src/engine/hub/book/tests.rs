@@ -1,0 +1,246 @@
+//! Whatever comes and goes, each change is told once to who is to be told.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn path(text: &str) -> NodePath {
+    NodePath::parse(text).unwrap()
+}
+
+/// What the task does, without delay: watches are set as soon as they are wanted.
+#[derive(Debug)]
+struct Played {
+    book: Book,
+    set: BTreeMap<NodePath, bool>,
+    wishes: HashMap<Id, (NodePath, Reach)>,
+    is_live: HashMap<Id, bool>,
+}
+
+impl Played {
+    fn new(room: usize) -> Self {
+        Self {
+            book: Book::new(0, room),
+            set: BTreeMap::new(),
+            wishes: HashMap::new(),
+            is_live: HashMap::new(),
+        }
+    }
+
+    fn subscribe(&mut self, id: Id, at: &str, reach: Reach) {
+        self.wishes.insert(id, (path(at), reach));
+        self.is_live.insert(id, false);
+        self.book.subscribe(id, path(at), reach);
+        self.settle();
+    }
+
+    fn unsubscribe(&mut self, id: Id) {
+        self.wishes.remove(&id);
+        self.is_live.remove(&id);
+        self.book.unsubscribe(id);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        loop {
+            let touched = self.book.take_touched();
+            if touched.is_empty() {
+                break;
+            }
+            for path in touched {
+                let wanted = self.book.wanted(&path);
+                if self.set.get(&path).copied() != wanted {
+                    self.book.lost(&path);
+                    match wanted {
+                        Some(is_recursive) => self.set.insert(path.clone(), is_recursive),
+                        None => self.set.remove(&path),
+                    };
+                }
+                if wanted.is_some() && !self.book.is_armed(&path) {
+                    self.book.armed(&path);
+                }
+            }
+        }
+        for (id, told) in self.book.take_tells() {
+            let Some(is_live) = self.is_live.get_mut(&id) else {
+                continue;
+            };
+            match told {
+                Told::Resynchronize => *is_live = true,
+                Told::Stale => {
+                    assert!(*is_live, "told twice that it is stale");
+                    *is_live = false;
+                }
+                Told::Changed { .. } => panic!("nothing has changed"),
+            }
+        }
+        let stale: Vec<_> = self.is_live.iter().filter(|(_, live)| !**live).collect();
+        assert!(stale.is_empty(), "{stale:?} do not know that they are told");
+        let paths: Vec<_> = self.set.keys().collect();
+        assert_eq!(paths, self.book.watches.keys().collect::<Vec<_>>());
+        let bytes: usize = paths.iter().map(|path| path.as_str().len()).sum();
+        assert_eq!(bytes, self.book.bytes());
+        assert!(bytes <= self.book.room || paths.len() == 1, "{paths:?}");
+    }
+
+    /// A server tells what happened.
+    fn happens(&mut self, node: &NodePath, event: WatchEvent) {
+        let mut happened = vec![(node.clone(), event)];
+        if let (WatchEvent::Created | WatchEvent::Deleted, Some(parent)) = (event, node.parent()) {
+            happened.push((parent, WatchEvent::ChildrenChanged));
+        }
+        for (node, event) in &happened {
+            for (at, is_recursive) in self.set.clone() {
+                let is_met = if is_recursive {
+                    *event != WatchEvent::ChildrenChanged && (at == *node || is_below(node, &at))
+                } else {
+                    at == *node
+                };
+                if is_met {
+                    self.book.changed(&at, node, *event);
+                }
+            }
+        }
+        let told: Vec<_> = self.book.take_tells();
+        let expected: BTreeSet<_> = self
+            .wishes
+            .iter()
+            .flat_map(|(id, (at, reach))| {
+                happened
+                    .iter()
+                    .filter(move |(node, event)| match reach {
+                        Reach::Node => at == node && *event != WatchEvent::ChildrenChanged,
+                        Reach::Children => at == node,
+                        Reach::Below => {
+                            *event != WatchEvent::ChildrenChanged
+                                && (at == node || is_below(node, at))
+                        }
+                    })
+                    .map(move |(node, event)| format!("{id} {node} {event:?}"))
+            })
+            .collect();
+        let seen: Vec<_> = told
+            .iter()
+            .map(|(id, told)| match told {
+                Told::Changed { path, event } => format!("{id} {path} {event:?}"),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(seen.len(), expected.len(), "{seen:?} {expected:?}");
+        assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), expected);
+    }
+}
+
+const PATHS: [&str; 9] = [
+    "/", "/a", "/b", "/ab", "/a/a", "/a/b", "/a/a/a", "/a/a/b", "/b/a/a/a",
+];
+const REACHES: [Reach; 3] = [Reach::Node, Reach::Children, Reach::Below];
+const EVENTS: [WatchEvent; 3] = [
+    WatchEvent::Created,
+    WatchEvent::Deleted,
+    WatchEvent::DataChanged,
+];
+
+// covers: C15
+#[test]
+fn any_two_subscriptions_are_each_told_their_own() {
+    for room in [2, 12, 1000] {
+        for (one, first) in PATHS.iter().flat_map(|at| REACHES.map(|reach| (at, reach))) {
+            for (two, second) in PATHS.iter().flat_map(|at| REACHES.map(|reach| (at, reach))) {
+                let mut played = Played::new(room);
+                played.subscribe(1, one, first);
+                played.subscribe(2, two, second);
+                for node in PATHS {
+                    for event in EVENTS {
+                        played.happens(&path(node), event);
+                    }
+                }
+                played.unsubscribe(1);
+                for node in PATHS {
+                    played.happens(&path(node), WatchEvent::Created);
+                }
+                played.unsubscribe(2);
+                assert!(played.set.is_empty());
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Subscribe(usize, usize),
+    Unsubscribe(usize),
+    Happens(usize, usize),
+    Break(usize),
+    Room(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..PATHS.len(), 0..REACHES.len()).prop_map(|(at, reach)| Step::Subscribe(at, reach)),
+        3 => any::<usize>().prop_map(Step::Unsubscribe),
+        4 => (0..PATHS.len(), 0..EVENTS.len()).prop_map(|(at, event)| Step::Happens(at, event)),
+        1 => any::<usize>().prop_map(Step::Break),
+        1 => (1..40_usize).prop_map(Step::Room),
+    ];
+    prop::collection::vec(step, 0..40)
+}
+
+proptest! {
+    // covers: C15
+    #[test]
+    fn whatever_comes_and_goes_each_change_is_told_once(steps in steps(), room in 1..40_usize) {
+        let mut played = Played::new(room);
+        let mut last = 0;
+        for step in steps {
+            let ids = played.book.ids();
+            match step {
+                Step::Subscribe(at, reach) => {
+                    last += 1;
+                    played.subscribe(last, PATHS[at], REACHES[reach]);
+                }
+                Step::Unsubscribe(which) if !ids.is_empty() => {
+                    played.unsubscribe(ids[which % ids.len()]);
+                }
+                Step::Happens(at, event) => played.happens(&path(PATHS[at]), EVENTS[event]),
+                Step::Break(which) if !played.set.is_empty() => {
+                    let at = played.set.keys().nth(which % played.set.len()).cloned().unwrap();
+                    played.book.lost(&at);
+                    played.book.armed(&at);
+                    played.settle();
+                }
+                Step::Room(room) => {
+                    played.book.set_room(room);
+                    played.settle();
+                }
+                Step::Unsubscribe(_) | Step::Break(_) => {}
+            }
+        }
+        for id in played.book.ids() {
+            played.unsubscribe(id);
+        }
+        prop_assert!(played.set.is_empty());
+        prop_assert_eq!(played.book.bytes(), 0);
+    }
+}
+
+#[test]
+fn neighbours_are_folded_and_others_are_left_alone() {
+    let mut played = Played::new(400);
+    played.subscribe(0, "/other/one", Reach::Node);
+    for number in 0..100 {
+        played.subscribe(number + 1, &format!("/app/{number:04}"), Reach::Node);
+    }
+    let at: Vec<_> = played
+        .set
+        .iter()
+        .map(|(path, it)| (path.as_str(), *it))
+        .collect();
+    assert_eq!(at, [("/app", true), ("/other/one", false)]);
+    played.happens(&path("/app/0007"), WatchEvent::DataChanged);
+    played.happens(&path("/app/x"), WatchEvent::Created);
+}

@@ -1,0 +1,87 @@
+//! A watch that can be dropped although it is one of many that are polled together.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::task::Context;
+use std::task::Poll;
+use std::task::Waker;
+
+use futures_util::Stream;
+
+use crate::path::NodePath;
+use crate::transport::Notice;
+use crate::transport::Watching;
+
+/// The end by which a watch is dropped.
+pub(super) struct Lane(Arc<Mutex<State>>);
+
+/// The end at which it is listened to: its path with each notice.
+pub(super) struct Notices {
+    path: NodePath,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    watching: Option<Watching>,
+    /// Whether it ended with its link. It is kept until it may be dropped.
+    is_lost: bool,
+    waker: Option<Waker>,
+}
+
+pub(super) fn open(path: NodePath, watching: Watching) -> (Lane, Notices) {
+    let state = Arc::new(Mutex::new(State {
+        watching: Some(watching),
+        is_lost: false,
+        waker: None,
+    }));
+    let lane = Lane(Arc::clone(&state));
+    (lane, Notices { path, state })
+}
+
+impl Lane {
+    /// Drops the watch now: what is sent after this is sent after it was taken back.
+    pub(super) fn close(self) {
+        let (watching, waker) = {
+            let mut state = lock(&self.0);
+            (state.watching.take(), state.waker.take())
+        };
+        drop(watching);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Stream for Notices {
+    type Item = (NodePath, Notice);
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let mut state = lock(&self.state);
+        if state.is_lost {
+            return Poll::Ready(None);
+        }
+        let Some(watching) = &mut state.watching else {
+            return Poll::Ready(None);
+        };
+        let polled = Pin::new(watching).poll_next(context);
+        state.waker = Some(context.waker().clone());
+        let notice = std::task::ready!(polled).unwrap_or(Notice::LinkLost);
+        state.is_lost = notice == Notice::LinkLost;
+        drop(state);
+        Poll::Ready(Some((self.path.clone(), notice)))
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").finish_non_exhaustive()
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}

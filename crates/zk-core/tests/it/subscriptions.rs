@@ -1,0 +1,220 @@
+//! Subscriptions on real servers of both releases.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::StreamExt;
+use futures_util::stream;
+use zk_core::ConnectionState;
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_core::Subscription;
+use zk_core::Update;
+use zk_core::Update::Resynchronize;
+use zk_core::Update::Stale;
+use zk_core::WatchEvent;
+use zk_core::WatchEvent::ChildrenChanged;
+use zk_core::WatchEvent::Created;
+use zk_core::WatchEvent::DataChanged;
+use zk_core::WatchEvent::Deleted;
+
+use crate::PATIENCE;
+use crate::connect;
+use crate::connect_for;
+use crate::eventually;
+use crate::persistent::RELEASES;
+use crate::persistent::with_release;
+use crate::server_of;
+use crate::watches_of;
+use crate::within;
+
+fn at(path: &str, event: WatchEvent) -> Update {
+    Update::Changed {
+        path: NodePath::parse(path).unwrap(),
+        event,
+    }
+}
+
+async fn next(updates: &mut Subscription) -> Update {
+    let next = within(PATIENCE, "an update", updates.next());
+    next.await.expect("the session is not over")
+}
+
+/// What is told up to and with `last`.
+async fn told_until(updates: &mut Subscription, last: &Update) -> Vec<Update> {
+    let mut told = Vec::new();
+    while told.last() != Some(last) {
+        told.push(next(updates).await);
+    }
+    told
+}
+
+// covers: C15
+#[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_tell_every_change_and_leave_nothing() {
+    for release in RELEASES {
+        with_release(1, release, async |ensemble| {
+            let session = connect(ensemble).await.with_namespace("/ns").unwrap();
+            let other = connect(ensemble).await;
+            let mut children = session.subscribe("/a").children().await.unwrap();
+            assert_eq!(next(&mut children).await, Resynchronize);
+            let mut below = session.subscribe("/a").recursive().await.unwrap();
+            assert_eq!(next(&mut below).await, Resynchronize);
+            assert_eq!(next(&mut children).await, Stale);
+            assert_eq!(next(&mut children).await, Resynchronize);
+            other.create("/ns/a", "").parents().await.unwrap();
+            other.create("/ns/a/b", "").await.unwrap();
+            other.set("/ns/a/b", "1").await.unwrap();
+            other.delete("/ns/a/b").await.unwrap();
+            other.delete("/ns/a").await.unwrap();
+            let (a, b) = ("/a", "/a/b");
+            assert_eq!(
+                told_until(&mut children, &at(a, Deleted)).await,
+                [
+                    at(a, Created),
+                    at(a, ChildrenChanged),
+                    at(a, ChildrenChanged),
+                    at(a, Deleted)
+                ],
+                "{release}"
+            );
+            assert_eq!(
+                told_until(&mut below, &at(a, Deleted)).await,
+                [
+                    at(a, Created),
+                    at(b, Created),
+                    at(b, DataChanged),
+                    at(b, Deleted),
+                    at(a, Deleted)
+                ],
+                "{release}"
+            );
+            drop((children, below));
+            eventually("no watch is left", async || watches_of(ensemble).await == 0).await;
+        })
+        .await;
+    }
+}
+
+// covers: C15
+#[tokio::test(flavor = "multi_thread")]
+async fn one_shot_watches_on_the_same_node_take_nothing_from_a_subscription() {
+    for release in RELEASES {
+        for is_recursive in [false, true] {
+            with_release(1, release, async |ensemble| {
+                let session = connect(ensemble).await;
+                let other = connect(ensemble).await;
+                other.create("/a", "").await.unwrap();
+                let (_, _, mut before) = session.list("/a").watched().await.unwrap();
+                let subscribe = session.subscribe("/a").children();
+                let mut updates = if is_recursive {
+                    subscribe.recursive().await.unwrap()
+                } else {
+                    subscribe.await.unwrap()
+                };
+                let (_, _, mut after) = session.list("/a").watched().await.unwrap();
+                let (_, _, mut data) = session.get("/a").watched().await.unwrap();
+                for round in 0..50_usize {
+                    drop(session.exists("/a").watched().await.unwrap());
+                    let mut get = session.get("/a").watched().into_future();
+                    assert!(round % 2 == 0 || (&mut get).now_or_never().is_none());
+                }
+                settled(&session, &mut updates).await;
+                other.create("/a/b", "").await.unwrap();
+                other.set("/a", "1").await.unwrap();
+                let child = if is_recursive {
+                    at("/a/b", Created)
+                } else {
+                    at("/a", ChildrenChanged)
+                };
+                let told = told_until(&mut updates, &at("/a", DataChanged)).await;
+                assert!(told.contains(&child), "{release} {told:?}");
+                for (watch, event) in [
+                    (&mut before, ChildrenChanged),
+                    (&mut after, ChildrenChanged),
+                    (&mut data, DataChanged),
+                ] {
+                    assert_eq!(within(PATIENCE, release, watch.changed()).await, event);
+                }
+                drop((updates, before, after, data));
+                other.delete("/a").recursive().await.unwrap();
+                eventually("no watch is left", async || watches_of(ensemble).await == 0).await;
+            })
+            .await;
+        }
+    }
+}
+
+/// Waits until nothing more is told, and all that was is taken.
+async fn settled(session: &Session, updates: &mut Subscription) {
+    let mut is_live = true;
+    let mut quiet = 0;
+    while quiet < 5 || !is_live {
+        session.sync("/").await.unwrap();
+        match tokio::time::timeout(Duration::from_millis(50), updates.next()).await {
+            Ok(Some(update)) => {
+                is_live = update != Stale;
+                quiet = 0;
+            }
+            Ok(None) => panic!("the session is over"),
+            Err(_) => quiet += 1,
+        }
+    }
+}
+
+// covers: C15
+#[tokio::test(flavor = "multi_thread")]
+async fn five_thousand_subscriptions_survive_a_reconnect() {
+    for release in RELEASES {
+        with_release(3, release, async |ensemble| {
+            let session = connect_for(ensemble, PATIENCE).await;
+            let other = connect(ensemble).await;
+            for directory in 0..50 {
+                let path = format!("/watched/{directory:03}");
+                other.create(path, "").parents().await.unwrap();
+            }
+            let path = |number: usize| format!("/watched/{:03}/{number:032}", number % 50);
+            let bytes: usize = (0..COUNT).map(|number| path(number).len()).sum();
+            assert!(bytes > 128 * 1024, "{bytes} bytes are no challenge");
+            let subscribed = stream::iter((0..COUNT).map(|number| {
+                let subscribe = session.subscribe(path(number)).timeout(PATIENCE);
+                subscribe.into_future()
+            }));
+            let mut all: Vec<_> = subscribed
+                .buffered(200)
+                .map(|subscription| subscription.unwrap())
+                .collect()
+                .await;
+
+            let server = server_of(ensemble, &session).await;
+            server.kill().await.unwrap();
+            for updates in &mut all {
+                told_until(updates, &Stale).await;
+                assert_eq!(next(updates).await, Resynchronize);
+            }
+            let created = stream::iter((0..COUNT).map(|number| {
+                let create = other.create(path(number), "").timeout(PATIENCE);
+                create.idempotent().into_future()
+            }));
+            let created: Vec<_> = created.buffer_unordered(200).collect().await;
+            assert!(created.iter().all(Result::is_ok), "{created:?}");
+            for (number, updates) in all.iter_mut().enumerate() {
+                told_until(updates, &at(&path(number), Created)).await;
+            }
+            assert_eq!(session.state(), ConnectionState::Connected);
+            let counts = session.counters();
+            println!(
+                "{release}: {COUNT} subscriptions, {bytes} bytes of paths, {} under watch, {} watches set, {} breaks",
+                counts.watched_bytes, counts.watches, counts.connection_losses
+            );
+            drop(all);
+            eventually("nothing is under watch", async || {
+                session.counters().watched_bytes == 0
+            })
+            .await;
+        })
+        .await;
+    }
+}
+
+const COUNT: usize = 5000;

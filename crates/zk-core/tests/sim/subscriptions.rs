@@ -1,0 +1,586 @@
+//! What subscriptions tell, and what becomes of their watches.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use zk_core::ConnectionState;
+use zk_core::ErrorKind;
+use zk_core::Session;
+use zk_core::Update;
+use zk_core::Update::Resynchronize;
+use zk_core::Update::SessionLost;
+use zk_core::Update::Stale;
+use zk_core::WatchEvent::ChildrenChanged;
+use zk_core::WatchEvent::Created;
+use zk_core::WatchEvent::DataChanged;
+use zk_core::WatchEvent::Deleted;
+use zk_core::transport::Request;
+use zk_sim::Chaos;
+use zk_sim::Check;
+use zk_sim::Ensemble;
+use zk_sim::EnsembleBuilder;
+use zk_sim::Release;
+
+use crate::at;
+use crate::pass;
+use crate::polled;
+use crate::soon;
+use crate::told;
+
+fn adds_a_watch(request: &Request) -> bool {
+    matches!(request, Request::AddWatch { .. })
+}
+
+/// Waits until no server has a watch.
+async fn none_left(sim: &Ensemble, session: &Session) {
+    session.sync("/").await.expect("the server answers");
+    pass(Duration::from_millis(10)).await;
+    session.sync("/").await.expect("the server answers");
+    assert_eq!(sim.watch_count(), 0, "a watch is left");
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn each_reach_tells_its_own() {
+    for release in [Release::V3_8, Release::V3_9] {
+        let sim = Ensemble::builder().release(release).build();
+        let outer = sim.connect().await;
+        let session = outer.with_namespace("/ns").unwrap();
+        let mut node = session.subscribe("/a").await.unwrap();
+        let mut children = session.subscribe("/a").children().await.unwrap();
+        let mut below = session.subscribe("/a").recursive().await.unwrap();
+        let mut exact = session.subscribe("/a/b").await.unwrap();
+        for updates in [&mut node, &mut children] {
+            let first = told(updates, &outer).await;
+            assert_eq!(
+                first,
+                [Resynchronize, Stale, Resynchronize],
+                "the third has another kind of watch"
+            );
+        }
+        assert_eq!(told(&mut below, &outer).await, [Resynchronize]);
+        assert_eq!(told(&mut exact, &outer).await, [Resynchronize]);
+
+        session.create("/a", "").parents().await.unwrap();
+        session.create("/a/b", "").await.unwrap();
+        session.create("/a/b/c", "").await.unwrap();
+        session.set("/a/b", "1").await.unwrap();
+        session.set("/a", "1").await.unwrap();
+        for path in ["/a/b/c", "/a/b", "/a"] {
+            session.delete(path).await.unwrap();
+        }
+        let (a, b, c) = ("/a", "/a/b", "/a/b/c");
+        assert_eq!(
+            told(&mut node, &outer).await,
+            [at(a, Created), at(a, DataChanged), at(a, Deleted)]
+        );
+        assert_eq!(
+            told(&mut children, &outer).await,
+            [
+                at(a, Created),
+                at(a, ChildrenChanged),
+                at(a, DataChanged),
+                at(a, ChildrenChanged),
+                at(a, Deleted)
+            ]
+        );
+        assert_eq!(
+            told(&mut exact, &outer).await,
+            [at(b, Created), at(b, DataChanged), at(b, Deleted)]
+        );
+        assert_eq!(
+            told(&mut below, &outer).await,
+            [
+                at(a, Created),
+                at(b, Created),
+                at(c, Created),
+                at(b, DataChanged),
+                at(a, DataChanged),
+                at(c, Deleted),
+                at(b, Deleted),
+                at(a, Deleted)
+            ]
+        );
+        assert_eq!(
+            sim.arrived(adds_a_watch),
+            2,
+            "one for all, and one before it"
+        );
+        drop((below, exact));
+        assert_eq!(told(&mut node, &outer).await, [Stale, Resynchronize]);
+        session.create("/a", "").await.unwrap();
+        assert_eq!(told(&mut node, &outer).await, [at(a, Created)]);
+        drop((node, children));
+        none_left(&sim, &outer).await;
+        assert_eq!(outer.counters().watched_bytes, 0);
+    }
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn a_break_is_told_and_the_watch_is_set_again_before_resynchronising() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let other = sim.connect().await;
+    let mut updates = session.subscribe("/a").recursive().await.unwrap();
+    assert_eq!(updates.next().await, Some(Resynchronize));
+    for round in 0..10 {
+        sim.session(session.id()).cut();
+        // What happens meanwhile is told by nobody.
+        other.create("/a", "").await.unwrap();
+        assert_eq!(soon("the break", updates.next()).await, Some(Stale));
+        assert_eq!(
+            soon("the return", updates.next()).await,
+            Some(Resynchronize)
+        );
+        // From here on everything is told.
+        other.delete("/a").await.unwrap();
+        assert_eq!(
+            soon("the change", updates.next()).await,
+            Some(at("/a", Deleted)),
+            "{round}"
+        );
+    }
+    assert_eq!(updates.next().now_or_never(), None);
+    drop(updates);
+    none_left(&sim, &session).await;
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_session_is_told_once_and_last() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let other = sim.connect().await;
+    let mut one = session.subscribe("/a").await.unwrap();
+    let mut two = session.subscribe("/b").recursive().await.unwrap();
+    other.create("/a", "").await.unwrap();
+    assert_eq!(
+        told(&mut one, &other).await,
+        [Resynchronize, at("/a", Created)]
+    );
+    sim.expire(session.id());
+    soon("the session is lost", session.lost()).await;
+    for updates in [&mut one, &mut two] {
+        let mut all = Vec::new();
+        while let Some(update) = soon("the end", updates.next()).await {
+            all.push(update);
+        }
+        assert_eq!(
+            all.iter().filter(|update| **update == SessionLost).count(),
+            1
+        );
+        assert_eq!(all.last(), Some(&SessionLost));
+        assert_eq!(updates.next().await, None);
+    }
+    let error = session.subscribe("/c").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionExpired);
+    // One that nobody holds ends as well, and a subscription does not hold it.
+    let third = sim.connect().await;
+    let mut updates = third.subscribe("/a").await.unwrap();
+    drop(third);
+    assert_eq!(updates.next().await, Some(Resynchronize));
+    assert_eq!(
+        soon("the end", async {
+            while updates.next().await != Some(SessionLost) {}
+        })
+        .await,
+        ()
+    );
+    pass(Duration::from_millis(10)).await;
+    assert_eq!(sim.watch_count(), 0);
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_is_dropped_at_any_poll_leaves_nothing() {
+    let mut times = 0;
+    loop {
+        times += 1;
+        let sim = Ensemble::new(3);
+        let session = sim.connect().await;
+        let done = polled(times, session.subscribe("/a").recursive().into_future()).await;
+        let is_done = done.is_some();
+        drop(done);
+        none_left(&sim, &session).await;
+        assert_eq!(session.counters().watched_bytes, 0);
+        if is_done {
+            break;
+        }
+    }
+    assert!(times > 1, "the first poll cannot be the last");
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn one_that_comes_and_goes_takes_no_watch_from_another_one() {
+    for release in [Release::V3_8, Release::V3_9] {
+        let sim = Ensemble::builder().release(release).build();
+        let session = sim.connect().await;
+        let other = sim.connect().await;
+        let mut kept = session.subscribe("/a").children().await.unwrap();
+        assert_eq!(kept.next().await, Some(Resynchronize));
+        for times in 0..20 {
+            drop(polled(times % 5, session.subscribe("/a").recursive().into_future()).await);
+            drop(session.subscribe("/a").await.unwrap());
+            pass(Duration::from_millis(times as u64 % 4)).await;
+        }
+        told(&mut kept, &session).await;
+        other.create("/a", "").await.unwrap();
+        other.create("/a/b", "").await.unwrap();
+        assert_eq!(
+            told(&mut kept, &session).await,
+            [at("/a", Created), at("/a", ChildrenChanged)]
+        );
+        drop(kept);
+        none_left(&sim, &session).await;
+    }
+}
+
+// covers: C11
+#[tokio::test(start_paused = true)]
+async fn what_comes_before_anyone_looks_is_kept_up_to_the_bound() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().await;
+    let mut updates = session.subscribe("/a").buffer(3).await.unwrap();
+    let mut births = session
+        .subscribe("/a")
+        .only([Created])
+        .buffer(3)
+        .await
+        .unwrap();
+    session.create("/a", "").await.unwrap();
+    session.set("/a", "1").await.unwrap();
+    session.set("/a", "2").await.unwrap();
+    pass(Duration::from_secs(10)).await;
+    assert_eq!(
+        told(&mut updates, &session).await,
+        [
+            Resynchronize,
+            at("/a", Created),
+            at("/a", DataChanged),
+            at("/a", DataChanged)
+        ]
+    );
+    for _ in 0..4 {
+        session.set("/a", "3").await.unwrap();
+    }
+    assert_eq!(told(&mut updates, &session).await, [Resynchronize]);
+    session.set("/a", "4").await.unwrap();
+    assert_eq!(told(&mut updates, &session).await, [at("/a", DataChanged)]);
+    assert_eq!(
+        told(&mut births, &session).await,
+        [Resynchronize, at("/a", Created)]
+    );
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn a_subscription_without_a_connection_says_so_at_its_deadline() {
+    let sim = Ensemble::new(1);
+    let session = sim.connect().await;
+    sim.server(1).stop();
+    pass(Duration::from_millis(10)).await;
+    let subscribe = session.subscribe("/a").timeout(Duration::from_secs(2));
+    let error = subscribe.await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotConnected);
+    assert!(
+        error.to_string().starts_with("subscribe to /a: "),
+        "{error}"
+    );
+    sim.server(1).start();
+    none_left(&sim, &session).await;
+    let bad = session.subscribe("a").await.unwrap_err();
+    assert_eq!(bad.kind(), ErrorKind::InvalidPath);
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_to_a_watch_is_made_good() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    for script in 0..3 {
+        let on = sim.on(adds_a_watch).session(session.id());
+        match script {
+            0 => on.lose_request(),
+            1 => on.lose_reply(),
+            _ => on.refuse(zk_core::transport::Fault::Later(ErrorKind::Throttled)),
+        };
+        let mut updates = session.subscribe("/a").await.unwrap();
+        assert_eq!(updates.next().await, Some(Resynchronize));
+        session.create("/a", "").await.unwrap();
+        session.delete("/a").await.unwrap();
+        assert_eq!(
+            told(&mut updates, &session).await,
+            [at("/a", Created), at("/a", Deleted)]
+        );
+        drop(updates);
+        none_left(&sim, &session).await;
+    }
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn on_a_server_that_lags_nothing_after_resynchronising_is_missed() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().server(1).await;
+    let other = sim.connect().server(1).await;
+    let mut updates = session.subscribe("/a").await.unwrap();
+    assert_eq!(updates.next().await, Some(Resynchronize));
+    sim.server(2).lag_for(Duration::from_secs(5));
+    sim.session(session.id()).move_to(2);
+    assert_eq!(soon("the break", updates.next()).await, Some(Stale));
+    other.create("/a", "").await.unwrap();
+    assert_eq!(
+        soon("the return", updates.next()).await,
+        Some(Resynchronize)
+    );
+    if session.exists("/a").await.unwrap().is_none() {
+        assert_eq!(
+            soon("the change", updates.next()).await,
+            Some(at("/a", Created))
+        );
+    }
+    assert!(session.exists("/a").await.unwrap().is_some());
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn one_shot_watches_on_the_same_node_take_nothing_from_it_nor_it_from_them() {
+    for release in [Release::V3_8, Release::V3_9] {
+        for is_recursive in [false, true] {
+            let sim = Ensemble::builder().release(release).build();
+            let session = sim.connect().await;
+            let other = sim.connect().await;
+            other.create("/a", "").await.unwrap();
+            let (_, _, mut before) = session.list("/a").watched().await.unwrap();
+            let subscribe = session.subscribe("/a").children();
+            let mut updates = if is_recursive {
+                subscribe.recursive().await.unwrap()
+            } else {
+                subscribe.await.unwrap()
+            };
+            let (_, _, mut after) = session.list("/a").watched().await.unwrap();
+            told(&mut updates, &session).await;
+            other.create("/a/b", "").await.unwrap();
+            let came = if is_recursive {
+                at("/a/b", Created)
+            } else {
+                at("/a", ChildrenChanged)
+            };
+            let what = format!("{release:?} {is_recursive}");
+            assert!(told(&mut updates, &session).await.contains(&came), "{what}");
+            assert_eq!(soon(&what, before.changed()).await, ChildrenChanged);
+            assert_eq!(soon(&what, after.changed()).await, ChildrenChanged);
+            drop((before, after));
+
+            // Those that are given up, set or on their way, take nothing with them.
+            for times in 0..24 {
+                let _kept = session.exists("/a").watched().await.unwrap();
+                let get = session.get("/a").watched().into_future();
+                drop(polled(times % 4, get).await);
+                drop(session.list("/a").watched().await.unwrap());
+                pass(Duration::from_millis(times as u64 % 5)).await;
+            }
+            pass(Duration::from_millis(50)).await;
+            told(&mut updates, &session).await;
+            let (_, _, mut data) = session.get("/a").watched().await.unwrap();
+            pass(Duration::from_millis(50)).await;
+            told(&mut updates, &session).await;
+            other.set("/a", "1").await.unwrap();
+            other.delete("/a/b").await.unwrap();
+            let gone = if is_recursive {
+                at("/a/b", Deleted)
+            } else {
+                at("/a", ChildrenChanged)
+            };
+            assert_eq!(
+                told(&mut updates, &session).await,
+                [at("/a", DataChanged), gone],
+                "{what}"
+            );
+            assert_eq!(soon(&what, data.changed()).await, DataChanged);
+
+            // A subscription that goes takes no one-shot watch with it that is on its way.
+            for times in 0..4 {
+                let mut get = Box::pin(session.get("/a").watched().into_future());
+                for _ in 0..times {
+                    assert!(futures_util::poll!(&mut get).is_pending());
+                }
+                drop(updates);
+                let (_, _, mut watch) = get.await.unwrap();
+                pass(Duration::from_millis(20)).await;
+                other.set("/a", "2").await.unwrap();
+                assert_eq!(soon(&what, watch.changed()).await, DataChanged);
+                updates = session.subscribe("/a").await.unwrap();
+            }
+            drop((updates, data));
+            other.delete("/a").await.unwrap();
+            none_left(&sim, &session).await;
+        }
+    }
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn servers_without_persistent_watches_are_followed_by_one_shots() {
+    let sim = Ensemble::builder().without_persistent_watches().build();
+    let session = sim.connect().await;
+    let other = sim.connect().await;
+    other.create("/a", "").await.unwrap();
+    other.create("/a/b", "").await.unwrap();
+    let mut one = session.subscribe("/a").children().await.unwrap();
+    let mut all = session.subscribe("/a").recursive().await.unwrap();
+    assert_eq!(one.next().await, Some(Resynchronize));
+    told(&mut one, &session).await;
+    told(&mut all, &session).await;
+    other.create("/a/c", "").await.unwrap();
+    pass(Duration::from_millis(20)).await;
+    other.create("/a/c/d", "").await.unwrap();
+    pass(Duration::from_millis(20)).await;
+    other.set("/a/c/d", "1").await.unwrap();
+    other.set("/a", "1").await.unwrap();
+    pass(Duration::from_millis(20)).await;
+    let (a, c, d) = ("/a", "/a/c", "/a/c/d");
+    assert_eq!(
+        told(&mut one, &session).await,
+        [at(a, ChildrenChanged), at(a, DataChanged)]
+    );
+    assert_eq!(
+        told(&mut all, &session).await,
+        [
+            at(c, Created),
+            at(d, Created),
+            at(d, DataChanged),
+            at(a, DataChanged)
+        ]
+    );
+    // What happens faster than it is read is found by comparing.
+    other.delete("/a").recursive().await.unwrap();
+    other.create("/a", "").await.unwrap();
+    pass(Duration::from_millis(20)).await;
+    let seen = told(&mut one, &session).await;
+    assert!(
+        seen.ends_with(&[at(a, Deleted), at(a, Created)]),
+        "{seen:?}"
+    );
+    let seen = told(&mut all, &session).await;
+    assert!(
+        seen.ends_with(&[at(a, Deleted), at(a, Created)]),
+        "{seen:?}"
+    );
+    for path in ["/a/b", c, d] {
+        assert!(seen.contains(&at(path, Deleted)), "{seen:?}");
+    }
+    sim.session(session.id()).cut();
+    other.create("/a/x", "").await.unwrap();
+    assert_eq!(soon("the break", all.next()).await, Some(Stale));
+    assert_eq!(soon("the return", all.next()).await, Some(Resynchronize));
+    other.delete("/a/x").await.unwrap();
+    assert_eq!(
+        soon("the change", all.next()).await,
+        Some(at("/a/x", Deleted))
+    );
+    drop((one, all));
+    none_left(&sim, &session).await;
+    assert_eq!(session.counters().watched_bytes, 0);
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn one_shots_that_do_not_fit_are_refused_with_the_reason() {
+    let sim = Ensemble::builder().without_persistent_watches().build();
+    let session = sim.connect().await;
+    session.create("/a", "").await.unwrap();
+    for number in 0..70 {
+        session
+            .create(format!("/a/{number:01000}"), "")
+            .await
+            .unwrap();
+    }
+    let error = session.subscribe("/a").recursive().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyWatches, "{error}");
+    assert!(
+        error.to_string().contains("or use another session"),
+        "{error}"
+    );
+    none_left(&sim, &session).await;
+    let mut one = session.subscribe("/a").await.unwrap();
+    assert_eq!(one.next().await, Some(Resynchronize));
+}
+
+/// What a consumer knows that does as it is told.
+async fn follow(
+    session: &Session,
+    updates: &mut zk_core::Subscription,
+    known: &mut Option<(i64, i64)>,
+) -> bool {
+    match updates.next().await {
+        Some(Resynchronize | Update::Changed { .. }) => loop {
+            match session.exists("/a/x").await {
+                Ok(stat) => {
+                    *known = stat.map(|stat| (stat.czxid, stat.mzxid));
+                    return true;
+                }
+                Err(error) if error.is_fatal() => return true,
+                Err(_) => {}
+            }
+        },
+        Some(Stale) => true,
+        _ => false,
+    }
+}
+
+// covers: C15
+#[test]
+fn whoever_does_as_told_knows_the_truth_in_the_end() {
+    let ensemble = Ensemble::builder();
+    for ensemble in [ensemble.clone(), ensemble.without_persistent_watches()] {
+        does_as_told(ensemble);
+    }
+}
+
+fn does_as_told(ensemble: EnsembleBuilder) {
+    Check::new(0..30)
+        .ensemble(ensemble)
+        .run(async |sim, _seed| {
+            let session = sim.connect().timeout(Duration::from_secs(20)).await;
+            let writer = sim.connect().timeout(Duration::from_secs(20)).await;
+            let mut updates = session.subscribe("/a").recursive().await?;
+            let mut known = None;
+            let chaos = Chaos::default()
+                .lasting(Duration::from_secs(20))
+                .unleash(&sim);
+            let writes = async move {
+                for round in 0..60_u32 {
+                    let data = round.to_string();
+                    drop(writer.create("/a/x", data.clone()).parents().await);
+                    drop(writer.set("/a/x", data).await);
+                    if round % 3 == 0 {
+                        drop(writer.delete("/a/x").await);
+                    }
+                    pass(Duration::from_millis(200)).await;
+                }
+            };
+            let work = tokio::spawn(async { tokio::join!(chaos, writes) });
+            // A minute in which nothing is told is longer than any read takes, so that none is cut short.
+            let quiet = Duration::from_secs(60);
+            while !work.is_finished() || session.state() != ConnectionState::Lost {
+                let next = follow(&session, &mut updates, &mut known);
+                match tokio::time::timeout(quiet, next).await {
+                    Ok(false) => return Ok(()),
+                    Err(_) if work.is_finished() => break,
+                    Ok(true) | Err(_) => {}
+                }
+            }
+            let truth = sim
+                .tree()
+                .node("/a/x")
+                .map(|node| (node.stat().czxid, node.stat().mzxid));
+            assert!(
+                known == truth || session.state() == ConnectionState::Lost,
+                "{known:?} {truth:?}"
+            );
+            Ok::<(), zk_core::Error>(())
+        });
+}

@@ -1,0 +1,134 @@
+//! Waiting for a node to come or to go.
+
+use std::time::Duration;
+
+use zk_core::ErrorKind;
+use zk_core::RetryPolicy;
+use zk_core::Session;
+use zk_sim::Chaos;
+use zk_sim::Check;
+use zk_sim::Ensemble;
+
+use crate::pass;
+use crate::polled;
+use crate::soon;
+
+async fn nothing_left(sim: &Ensemble, session: &Session) {
+    pass(Duration::from_millis(20)).await;
+    session.sync("/").await.expect("the server answers");
+    assert_eq!(sim.watch_count(), 0, "a watch is left");
+    assert_eq!(session.counters().watched_bytes, 0);
+}
+
+// covers: C10
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_the_node_comes_or_goes() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await.with_retry(RetryPolicy::never());
+    let other = sim.connect().await;
+    soon(
+        "it is not there",
+        session.wait_for_deletion("/a").into_future(),
+    )
+    .await
+    .unwrap();
+    nothing_left(&sim, &session).await;
+    let come = tokio::spawn(session.wait_for_creation("/a").into_future());
+    pass(Duration::from_secs(3600)).await;
+    sim.session(session.id()).cut();
+    let (_, stat) = other.create("/a", "").await.unwrap();
+    assert_eq!(soon("it comes", come).await.unwrap().unwrap(), stat);
+    assert_eq!(session.wait_for_creation("/a").await.unwrap(), stat);
+    nothing_left(&sim, &session).await;
+    let gone = tokio::spawn(session.wait_for_deletion("/a").into_future());
+    pass(Duration::from_secs(1)).await;
+    other.set("/a", "1").await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    assert!(!gone.is_finished());
+    // Another one in its place does not hide that it went.
+    sim.session(session.id()).silence();
+    other.delete("/a").await.unwrap();
+    other.create("/a", "").await.unwrap();
+    sim.session(session.id()).heal();
+    soon("it goes", gone).await.unwrap().unwrap();
+    nothing_left(&sim, &session).await;
+}
+
+// covers: C10
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_over_or_dropped_leaves_nothing() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let wait = session
+        .wait_for_creation("/a")
+        .timeout(Duration::from_secs(5));
+    let error = soon("the deadline", wait.into_future()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert_eq!(
+        error.to_string(),
+        "wait for /a: no answer in time (waited 5s for it to be created)"
+    );
+    nothing_left(&sim, &session).await;
+    for times in 1..6 {
+        let wait = session.wait_for_creation("/a").into_future();
+        assert!(
+            polled(
+                times,
+                tokio::time::timeout(Duration::from_millis(times as u64), wait)
+            )
+            .await
+            .is_none_or(|it| it.is_err())
+        );
+        nothing_left(&sim, &session).await;
+    }
+    session.create("/a", "").await.unwrap();
+    let gone = tokio::spawn(session.wait_for_deletion("/a").into_future());
+    pass(Duration::from_secs(1)).await;
+    sim.expire(session.id());
+    let error = soon("the end", gone).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionExpired);
+}
+
+// covers: C10
+#[test]
+fn whoever_waits_is_told_whatever_breaks() {
+    Check::new(0..60).run(async |sim, seed| {
+        let session = sim.connect().timeout(Duration::from_secs(20)).await;
+        let writer = sim.connect().timeout(Duration::from_secs(20)).await;
+        let mut random = fastrand::Rng::with_seed(seed);
+        let chaos = tokio::spawn(Chaos::default().unleash(&sim));
+        for round in 0..4 {
+            let come = tokio::spawn(session.wait_for_creation("/a").into_future());
+            pass(Duration::from_millis(random.u64(0..1500))).await;
+            while writer
+                .create("/a", round.to_string())
+                .idempotent()
+                .await
+                .is_err_and(|it| !it.is_node_exists() && !it.is_fatal())
+            {}
+            let come = tokio::time::timeout(Duration::from_secs(300), come).await;
+            match come.expect("told in five minutes").expect("no panic") {
+                Ok(_) => {}
+                Err(error) if error.is_fatal() => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            let gone = tokio::spawn(session.wait_for_deletion("/a").into_future());
+            pass(Duration::from_millis(random.u64(0..1500))).await;
+            while writer
+                .delete("/a")
+                .await
+                .is_err_and(|it| !it.is_no_node() && !it.is_fatal())
+            {}
+            let gone = tokio::time::timeout(Duration::from_secs(300), gone).await;
+            match gone.expect("told in five minutes").expect("no panic") {
+                Err(error) if !error.is_fatal() => return Err(error),
+                _ => {}
+            }
+            if writer.state() == zk_core::ConnectionState::Lost {
+                return Ok(());
+            }
+        }
+        chaos.await.expect("nothing panics there");
+        Ok::<(), zk_core::Error>(())
+    });
+}

@@ -1,0 +1,94 @@
+//! The frame that Curator's queues put around the items of a node.
+//!
+//! A version, then for each item `01`, its length and its bytes, then `02`; numbers are big-endian.
+
+/// Puts items into a frame.
+pub(crate) fn encode<T: AsRef<[u8]>>(items: impl IntoIterator<Item = T>) -> Vec<u8> {
+    let mut framed = VERSION.to_vec();
+    for item in items {
+        let item = item.as_ref();
+        framed.push(ITEM);
+        // A node holds at most a megabyte; what is larger is refused before it is sent.
+        let length = u32::try_from(item.len()).unwrap_or(u32::MAX);
+        framed.extend_from_slice(&length.to_be_bytes());
+        framed.extend_from_slice(item);
+    }
+    framed.push(END);
+    framed
+}
+
+/// Takes the items out of a frame, or tells what is wrong and at which byte.
+pub(crate) fn decode(framed: &[u8]) -> Result<Vec<&[u8]>, (usize, &'static str)> {
+    let Some(mut rest) = framed.strip_prefix(&VERSION) else {
+        return Err((0, "it does not begin with Curator's version 00010001"));
+    };
+    let mut items = Vec::new();
+    loop {
+        let at = framed.len() - rest.len();
+        match rest {
+            [END, ..] => return Ok(items),
+            [ITEM, a, b, c, d, data @ ..] => {
+                let length = u32::from_be_bytes([*a, *b, *c, *d]);
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                let Some((item, behind)) = data.split_at_checked(length) else {
+                    return Err((at, "an item is longer than the data"));
+                };
+                items.push(item);
+                rest = behind;
+            }
+            [] => return Err((at, "the end mark 02 is missing")),
+            [ITEM, ..] => return Err((at, "the length of an item is cut off")),
+            _ => return Err((at, "neither an item (01) nor the end (02)")),
+        }
+    }
+}
+
+const VERSION: [u8; 4] = [0, 1, 0, 1];
+const ITEM: u8 = 1;
+const END: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    // covers: Q1
+    #[test]
+    fn a_frame_is_written_as_curator_writes_it() {
+        let framed = encode([b"AB".as_slice()]);
+        assert_eq!(framed, b"\x00\x01\x00\x01\x01\x00\x00\x00\x02AB\x02");
+        assert_eq!(decode(&framed), Ok(vec![b"AB".as_slice()]));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_frame_is_told_with_its_place() {
+        for (data, at) in [
+            (b"AB".as_slice(), 0),
+            (b"", 0),
+            (b"\x00\x01\x00\x01", 4),
+            (b"\x00\x01\x00\x01\x03", 4),
+            (b"\x00\x01\x00\x01\x01\x00\x00", 4),
+            (b"\x00\x01\x00\x01\x01\x00\x00\x00\x09AB\x02", 4),
+            (b"\x00\x01\x00\x01\x01\x00\x00\x00\x02AB", 11),
+        ] {
+            assert_eq!(decode(data).unwrap_err().0, at, "{data:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn items_come_out_as_they_went_in(items: Vec<Vec<u8>>) {
+            let framed = encode(&items);
+            prop_assert_eq!(decode(&framed).unwrap(), items);
+        }
+
+        #[test]
+        fn garbage_is_refused_and_nothing_else_happens(data: Vec<u8>) {
+            if let Ok(items) = decode(&data) {
+                let again = encode(items);
+                prop_assert_eq!(&data[..again.len()], &again[..]);
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! An item that is being looked at, so that nobody else of this process does.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use zk_core::NodePath;
+
+use super::Line;
+use crate::receipt::lock;
+use crate::shelf::Spot;
+
+/// Gives the item back to the list when it is dropped, unless it is done with.
+#[derive(Debug)]
+pub(crate) struct Hand {
+    line: Arc<Line>,
+    spot: Spot,
+    is_done: bool,
+}
+
+impl Hand {
+    pub(super) fn new(line: &Arc<Line>, spot: Spot) -> Self {
+        Self {
+            line: Arc::clone(line),
+            spot,
+            is_done: false,
+        }
+    }
+
+    pub(crate) fn path(&self) -> NodePath {
+        self.line.place.item(self.spot.segment, &self.spot.name)
+    }
+
+    /// Forgets the item: it was taken, or is gone.
+    pub(crate) fn done(mut self) {
+        self.forget();
+    }
+
+    /// Leaves the item alone from now on, with one warning.
+    pub(crate) fn shun(mut self, why: &str) {
+        self.forget();
+        let key = (self.spot.segment, Arc::clone(&self.spot.name));
+        if lock(&self.line.stock).shunned.insert(key) {
+            tracing::warn!(path = %self.path(), why, "an item is left alone");
+        }
+    }
+
+    fn forget(&mut self) {
+        self.is_done = true;
+        lock(&self.line.stock).shelf.done(&self.spot);
+    }
+}
+
+impl Deref for Hand {
+    type Target = Spot;
+
+    fn deref(&self) -> &Spot {
+        &self.spot
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        if !self.is_done {
+            lock(&self.line.stock).shelf.give_back(self.spot.clone());
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Reading the lists of a queue.
+//!
+//! The order of the reads is what keeps the order of the items: once it is known that offers go to a certain segment,
+//! nothing comes into the earlier ones any more, so that lists of them that are read after that are complete.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::future;
+use tokio::time::Instant;
+use zk_core::Error;
+use zk_core::NodePath;
+use zk_core::Watch;
+
+use super::Line;
+use super::Watches;
+use super::segments::Tail;
+use crate::deadline::Deadline;
+use crate::place::segment_of;
+use crate::receipt::lock;
+use crate::shelf::Spot;
+
+/// What was read.
+#[derive(Default)]
+struct Lists {
+    /// The children of each segment that was read, in the order of the segments.
+    segments: Vec<(u32, Vec<String>)>,
+    claimed: BTreeSet<String>,
+    watches: Watches,
+}
+
+impl Line {
+    /// Reads the lists and puts what they show in place of what was known. The caller holds the right to do so.
+    pub(super) async fn restock(
+        &self,
+        is_watched: bool,
+        deadline: Deadline,
+    ) -> Result<Watches, Error> {
+        let began = Instant::now();
+        let lists = self.read_lists(is_watched, deadline).await?;
+        let mut stock = lock(&self.stock);
+        let stock = &mut *stock;
+        let mut spots = Vec::new();
+        let mut known = BTreeSet::new();
+        let mut shunned = BTreeSet::new();
+        for (segment, names) in lists.segments {
+            for name in names {
+                let Some(slot) = self.options.layout.parse(&name) else {
+                    let key = (segment, Arc::from(name));
+                    if !stock.known.contains(&key) {
+                        let path = self.place.item(segment, &key.1);
+                        tracing::warn!(%path, layout = ?self.options.layout, "a child is no item of the queue and is skipped");
+                    }
+                    known.insert(key);
+                    continue;
+                };
+                if !lists.claimed.is_empty() && lists.claimed.contains(&claim_name(segment, &name))
+                {
+                    continue;
+                }
+                let name: Arc<str> = Arc::from(name);
+                let key = (segment, Arc::clone(&name));
+                if stock.shunned.contains(&key) {
+                    shunned.insert(key);
+                } else {
+                    spots.push(Spot {
+                        segment,
+                        name,
+                        slot,
+                    });
+                }
+            }
+        }
+        // Of what is no longer there nothing is remembered.
+        stock.known = known;
+        stock.shunned = shunned;
+        stock.shelf.restock(spots);
+        stock.read = Some((began, began.elapsed()));
+        Ok(lists.watches)
+    }
+
+    async fn read_lists(&self, is_watched: bool, deadline: Deadline) -> Result<Lists, Error> {
+        loop {
+            let mut lists = Lists::default();
+            let desk = self
+                .session
+                .get(&self.place.desk)
+                .timeout(deadline.remaining());
+            let segments = self
+                .session
+                .list(self.place.segments())
+                .timeout(deadline.remaining());
+            // In this order, and all in one flight.
+            let (desk, items, claims, segments) = future::join4(
+                desk.into_future(),
+                self.read_list(&self.place.items, is_watched, deadline),
+                async {
+                    match &self.claims {
+                        Some(claims) => self.read_list(claims, is_watched, deadline).await,
+                        None => Ok((Vec::new(), None)),
+                    }
+                },
+                segments.into_future(),
+            )
+            .await;
+            let tail = match desk {
+                Ok((data, stat)) => Tail {
+                    segment: self.segment_in(&data),
+                    version: stat.version,
+                },
+                Err(error) if error.is_no_node() => Tail {
+                    segment: 0,
+                    version: 0,
+                },
+                Err(error) => return Err(error),
+            };
+            let (names, watch) = items?;
+            lists.segments.push((0, names));
+            lists.watches.extend(watch);
+            let (claimed, watch) = claims?;
+            lists.claimed.extend(claimed);
+            lists.watches.extend(watch);
+            if tail.segment == 0 {
+                return Ok(lists);
+            }
+            let mut numbers: Vec<u32> = match segments {
+                Ok((names, _)) => names.iter().filter_map(|name| segment_of(name)).collect(),
+                Err(error) if error.is_no_node() => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            // One beyond the tail has been prepared and has nothing in it, or was begun meanwhile: it comes later.
+            numbers.retain(|number| *number <= tail.segment);
+            numbers.sort_unstable();
+            self.read_segments(&numbers, tail, is_watched, deadline, &mut lists)
+                .await?;
+            let again = self
+                .session
+                .get(&self.place.desk)
+                .timeout(deadline.remaining())
+                .await;
+            match again {
+                Ok((_, stat)) if stat.version == tail.version => return Ok(lists),
+                Err(error) if !error.is_no_node() => return Err(error),
+                // Segments were begun or given up while we read.
+                _ if deadline.is_over() => return Ok(lists),
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads segments in their order, until there is something to be taken, or all of them where priorities count or
+    /// where changes are waited for.
+    async fn read_segments(
+        &self,
+        numbers: &[u32],
+        tail: Tail,
+        is_watched: bool,
+        deadline: Deadline,
+        lists: &mut Lists,
+    ) -> Result<(), Error> {
+        let reads_all = is_watched || self.options.layout.has_priorities();
+        let has_some = |lists: &Lists| lists.segments.iter().any(|(_, names)| !names.is_empty());
+        let mut empty = Vec::new();
+        for several in numbers.chunks(if reads_all { AT_ONCE } else { 1 }) {
+            if !reads_all && has_some(lists) {
+                break;
+            }
+            let reads = several.iter().map(|number| {
+                let path = self.place.segment(*number);
+                async move { self.read_list(&path, is_watched, deadline).await }
+            });
+            for (number, read) in several.iter().zip(future::join_all(reads).await) {
+                let (names, watch) = read?;
+                if names.is_empty() {
+                    empty.push(*number);
+                }
+                lists.segments.push((*number, names));
+                lists.watches.extend(watch);
+            }
+        }
+        let are_all = empty.len() == numbers.len();
+        for number in empty {
+            self.retire(number, tail, are_all).await;
+        }
+        Ok(())
+    }
+
+    /// The children of a node, none if it is not there; the watch tells when there is another answer.
+    async fn read_list(
+        &self,
+        path: &NodePath,
+        is_watched: bool,
+        deadline: Deadline,
+    ) -> Result<(Vec<String>, Option<Watch>), Error> {
+        loop {
+            let list = self.session.list(path).timeout(deadline.remaining());
+            let listed = if is_watched {
+                let listed = list.watched().await;
+                listed.map(|(names, _, watch)| (names, Some(watch)))
+            } else {
+                list.await.map(|(names, _)| (names, None))
+            };
+            match listed {
+                Err(error) if error.is_no_node() && is_watched => {
+                    let exists = self.session.exists(path).timeout(deadline.remaining());
+                    if let (None, watch) = exists.watched().await? {
+                        return Ok((Vec::new(), Some(watch)));
+                    }
+                    // It was made in between.
+                }
+                Err(error) if error.is_no_node() => return Ok((Vec::new(), None)),
+                other => return other,
+            }
+        }
+    }
+}
+
+/// The name of the node that claims an item.
+pub(crate) fn claim_name(segment: u32, item: &str) -> String {
+    format!("{segment}-{item}")
+}
+
+/// How many lists are in flight at once.
+const AT_ONCE: usize = 16;

@@ -1,0 +1,277 @@
+//! Offers, as builders that end in `.await`.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_core::codec::EncodeError;
+
+use crate::deadline::Deadline;
+use crate::error::OfferAllError;
+use crate::error::OfferError;
+use crate::frame;
+use crate::line::Draft;
+use crate::line::Line;
+
+/// Offers an item; made by [`Queue::offer`](crate::Queue::offer) and [`WorkQueue::offer`](crate::WorkQueue::offer).
+///
+/// The item is behind all those whose offers were answered before this one began, of the same priority.
+/// When the answer is lost, it is found out whether the item was offered; it is never in the queue twice.
+///
+/// # Errors
+///
+/// See [`OfferError`].
+///
+/// # Cancel safety
+///
+/// Not safe once it was polled, because a request that has left cannot be called back: the item may still be offered,
+/// once.
+///
+/// # Session loss
+///
+/// A fatal error; it is [`OfferError::Unknown`] if the item may be in the queue.
+///
+/// # Cost
+///
+/// One round trip, and two more for the first one of those that are made at the same time.
+/// With a capacity or a delay, one more.
+#[derive(Debug)]
+#[must_use = "nothing is offered until it is awaited"]
+pub struct Offer {
+    line: Arc<Line>,
+    data: Result<Vec<u8>, EncodeError>,
+    placing: Placing,
+}
+
+/// Offers several items; made by [`Queue::offer_all`](crate::Queue::offer_all) and
+/// [`WorkQueue::offer_all`](crate::WorkQueue::offer_all).
+///
+/// They come in their order, in as few transactions as hold them, each of which is carried out as a whole or not at all.
+///
+/// # Errors
+///
+/// See [`OfferAllError`], which tells how many were offered.
+///
+/// # Cancel safety
+///
+/// Not safe once it was polled: some of the items may be offered, from the first one on, each once.
+///
+/// # Session loss
+///
+/// As of [`Offer`].
+///
+/// # Cost
+///
+/// One round trip for each 500 items or half a megabyte.
+#[derive(Debug)]
+#[must_use = "nothing is offered until it is awaited"]
+pub struct OfferAll {
+    line: Arc<Line>,
+    data: Result<Vec<Vec<u8>>, EncodeError>,
+    placing: Placing,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Placing {
+    priority: Option<i32>,
+    delay: Option<Duration>,
+    within: Duration,
+}
+
+/// What an offer is when it is awaited.
+pub type OfferFuture<E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send>>;
+
+macro_rules! placing {
+    ($($offer:ident),+) => {$(
+        impl $offer {
+            /// Sets the priority; the least comes first, and the default is 0, with kazoo's layout 100.
+            pub fn priority(mut self, priority: i32) -> Self {
+                self.placing.priority = Some(priority);
+                self
+            }
+
+            /// Lets it be taken only after so long, by the leader's clock.
+            ///
+            /// The clock of no client counts. A leader whose clock differs from that of the one before it moves the
+            /// moment by as much.
+            pub fn delay(mut self, delay: Duration) -> Self {
+                self.placing.delay = Some(delay);
+                self
+            }
+
+            /// Waits for so long at most if the queue is full; by default it is refused then.
+            pub fn within(mut self, time: Duration) -> Self {
+                self.placing.within = time;
+                self
+            }
+        }
+    )+};
+}
+
+placing!(Offer, OfferAll);
+
+impl Offer {
+    pub(crate) fn new(line: &Arc<Line>, data: Result<Vec<u8>, EncodeError>) -> Self {
+        Self {
+            line: Arc::clone(line),
+            data,
+            placing: Placing::default(),
+        }
+    }
+}
+
+impl OfferAll {
+    pub(crate) fn new(line: &Arc<Line>, data: Result<Vec<Vec<u8>>, EncodeError>) -> Self {
+        Self {
+            line: Arc::clone(line),
+            data,
+            placing: Placing::default(),
+        }
+    }
+}
+
+impl IntoFuture for Offer {
+    type Output = Result<(), OfferError>;
+    type IntoFuture = OfferFuture<OfferError>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            line,
+            data,
+            placing,
+        } = self;
+        Box::pin(async move {
+            let data = framed(&line, data?);
+            line.room(1, placing.within).await?;
+            let deadline = line.deadline();
+            let stem = line.stem(placing.priority, placing.delay, deadline).await?;
+            line.offer(&[Draft { stem, data }], deadline).await
+        })
+    }
+}
+
+impl IntoFuture for OfferAll {
+    type Output = Result<(), OfferAllError>;
+    type IntoFuture = OfferFuture<OfferAllError>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            line,
+            data,
+            placing,
+        } = self;
+        Box::pin(async move {
+            let all = data.as_ref().map_or(0, Vec::len);
+            let mut offered = 0;
+            let offering = offer_all(&line, data, placing, &mut offered);
+            offering.await.map_err(|source| OfferAllError {
+                offered,
+                all,
+                source,
+            })
+        })
+    }
+}
+
+async fn offer_all(
+    line: &Arc<Line>,
+    data: Result<Vec<Vec<u8>>, EncodeError>,
+    placing: Placing,
+    offered: &mut usize,
+) -> Result<(), OfferError> {
+    let data = data?;
+    let stem = line
+        .stem(placing.priority, placing.delay, line.deadline())
+        .await?;
+    let drafts = data.into_iter().map(|data| Draft {
+        stem: stem.clone(),
+        data: framed(line, data),
+    });
+    for several in chunked(drafts) {
+        line.room(several.len(), placing.within).await?;
+        line.offer(&several, line.deadline()).await?;
+        *offered += several.len();
+    }
+    Ok(())
+}
+
+fn framed(line: &Line, data: Vec<u8>) -> Vec<u8> {
+    if line.options.layout.is_framed() {
+        frame::encode([data.as_slice()])
+    } else {
+        data
+    }
+}
+
+/// As many at once as a request holds.
+fn chunked(drafts: impl Iterator<Item = Draft>) -> Vec<Vec<Draft>> {
+    let mut chunks: Vec<Vec<Draft>> = Vec::new();
+    let mut size = usize::MAX;
+    for draft in drafts {
+        let is_full = chunks.last().is_none_or(|last| last.len() >= MOST_AT_ONCE);
+        size = size.saturating_add(draft.size());
+        if is_full || size > MOST_BYTES {
+            size = draft.size();
+            chunks.push(Vec::new());
+        }
+        if let Some(last) = chunks.last_mut() {
+            last.push(draft);
+        }
+    }
+    chunks
+}
+
+impl Line {
+    /// Waits until the queue has room for so many.
+    async fn room(&self, items: usize, within: Duration) -> Result<(), OfferError> {
+        let Some(capacity) = self.options.capacity else {
+            return Ok(());
+        };
+        let patience = Deadline::after(within);
+        loop {
+            let len = self.len(self.deadline()).await.map_err(OfferError::Core)?;
+            // More at once than there may be at all are let in when there is nothing else.
+            if len + items <= capacity || len == 0 {
+                return Ok(());
+            }
+            if patience.is_over() {
+                return Err(OfferError::Full {
+                    path: self.place.items.clone(),
+                    len,
+                    capacity,
+                });
+            }
+            self.wait_for_less(len, patience)
+                .await
+                .map_err(OfferError::Core)?;
+        }
+    }
+}
+
+const MOST_AT_ONCE: usize = 500;
+const MOST_BYTES: usize = 512 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: Q4
+    #[test]
+    fn a_batch_is_cut_where_a_request_is_full_and_nowhere_else() {
+        let draft = |size| Draft {
+            stem: String::new(),
+            data: vec![0; size],
+        };
+        for (sizes, expected) in [
+            (vec![], vec![]),
+            (vec![1; 500], vec![500]),
+            (vec![1; 1001], vec![500, 500, 1]),
+            (vec![200_000; 5], vec![2, 2, 1]),
+            (vec![900_000, 1, 900_000], vec![1, 1, 1]),
+        ] {
+            let chunks = chunked(sizes.into_iter().map(draft));
+            let lengths: Vec<_> = chunks.iter().map(Vec::len).collect();
+            assert_eq!(lengths, expected);
+        }
+    }
+}

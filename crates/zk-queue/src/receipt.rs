@@ -1,0 +1,221 @@
+//! Transactions that are carried out once, whatever becomes of their answers.
+//!
+//! Each has for its first part a write to a node of its own session, under the version that the node has. When the
+//! answer is lost, the same transaction is sent again: if the first one was carried out, the second one is refused for
+//! the sake of that part, and that refusal is the lost answer. It is the leader that judges, so that no server that
+//! lags can mislead; and of a transaction and its repetitions it carries out one at most, in whichever order they come.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::SystemTime;
+
+use tokio::time::Instant;
+use zk_core::Changed;
+use zk_core::Error;
+use zk_core::ErrorClass;
+use zk_core::ErrorKind;
+use zk_core::NodePath;
+use zk_core::OwnedNode;
+use zk_core::Session;
+use zk_core::Transaction;
+
+use crate::clock::LeaderClock;
+use crate::deadline::Deadline;
+
+/// The receipts of one queue, for as many transactions at once as there are.
+#[derive(Debug)]
+pub(crate) struct Receipts {
+    session: Session,
+    /// The path of a receipt without its unique id.
+    stem: NodePath,
+    idle: Mutex<Vec<Receipt>>,
+    began: Instant,
+    clock: Mutex<LeaderClock>,
+}
+
+/// A node that tells how many transactions were carried out with it, by the version of its data.
+#[derive(Debug)]
+struct Receipt {
+    node: OwnedNode,
+    version: i32,
+}
+
+/// What became of a transaction.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// It was carried out; what its parts did, unless that answer was lost.
+    Done(Option<Vec<Changed>>),
+    /// It was refused for the sake of one of its parts, and was not carried out.
+    Refused { part: usize, error: Error },
+}
+
+/// There is no answer.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// Whether it may have been carried out, or may still be.
+    pub(crate) is_in_doubt: bool,
+}
+
+impl Receipts {
+    pub(crate) fn new(session: &Session, stem: NodePath) -> Self {
+        Self {
+            session: session.clone(),
+            stem,
+            idle: Mutex::default(),
+            began: Instant::now(),
+            clock: Mutex::default(),
+        }
+    }
+
+    /// Carries out a transaction once, and finds out whether it was when the answer is lost.
+    ///
+    /// Dropped after it was sent, it may be carried out.
+    pub(crate) async fn confirm(
+        &self,
+        deadline: Deadline,
+        build: impl Fn(Transaction) -> Transaction,
+    ) -> Result<Answer, Failure> {
+        let mut doubt: Option<Error> = None;
+        let mut attempts = 0;
+        let certain = |error| Failure {
+            error,
+            is_in_doubt: false,
+        };
+        let mut receipt = self.take(deadline).await.map_err(certain)?;
+        loop {
+            let first =
+                self.session
+                    .transaction()
+                    .set_version(receipt.node.path(), "", receipt.version);
+            let commit = build(first).timeout(deadline.remaining()).commit();
+            let error = match commit.await {
+                Ok(mut changed) => {
+                    if !changed.is_empty()
+                        && let Changed::Set(stat) = changed.remove(0)
+                    {
+                        self.tell(stat.mtime);
+                        receipt.version = stat.version;
+                        self.give_back(receipt);
+                    }
+                    return Ok(Answer::Done(Some(changed)));
+                }
+                Err(error) => error,
+            };
+            match (error.class(), error.failed_part()) {
+                (ErrorClass::Fatal, _) => {
+                    return Err(Failure {
+                        is_in_doubt: doubt.is_some() || error.is_outcome_unknown(),
+                        error,
+                    });
+                }
+                _ if error.is_outcome_unknown() => doubt = Some(error),
+                (_, Some(0)) => match doubt {
+                    Some(_) if error.kind() == ErrorKind::BadVersion => {
+                        tracing::debug!(path = %receipt.node.path(), "the answer was lost, the receipt tells it");
+                        receipt.version = receipt.version.wrapping_add(1);
+                        self.give_back(receipt);
+                        return Ok(Answer::Done(None));
+                    }
+                    // Somebody deleted the receipt.
+                    Some(error) => {
+                        return Err(Failure {
+                            error,
+                            is_in_doubt: true,
+                        });
+                    }
+                    None => {
+                        drop(receipt);
+                        receipt = self.make(deadline).await.map_err(certain)?;
+                    }
+                },
+                (_, Some(part)) => {
+                    self.give_back(receipt);
+                    let part = part - 1;
+                    return Ok(Answer::Refused { part, error });
+                }
+                (_, None) => {
+                    if let Some(error) = doubt {
+                        return Err(Failure {
+                            error,
+                            is_in_doubt: true,
+                        });
+                    }
+                    self.give_back(receipt);
+                    return Err(certain(error));
+                }
+            }
+            attempts += 1;
+            deadline.pause(attempts).await;
+        }
+    }
+
+    /// The least that the leader's clock shows now, in milliseconds since 1970; asks for it if that was long ago.
+    pub(crate) async fn leader_time(&self, deadline: Deadline) -> Result<u64, Error> {
+        let known = {
+            let clock = lock(&self.clock);
+            let now = self.began.elapsed();
+            let is_new = clock.age(now).is_some_and(|age| age < OLDEST);
+            clock.at_least(now).filter(|_| is_new)
+        };
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let touched = self.confirm(deadline, |nothing_else| nothing_else).await;
+        touched.map_err(|failure| failure.error)?;
+        Ok(self.known_time().unwrap_or(0))
+    }
+
+    /// What is known of the leader's clock without asking.
+    pub(crate) fn known_time(&self) -> Option<u64> {
+        lock(&self.clock).at_least(self.began.elapsed())
+    }
+
+    fn tell(&self, stamped: SystemTime) {
+        let millis = millis_of(stamped);
+        lock(&self.clock).tell(self.began.elapsed(), millis);
+    }
+
+    async fn take(&self, deadline: Deadline) -> Result<Receipt, Error> {
+        let idle = lock(&self.idle).pop();
+        match idle {
+            Some(receipt) => Ok(receipt),
+            None => self.make(deadline).await,
+        }
+    }
+
+    async fn make(&self, deadline: Deadline) -> Result<Receipt, Error> {
+        let create = self.session.create(&self.stem, "").ephemeral();
+        let node = create
+            .container_parents()
+            .owned()
+            .timeout(deadline.remaining())
+            .await?;
+        self.tell(node.stat().ctime);
+        Ok(Receipt { node, version: 0 })
+    }
+
+    fn give_back(&self, receipt: Receipt) {
+        let mut idle = lock(&self.idle);
+        // Far from the version -1, which would stand for any.
+        if idle.len() < MOST_IDLE && (0..1 << 30).contains(&receipt.version) {
+            idle.push(receipt);
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn millis_of(time: SystemTime) -> u64 {
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const MOST_IDLE: usize = 128;
+/// How long the leader's clock is counted on without asking again.
+const OLDEST: std::time::Duration = std::time::Duration::from_secs(10);

@@ -1,0 +1,95 @@
+//! The order in which a consumer takes the items it has read of.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::layout::Slot;
+
+/// Where an item is: in which segment, and under which name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// Zero for the queue's own node.
+    pub(crate) segment: u32,
+    pub(crate) name: Arc<str>,
+    pub(crate) slot: Slot,
+}
+
+/// Priority, then segment, then number.
+pub(crate) type Rank = (i32, u32, i32, Arc<str>);
+
+/// The items of the last list that are still to be taken, in their order.
+///
+/// An item whose time has not come is set aside until it has.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shelf {
+    ready: BTreeMap<Rank, Spot>,
+    later: BTreeMap<(u64, Rank), Spot>,
+    /// What is being taken right now: a list that was read meanwhile shows it still.
+    in_hand: BTreeSet<Rank>,
+}
+
+impl Spot {
+    pub(crate) fn rank(&self) -> Rank {
+        (
+            self.slot.priority,
+            self.segment,
+            self.slot.sequence.number(),
+            Arc::clone(&self.name),
+        )
+    }
+}
+
+impl Shelf {
+    /// Takes what was listed in place of what it had.
+    pub(crate) fn restock(&mut self, listed: impl IntoIterator<Item = Spot>) {
+        self.ready.clear();
+        self.later.clear();
+        for spot in listed {
+            if !self.in_hand.contains(&spot.rank()) {
+                self.put(spot);
+            }
+        }
+    }
+
+    /// The next item that may be taken at `now`, which is in hand from then on.
+    pub(crate) fn next(&mut self, now: u64) -> Option<Spot> {
+        while let Some(entry) = self.later.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let spot = entry.remove();
+            self.ready.insert(spot.rank(), spot);
+        }
+        let (rank, spot) = self.ready.pop_first()?;
+        self.in_hand.insert(rank);
+        Some(spot)
+    }
+
+    /// Puts back what was not taken after all.
+    pub(crate) fn give_back(&mut self, spot: Spot) {
+        self.in_hand.remove(&spot.rank());
+        self.put(spot);
+    }
+
+    /// Forgets what was taken, or is gone.
+    pub(crate) fn done(&mut self, spot: &Spot) {
+        self.in_hand.remove(&spot.rank());
+    }
+
+    /// When the next item is due of those that are not yet.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        self.later.keys().next().map(|(due, _)| *due)
+    }
+
+    fn put(&mut self, spot: Spot) {
+        let rank = spot.rank();
+        match spot.slot.due {
+            0 => self.ready.insert(rank, spot),
+            due => self.later.insert((due, rank), spot),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

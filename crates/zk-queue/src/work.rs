@@ -1,0 +1,400 @@
+//! The queue of work: an item stays until it is acknowledged.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use futures_util::future;
+use zk_core::Error;
+use zk_core::NodePath;
+use zk_core::ParsePathError;
+use zk_core::Session;
+use zk_core::SessionId;
+use zk_core::codec::Codec;
+
+use crate::deadline::Deadline;
+use crate::error::PathError;
+use crate::error::TakeError;
+use crate::line::Line;
+use crate::offer::Offer;
+use crate::offer::OfferAll;
+use crate::options::WorkOptions;
+use crate::place::Place;
+use crate::place::below;
+
+mod claim;
+mod dead;
+mod held;
+mod worker;
+
+pub use claim::Claim;
+pub use claim::Delivery;
+pub use claim::Loss;
+pub use dead::DeadLetter;
+use held::Held;
+pub use worker::Tally;
+
+/// A queue of which every item is processed at least once, and stays in it until that is acknowledged.
+///
+/// A consumer [claims](Self::claim) an item, processes it, and acknowledges it; a claim that is not acknowledged, because
+/// the process died, the session ended or the claim was dropped, leaves the item where it was, for the next one.
+/// An item that was delivered too often, or that the codec does not take, goes to the [dead letters](Self::dead_letters).
+/// Clones share what they know of the queue; several tasks may use one queue.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn send(_: &str) -> Result<(), std::io::Error> { Ok(()) }
+/// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_core::codec::Text;
+/// use zk_queue::WorkQueue;
+///
+/// let queue = WorkQueue::new(&session, "/mail/outgoing", Text)?;
+/// queue.offer(&"to anna: hello".to_owned()).priority(-1).await?;
+/// let claim = queue.claim().await?;
+/// match send(claim.item()).await {
+///     Ok(()) => claim.acknowledge().await?,
+///     Err(_) => claim.reject(std::time::Duration::from_secs(30), "not sent").await?,
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct WorkQueue<T> {
+    line: Arc<Line>,
+    codec: Arc<dyn Codec<T>>,
+    bench: Arc<Bench>,
+}
+
+/// What is beside the items.
+#[derive(Debug)]
+struct Bench {
+    path: NodePath,
+    claims: NodePath,
+    dead: NodePath,
+    options: WorkOptions,
+}
+
+/// Who processes an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClaimInfo {
+    /// The path of the item.
+    pub item: NodePath,
+    /// What the owner says of itself: the host and the process, unless it was told otherwise.
+    pub owner: String,
+    /// The session of the owner, with which the claim ends.
+    pub session: Option<SessionId>,
+    /// Since when, by the leader's clock.
+    pub since: SystemTime,
+}
+
+impl<T: Send + 'static> WorkQueue<T> {
+    /// Describes the queue at `path`, with the options of [`WorkOptions::default`]. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is not a path, or is the root.
+    pub fn new<P>(
+        session: &Session,
+        path: P,
+        codec: impl Codec<T> + 'static,
+    ) -> Result<Self, PathError>
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        Self::with_options(session, path, codec, &WorkOptions::default())
+    }
+
+    /// Describes the queue at `path`. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is not a path, or is the root.
+    pub fn with_options<P>(
+        session: &Session,
+        path: P,
+        codec: impl Codec<T> + 'static,
+        options: &WorkOptions,
+    ) -> Result<Self, PathError>
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        let path = path
+            .try_into()
+            .map_err(|error| PathError::Parse(error.into()))?;
+        if path.is_root() {
+            return Err(PathError::Root);
+        }
+        let claims = below(&path, "claims");
+        let place = Place::below(&path);
+        let line = Line::new(session, place, Some(claims.clone()), options.queue.clone());
+        Ok(Self {
+            line: Arc::new(line),
+            codec: Arc::new(codec),
+            bench: Arc::new(Bench {
+                dead: below(&path, "dead"),
+                claims,
+                path,
+                options: options.clone(),
+            }),
+        })
+    }
+
+    /// Returns the path of the queue.
+    pub fn path(&self) -> &NodePath {
+        &self.bench.path
+    }
+
+    /// Offers an item.
+    pub fn offer(&self, item: &T) -> Offer {
+        Offer::new(&self.line, self.codec.encode(item))
+    }
+
+    /// Offers several items, in their order.
+    pub fn offer_all<I>(&self, items: I) -> OfferAll
+    where
+        I: IntoIterator<Item: Borrow<T>>,
+    {
+        let encoded = items
+            .into_iter()
+            .map(|item| self.codec.encode(item.borrow()));
+        OfferAll::new(&self.line, encoded.collect())
+    }
+
+    /// Claims the first item that nobody has claimed, and waits for one for as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// [`TakeError::Core`]; nothing is claimed then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: an item that is claimed when nobody waits for it any more is released, in the background; that may count as
+    /// a delivery.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error; the claims of the session are gone.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips, one of them a write, and one more when the list of items is used up or too old; while it waits,
+    /// two watches, and lists each time that an item comes or goes, or a claim does.
+    pub async fn claim(&self) -> Result<Claim<T>, TakeError> {
+        loop {
+            if let Some(claim) = self.claim_timeout(Duration::MAX).await? {
+                return Ok(claim);
+            }
+        }
+    }
+
+    /// Claims the first item that nobody has claimed, and waits for one for at most `time`; `None` when there was none.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Self::claim).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`claim`](Self::claim).
+    ///
+    /// # Session loss
+    ///
+    /// As [`claim`](Self::claim).
+    ///
+    /// # Cost
+    ///
+    /// As [`claim`](Self::claim).
+    pub async fn claim_timeout(&self, time: Duration) -> Result<Option<Claim<T>>, TakeError> {
+        let patience = Deadline::after(time);
+        loop {
+            if let Some(claim) = self.try_claim().await? {
+                return Ok(Some(claim));
+            }
+            if patience.is_over() {
+                return Ok(None);
+            }
+            self.line.wait(patience).await?;
+        }
+    }
+
+    /// Claims the first item that nobody has claimed; `None` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Self::claim).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`claim`](Self::claim).
+    ///
+    /// # Session loss
+    ///
+    /// As [`claim`](Self::claim).
+    ///
+    /// # Cost
+    ///
+    /// As [`claim`](Self::claim), without the waiting.
+    pub async fn try_claim(&self) -> Result<Option<Claim<T>>, TakeError> {
+        let deadline = self.line.deadline();
+        while let Some(hand) = self.line.pick(deadline).await? {
+            let Some(pick) = self.line.read(hand, deadline).await? else {
+                continue;
+            };
+            let before = held::deliveries_of(&pick.hand.slot, pick.version);
+            if before >= self.bench.options.most_deliveries {
+                let reason = format!("delivered {before} times and never acknowledged");
+                self.bury_unclaimed(pick, before, reason, deadline).await?;
+                continue;
+            }
+            let item = match self.codec.decode(&pick.data) {
+                Ok(item) => item,
+                Err(error) => {
+                    let reason = format!("not readable: {error}");
+                    self.bury_unclaimed(pick, before, reason, deadline).await?;
+                    continue;
+                }
+            };
+            if let Some(held) = Held::claim(&self.line, &self.bench, pick, deadline).await? {
+                return Ok(Some(Claim::new(item, held)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tells who processes which item.
+    ///
+    /// # Errors
+    ///
+    /// When a read failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips, with a read for each claim.
+    pub async fn claims(&self) -> Result<Vec<ClaimInfo>, Error> {
+        let names = match self.line.session.list(&self.bench.claims).await {
+            Ok((names, _)) => names,
+            Err(error) if error.is_no_node() => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let reads = names.into_iter().filter_map(|name| {
+            let (segment, item) = name.split_once('-')?;
+            let segment = segment.parse().ok()?;
+            let item = self.line.place.item(segment, item);
+            let get = self.line.session.get(below(&self.bench.claims, &name));
+            Some(async move { (item, get.await) })
+        });
+        let mut claims = Vec::new();
+        for (item, read) in future::join_all(reads).await {
+            match read {
+                Ok((owner, stat)) => claims.push(ClaimInfo {
+                    item,
+                    owner: String::from_utf8_lossy(&owner).into_owned(),
+                    session: stat.ephemeral_owner,
+                    since: stat.ctime,
+                }),
+                Err(error) if error.is_no_node() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        claims.sort_by_key(|claim| claim.since);
+        Ok(claims)
+    }
+
+    /// Counts the items, also those that are being processed or are not due yet, without the dead letters.
+    ///
+    /// # Errors
+    ///
+    /// When a read failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// One round trip, two with segments.
+    pub async fn len(&self) -> Result<usize, Error> {
+        self.line.len(self.line.deadline()).await
+    }
+
+    /// Tells whether [`len`](Self::len) is zero.
+    ///
+    /// # Errors
+    ///
+    /// As [`len`](Self::len).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// As [`len`](Self::len).
+    pub async fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.len().await? == 0)
+    }
+
+    /// Tells for how long the oldest of the items is there that could be claimed now, by the leader's clock; `None` when
+    /// there is none.
+    ///
+    /// An item that was rejected is as old as that.
+    ///
+    /// # Errors
+    ///
+    /// When a read failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// Lists of the items and claims, a read for each priority, and a write to ask for the leader's time if that is not
+    /// known.
+    pub async fn oldest_age(&self) -> Result<Option<Duration>, Error> {
+        self.line.oldest_age(self.line.deadline()).await
+    }
+}
+
+impl<T> Clone for WorkQueue<T> {
+    fn clone(&self) -> Self {
+        Self {
+            line: Arc::clone(&self.line),
+            codec: Arc::clone(&self.codec),
+            bench: Arc::clone(&self.bench),
+        }
+    }
+}
+
+impl<T> fmt::Debug for WorkQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkQueue")
+            .field("path", &self.bench.path)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,269 @@
+//! Claims as consumers have them.
+
+use std::time::Duration;
+
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_core::Transaction;
+
+use super::held::Grip;
+use super::held::Held;
+use crate::error::SettleError;
+use crate::layout::Layout;
+use crate::layout::Slot;
+
+/// An item that one consumer processes, and nobody else meanwhile.
+///
+/// While [`is_trusted`](Self::is_trusted) says so, nobody else has the item, unless somebody deletes the nodes of others.
+/// A consumer that goes on after its claim was [lost](Self::lost) may do what another one does as well; it cannot
+/// acknowledge the item, and [`txn`](Self::txn) fails.
+///
+/// # Dropping
+///
+/// The claim is taken away in the background and the item delivered again, to whoever comes first.
+/// If the process dies, that happens when its session expires.
+#[derive(Debug)]
+#[must_use = "the item is delivered again when this is dropped"]
+pub struct Claim<T> {
+    item: T,
+    held: Held,
+}
+
+/// Why a claim can no longer be relied on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The session is over, and its claims with it.
+    SessionLost,
+    /// For too long nothing was heard of the ensemble: it may have expired the session and given the item to another.
+    TrustLapsed,
+    /// Somebody else deleted the node of the claim.
+    ClaimDeleted,
+}
+
+/// An item that a worker hands to its handler; made by [`WorkQueue::work_until`](crate::WorkQueue::work_until).
+#[derive(Debug)]
+pub struct Delivery<T> {
+    item: T,
+    deliveries: u32,
+    session: Session,
+    grip: Grip,
+}
+
+impl<T> Claim<T> {
+    pub(super) fn new(item: T, held: Held) -> Self {
+        Self { item, held }
+    }
+
+    /// Splits off what a handler is given.
+    pub(super) fn split(self) -> (Delivery<T>, Held) {
+        let delivery = Delivery {
+            item: self.item,
+            deliveries: self.held.deliveries,
+            session: self.held.line.session.clone(),
+            grip: self.held.grip.clone(),
+        };
+        (delivery, self.held)
+    }
+
+    /// Returns the item.
+    pub fn item(&self) -> &T {
+        &self.item
+    }
+
+    /// Returns how often the item was delivered, this time included: one or more.
+    pub fn deliveries(&self) -> u32 {
+        self.held.deliveries
+    }
+
+    /// Returns the path of the item.
+    pub fn path(&self) -> &NodePath {
+        &self.held.grip.item
+    }
+
+    /// Tells whether nobody else can have the item now. Asks nobody.
+    pub fn is_trusted(&self) -> bool {
+        self.held.is_trusted()
+    }
+
+    /// Waits until the claim can no longer be relied on.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing is missed.
+    ///
+    /// # Session loss
+    ///
+    /// This is how to be told of it.
+    ///
+    /// # Cost
+    ///
+    /// A watch on the node of the claim.
+    pub async fn lost(&self) -> Loss {
+        self.held.lost().await
+    }
+
+    /// Starts a transaction that fails as a whole once the claim is lost; its own parts are counted from two on.
+    pub fn txn(&self) -> Transaction {
+        let session = &self.held.line.session;
+        self.held.grip.checked(session.transaction())
+    }
+
+    /// Removes the item, which is done.
+    ///
+    /// # Errors
+    ///
+    /// See [`SettleError`]; where nothing was done, the item is delivered again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, it goes on in the background.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error; unless it is [`SettleError::Unknown`], the item is delivered again.
+    ///
+    /// # Cost
+    ///
+    /// One round trip.
+    pub async fn acknowledge(self) -> Result<(), SettleError> {
+        self.acknowledge_with(|nothing_else| nothing_else).await
+    }
+
+    /// Removes the item, which is done, and makes other changes with it, all or none: what they do is done exactly once
+    /// for each item.
+    ///
+    /// # Errors
+    ///
+    /// See [`SettleError`]; where nothing was done, the item is delivered again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, it goes on in the background.
+    ///
+    /// # Session loss
+    ///
+    /// As [`acknowledge`](Self::acknowledge).
+    ///
+    /// # Cost
+    ///
+    /// One round trip.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn demo(claim: zk_queue::Claim<String>) -> Result<(), zk_queue::SettleError> {
+    /// claim.acknowledge_with(|txn| txn.create("/results/7", "sent")).await
+    /// # }
+    /// ```
+    pub async fn acknowledge_with(
+        self,
+        changes: impl Fn(Transaction) -> Transaction + Send + Sync + 'static,
+    ) -> Result<(), SettleError> {
+        self.held.settle(Box::new(changes), None).await
+    }
+
+    /// Gives the item back, to be delivered again after `delay` by the leader's clock; one that was delivered as often as
+    /// it may be goes to the dead letters, with the reason.
+    ///
+    /// Without a delay it is at its old place at once.
+    ///
+    /// # Errors
+    ///
+    /// See [`SettleError`]; where nothing was done, the item is delivered again at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, it goes on in the background.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error; the item is delivered again.
+    ///
+    /// # Cost
+    ///
+    /// One round trip.
+    pub async fn reject(
+        self,
+        delay: Duration,
+        reason: impl Into<String> + Send,
+    ) -> Result<(), SettleError> {
+        self.held.reject(delay, reason.into()).await
+    }
+
+    /// Puts the item to the dead letters, with the reason.
+    ///
+    /// # Errors
+    ///
+    /// See [`SettleError`]; where nothing was done, the item is delivered again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, it goes on in the background.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error; the item is delivered again.
+    ///
+    /// # Cost
+    ///
+    /// One round trip.
+    pub async fn bury(self, reason: impl Into<String> + Send) -> Result<(), SettleError> {
+        self.held.bury(reason.into()).await
+    }
+}
+
+impl Held {
+    pub(super) async fn reject(self, delay: Duration, reason: String) -> Result<(), SettleError> {
+        if self.deliveries >= self.bench.options.most_deliveries {
+            return self.bury(reason).await;
+        }
+        if delay.is_zero() {
+            return self.release().await;
+        }
+        let time = self.line.receipts.leader_time(self.line.deadline()).await;
+        let now = time.map_err(SettleError::Core)?;
+        let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let slot = Slot {
+            due: now.saturating_add(delay).saturating_add(1),
+            deliveries: self.deliveries,
+            ..self.spot.slot
+        };
+        debug_assert_eq!(self.line.options.layout, Layout::Native);
+        let later = self.line.place.item(self.spot.segment, &slot.native_name());
+        let data = self.data.clone();
+        tracing::debug!(path = %self.grip.item, reason, "an item is to be delivered again later");
+        self.settle(
+            Box::new(move |transaction| transaction.create(&later, data.clone())),
+            None,
+        )
+        .await
+    }
+}
+
+impl<T> Delivery<T> {
+    /// Returns the item.
+    pub fn item(&self) -> &T {
+        &self.item
+    }
+
+    /// Returns the item, for good.
+    pub fn into_item(self) -> T {
+        self.item
+    }
+
+    /// Returns how often the item was delivered, this time included: one or more.
+    pub fn deliveries(&self) -> u32 {
+        self.deliveries
+    }
+
+    /// Returns the path of the item.
+    pub fn path(&self) -> &NodePath {
+        &self.grip.item
+    }
+
+    /// Starts a transaction that fails as a whole once the claim is lost; its own parts are counted from two on.
+    pub fn txn(&self) -> Transaction {
+        self.grip.checked(self.session.transaction())
+    }
+}

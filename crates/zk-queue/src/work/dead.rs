@@ -1,0 +1,281 @@
+//! Items that could not be processed.
+
+use std::time::SystemTime;
+
+use futures_util::future;
+use zk_core::Error;
+use zk_core::ErrorKind;
+use zk_core::Transaction;
+
+use super::WorkQueue;
+use super::held::Held;
+use super::held::make_container;
+use crate::deadline::Deadline;
+use crate::error::DeadLetterError;
+use crate::error::SettleError;
+use crate::error::TakeError;
+use crate::line::Draft;
+use crate::line::Pick;
+use crate::line::claim_name;
+use crate::place::below;
+use crate::receipt::Answer;
+
+/// An item that was put aside: delivered too often, not readable, or [buried](crate::Claim::bury).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetter {
+    /// The name of its node, which no other one has.
+    pub name: String,
+    /// How often it was delivered.
+    pub deliveries: u32,
+    /// Why it was put aside.
+    pub reason: String,
+    /// When, by the leader's clock.
+    pub since: SystemTime,
+}
+
+/// What a dead letter's second node has for its data.
+fn note(deliveries: u32, reason: &str) -> String {
+    format!("deliveries: {deliveries}\nreason: {reason}")
+}
+
+fn read_note(note: &str) -> Option<(u32, String)> {
+    let (deliveries, reason) = note
+        .strip_prefix("deliveries: ")?
+        .split_once("\nreason: ")?;
+    Some((deliveries.parse().ok()?, reason.to_owned()))
+}
+
+impl Held {
+    pub(super) async fn bury(self, reason: String) -> Result<(), SettleError> {
+        let dead = below(&self.bench.dead, &name_of(&self.spot.name, self.czxid));
+        tracing::warn!(item = %self.grip.item, %dead, reason, "an item goes to the dead letters");
+        let container = self.bench.dead.clone();
+        let (data, note) = (self.data.clone(), note(self.deliveries, &reason));
+        let changes = move |transaction: Transaction| {
+            transaction
+                .create(&dead, data.clone())
+                .create(below(&dead, NOTE), note.clone())
+        };
+        self.settle(Box::new(changes), Some(container)).await
+    }
+}
+
+impl<T: Send + 'static> WorkQueue<T> {
+    /// Puts an item aside that nobody has claimed, unless somebody does.
+    pub(super) async fn bury_unclaimed(
+        &self,
+        pick: Pick,
+        deliveries: u32,
+        reason: String,
+        deadline: Deadline,
+    ) -> Result<(), TakeError> {
+        let claim = below(
+            &self.bench.claims,
+            &claim_name(pick.hand.segment, &pick.hand.name),
+        );
+        let dead = below(&self.bench.dead, &name_of(&pick.hand.name, pick.czxid));
+        let note = note(deliveries, &reason);
+        for _ in 0..MOST_ROUNDS {
+            let answer = self.line.receipts.confirm(deadline, |transaction| {
+                transaction
+                    // Refused if somebody has it.
+                    .create_ephemeral(&claim, "")
+                    .delete(&claim)
+                    .delete_version(&pick.path, pick.version)
+                    .create(&dead, pick.data.clone())
+                    .create(below(&dead, NOTE), note.clone())
+            });
+            match answer.await.map_err(|failure| failure.error)? {
+                Answer::Done(_) => {
+                    tracing::warn!(item = %pick.path, %dead, reason, "an item goes to the dead letters");
+                    break;
+                }
+                Answer::Refused { part: 0, error } if error.is_no_node() => {
+                    make_container(&self.line, &self.bench.claims, deadline).await?;
+                }
+                Answer::Refused { part: 3, error } if error.is_no_node() => {
+                    make_container(&self.line, &self.bench.dead, deadline).await?;
+                }
+                Answer::Refused { error, .. } => match error.kind() {
+                    ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion => break,
+                    _ => return Err(error.into()),
+                },
+            }
+        }
+        pick.hand.done();
+        Ok(())
+    }
+
+    /// Lists the items that were put aside, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// When a read failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips, with a read for each of them.
+    pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
+        let names = match self.line.session.list(&self.bench.dead).await {
+            Ok((names, _)) => names,
+            Err(error) if error.is_no_node() => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let reads = names.into_iter().map(|name| {
+            let get = self
+                .line
+                .session
+                .get(below(&below(&self.bench.dead, &name), NOTE));
+            async move { (name, get.await) }
+        });
+        let mut letters = Vec::new();
+        for (name, read) in future::join_all(reads).await {
+            let (note, stat) = match read {
+                Ok(read) => read,
+                Err(error) if error.is_no_node() => continue,
+                Err(error) => return Err(error),
+            };
+            let note = String::from_utf8_lossy(&note);
+            let (deliveries, reason) = read_note(&note).unwrap_or_else(|| (0, note.to_string()));
+            letters.push(DeadLetter {
+                name,
+                deliveries,
+                reason,
+                since: stat.ctime,
+            });
+        }
+        letters.sort_by(|a, b| (a.since, &a.name).cmp(&(b.since, &b.name)));
+        Ok(letters)
+    }
+
+    /// Reads the data of an item that was put aside.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Gone`], or [`DeadLetterError::Core`] when the read failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// One round trip.
+    pub async fn dead_letter(&self, letter: &DeadLetter) -> Result<Vec<u8>, DeadLetterError> {
+        match self
+            .line
+            .session
+            .get(below(&self.bench.dead, &letter.name))
+            .await
+        {
+            Ok((data, _)) => Ok(data),
+            Err(error) if error.is_no_node() => Err(gone(letter)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Offers an item again that was put aside, at the end of its priority and as one that was never delivered.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Gone`], or [`DeadLetterError::Offer`]: it is where it was then, unless that is
+    /// [`OfferError::Unknown`](crate::OfferError::Unknown).
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe once it was polled: it may still be offered, and is in one of the two places in any case.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips.
+    pub async fn revive(&self, letter: &DeadLetter) -> Result<(), DeadLetterError> {
+        let data = self.dead_letter(letter).await?;
+        let name = letter.name.rsplit_once('-').map_or("", |(name, _)| name);
+        let priority = self
+            .line
+            .options
+            .layout
+            .parse(name)
+            .map(|slot| slot.priority);
+        let deadline = self.line.deadline();
+        let stem = self.line.stem(priority, None, deadline).await?;
+        let dead = below(&self.bench.dead, &letter.name);
+        let draft = Draft { stem, data };
+        let offered = self.line.offer_with(
+            std::slice::from_ref(&draft),
+            |transaction| transaction.delete(below(&dead, NOTE)).delete(&dead),
+            deadline,
+        );
+        match offered.await {
+            Err(crate::OfferError::Core(error)) if error.is_no_node() => Err(gone(letter)),
+            other => Ok(other?),
+        }
+    }
+
+    /// Deletes an item that was put aside.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadLetterError::Core`]. That it is gone already is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe once it was polled: it may still be deleted.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// Three round trips.
+    pub async fn discard(&self, letter: &DeadLetter) -> Result<(), DeadLetterError> {
+        let dead = below(&self.bench.dead, &letter.name);
+        match self.line.session.delete(dead).recursive().await {
+            Err(error) if !error.is_no_node() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An item may get the name of an earlier one when the nodes of the queue were reaped, but not its transaction.
+fn name_of(item: &str, czxid: i64) -> String {
+    format!("{item}-{czxid:x}")
+}
+
+fn gone(letter: &DeadLetter) -> DeadLetterError {
+    DeadLetterError::Gone {
+        name: letter.name.clone(),
+    }
+}
+
+const NOTE: &str = "note";
+const MOST_ROUNDS: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_back_and_any_other_text_is_a_reason() {
+        assert_eq!(read_note(&note(3, "a\nb")), Some((3, "a\nb".to_owned())));
+        assert_eq!(read_note("somebody's text"), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Futures dropped at every await: no item is lost, none is there twice, and nothing else is left.
+
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_sim::Ensemble;
+
+use crate::PATH;
+use crate::all;
+use crate::ephemerals;
+use crate::pass;
+use crate::polled;
+use crate::queue;
+use crate::soon;
+use crate::text;
+use crate::texts;
+
+/// What else happens at the moment of the drop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Besides {
+    Nothing,
+    Cut,
+    CutFor(Duration),
+    MoveToLagging,
+}
+
+pub(crate) const BESIDES: [Besides; 4] = [
+    Besides::Nothing,
+    Besides::Cut,
+    Besides::CutFor(Duration::from_secs(2)),
+    Besides::MoveToLagging,
+];
+
+/// Lets `act` be dropped after every number of polls until it is done before that, and judges each time what is there.
+pub(crate) async fn dropped_everywhere<S, T>(
+    setting: impl AsyncFn(&Session) -> S,
+    act: impl AsyncFn(&S) -> T,
+    judge: impl AsyncFn(&str, &Ensemble, Session, Option<T>),
+) {
+    for besides in BESIDES {
+        for polls in 0.. {
+            let what = format!("{besides:?} after {polls} polls");
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().server(1).await;
+            let stage = setting(&session).await;
+            let done = soon(&what, polled(polls, act(&stage))).await;
+            let link = ensemble.session(session.id());
+            match besides {
+                Besides::Nothing => {}
+                Besides::Cut => link.cut(),
+                Besides::CutFor(pause) => link.cut_for(pause),
+                Besides::MoveToLagging => {
+                    ensemble.server(2).lag_for(Duration::from_millis(500));
+                    link.move_to(2);
+                }
+            }
+            drop(stage);
+            soon(&what, session.settled()).await;
+            // Whatever were still on its way would be there by now.
+            pass(Duration::from_secs(3)).await;
+            assert_eq!(ephemerals(&ensemble), [""; 0], "{what}");
+            assert_eq!(ensemble.watch_count(), 0, "{what}");
+            let is_done = done.is_some();
+            judge(&what, &ensemble, session, done).await;
+            if is_done {
+                assert!(polls > 1, "{what}");
+                break;
+            }
+        }
+    }
+}
+
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn an_offer_dropped_at_any_await_is_made_once_or_not() {
+    dropped_everywhere(
+        async |session| queue(session),
+        async |queue| queue.offer(&text(1)).await.unwrap(),
+        async |what, _, session, done| {
+            let taken = all(&queue(&session)).await;
+            let most = ["1"];
+            assert!(
+                taken == most || (taken.is_empty() && done.is_none()),
+                "{what}: {taken:?}"
+            );
+        },
+    )
+    .await;
+}
+
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn a_poll_dropped_at_any_await_leaves_its_item_in_its_place() {
+    dropped_everywhere(
+        async |session| {
+            let queue = queue(session);
+            queue.offer_all(texts(1..4)).await.unwrap();
+            queue
+        },
+        async |queue| queue.poll().await.unwrap(),
+        async |what, _, session, done| {
+            let mut seen: Vec<_> = done.flatten().into_iter().collect();
+            seen.extend(all(&queue(&session)).await);
+            assert_eq!(seen, ["1", "2", "3"], "{what}");
+        },
+    )
+    .await;
+}
+
+// covers: Q1 Q4
+#[tokio::test(start_paused = true)]
+async fn batches_and_drains_dropped_at_any_await_leave_their_items_in_their_places() {
+    dropped_everywhere(
+        async |session| {
+            let queue = queue(session);
+            queue.offer_all(texts(100..110)).await.unwrap();
+            queue
+        },
+        async |queue| {
+            let mut taken = queue.poll_batch(4).await.unwrap();
+            // Whoever has got items keeps them; only what comes after this is dropped with them.
+            taken.extend(queue.drain().await.items);
+            taken
+        },
+        async |what, ensemble, session, done| {
+            let mut seen: Vec<_> = done.unwrap_or_default();
+            let left = all(&queue(&session)).await;
+            let first_four = seen.is_empty() && left.len() == 6;
+            seen.extend(left);
+            let expected = texts(if first_four { 104..110 } else { 100..110 });
+            assert_eq!(seen, expected, "{what}: {:?}", ensemble.tree().paths());
+        },
+    )
+    .await;
+}
+
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn a_take_that_waits_and_is_dropped_at_any_await_loses_nothing() {
+    dropped_everywhere(
+        async |session| {
+            let queue = queue(session);
+            let later = queue.clone();
+            tokio::spawn(async move {
+                pass(Duration::from_millis(20)).await;
+                later.offer(&text(1)).await.unwrap();
+            });
+            queue
+        },
+        async |queue| queue.take().await.unwrap(),
+        async |what, _, session, done| {
+            let mut seen: Vec<_> = done.into_iter().collect();
+            seen.extend(all(&queue(&session)).await);
+            assert_eq!(seen, ["1"], "{what}");
+        },
+    )
+    .await;
+}
+
+/// A process that closes its session does not lose what it had just dropped.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn closing_the_session_waits_for_what_is_put_back() {
+    for polls in 0..20 {
+        let ensemble = Ensemble::new(3);
+        let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+        let handle = queue(&session);
+        handle.offer(&text(1)).await.unwrap();
+        let done = polled(polls, handle.poll()).await;
+        session.close().await.unwrap();
+        let left = ensemble
+            .tree()
+            .node(PATH)
+            .map_or(0, |node| node.children().count());
+        assert_eq!(left + usize::from(done.is_some()), 1, "after {polls} polls");
+        drop(other);
+    }
+}

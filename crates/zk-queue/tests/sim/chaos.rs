@@ -1,0 +1,382 @@
+//! Everything at once, at random, by seed.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use zk_core::ErrorClass;
+use zk_core::Session;
+use zk_core::codec::Text;
+use zk_queue::OfferError;
+use zk_queue::Queue;
+use zk_queue::QueueOptions;
+use zk_queue::SettleError;
+use zk_queue::TakeError;
+use zk_queue::WorkOptions;
+use zk_queue::WorkQueue;
+use zk_sim::Chaos;
+use zk_sim::Check;
+use zk_sim::Ensemble;
+
+use crate::PATH;
+use crate::ephemerals;
+use crate::pass;
+use crate::soon;
+
+/// What happened to the items.
+#[derive(Debug, Default)]
+struct Ledger {
+    offered: BTreeSet<String>,
+    /// Nobody knows whether they were offered.
+    maybe_offered: BTreeSet<String>,
+    /// How often each one was delivered.
+    delivered: BTreeMap<String, usize>,
+    /// Nobody knows whether they were taken.
+    maybe_taken: BTreeSet<String>,
+    acknowledged: BTreeSet<String>,
+    /// What was delivered after it had been acknowledged.
+    late: Vec<String>,
+}
+
+impl Ledger {
+    fn deliver(&mut self, item: &str) {
+        *self.delivered.entry(item.to_owned()).or_default() += 1;
+        if self.acknowledged.contains(item) {
+            self.late.push(item.to_owned());
+        }
+    }
+
+    fn times(&self, item: &str) -> usize {
+        self.delivered.get(item).copied().unwrap_or(0)
+    }
+}
+
+type Shared = Arc<Mutex<Ledger>>;
+
+/// Opens a session, as soon as there is a server that grants one.
+async fn open(ensemble: &Ensemble) -> Session {
+    ensemble.connect().within(Duration::from_secs(600)).await
+}
+
+async fn produce(ensemble: Ensemble, options: QueueOptions, ledger: Shared, me: u64) {
+    let mut next = 0;
+    'sessions: loop {
+        let session = open(&ensemble).await;
+        let queue = Queue::with_options(&session, PATH, Text, &options).unwrap();
+        while next < ITEMS {
+            let item = format!("{me} {next:03}");
+            next += 1;
+            match queue.offer(&item).await {
+                Ok(()) => ledger.lock().unwrap().offered.insert(item),
+                Err(OfferError::Unknown(error)) => {
+                    ledger.lock().unwrap().maybe_offered.insert(item);
+                    if error.is_fatal() {
+                        continue 'sessions;
+                    }
+                    true
+                }
+                Err(error) if error.class() == ErrorClass::Fatal => continue 'sessions,
+                Err(error) => {
+                    assert_eq!(error.class(), ErrorClass::Recoverable, "{error:?}");
+                    true
+                }
+            };
+            pass(Duration::from_millis(20)).await;
+        }
+        return;
+    }
+}
+
+async fn consume(ensemble: Ensemble, options: QueueOptions, ledger: Shared, me: u64) {
+    let mut random = fastrand::Rng::with_seed(me);
+    let mut rounds = 0;
+    'sessions: loop {
+        let session = open(&ensemble).await;
+        let queue = Queue::with_options(&session, PATH, Text, &options).unwrap();
+        let mut last: BTreeMap<String, String> = BTreeMap::new();
+        while rounds < 150 {
+            rounds += 1;
+            let taken = match random.u8(0..4) {
+                0 => queue.poll_batch(3).await,
+                1 => {
+                    let patience = Duration::from_millis(random.u64(1..60));
+                    match tokio::time::timeout(patience, queue.take()).await {
+                        Ok(taken) => taken.map(|item| vec![item]),
+                        Err(_) => Ok(Vec::new()),
+                    }
+                }
+                _ => queue
+                    .take_timeout(Duration::from_millis(200))
+                    .await
+                    .map(Vec::from_iter),
+            };
+            match taken {
+                Ok(items) => {
+                    for item in items {
+                        let (producer, _) = item.split_once(' ').unwrap();
+                        last.insert(producer.to_owned(), item.clone());
+                        ledger.lock().unwrap().deliver(&item);
+                    }
+                }
+                Err(TakeError::Undecided(undecided)) => {
+                    let mut ledger = ledger.lock().unwrap();
+                    for (_, data) in &undecided.items {
+                        ledger
+                            .maybe_taken
+                            .insert(String::from_utf8(data.clone()).unwrap());
+                    }
+                    if undecided.source.is_fatal() {
+                        continue 'sessions;
+                    }
+                }
+                Err(error) if error.class() == ErrorClass::Fatal => continue 'sessions,
+                Err(error) => assert_eq!(error.class(), ErrorClass::Recoverable, "{error:?}"),
+            }
+        }
+        // What was dropped on the way is put back before this ends.
+        soon("it settles", async {
+            tokio::select! {
+                biased;
+                () = session.settled() => {}
+                () = session.lost() => {}
+            }
+        })
+        .await;
+        return;
+    }
+}
+
+fn chaos() -> Chaos {
+    Chaos::default()
+        .lasting(Duration::from_secs(6))
+        .every(Duration::from_millis(150))
+        .longest(Duration::from_secs(16))
+}
+
+async fn all_of(tasks: Vec<tokio::task::JoinHandle<()>>, ensemble: &Ensemble) {
+    let disturbing = tokio::spawn(chaos().unleash(ensemble));
+    for task in tasks {
+        let ended = tokio::time::timeout(Duration::from_secs(1800), task).await;
+        ended
+            .unwrap_or_else(|_| panic!("somebody waits for ever: {:?}", ensemble.tree().paths()))
+            .unwrap();
+    }
+    disturbing.await.unwrap();
+    // Whatever belongs to a session that is over goes.
+    pass(Duration::from_secs(60)).await;
+}
+
+async fn run_queue(ensemble: Ensemble, seed: u64) -> usize {
+    let options =
+        QueueOptions::default().with_segment_size(if seed.is_multiple_of(2) { 5 } else { 1000 });
+    let ledger = Shared::default();
+    let mut tasks = Vec::new();
+    for me in 0..3 {
+        tasks.push(tokio::spawn(produce(
+            ensemble.clone(),
+            options.clone(),
+            Arc::clone(&ledger),
+            me,
+        )));
+        let consuming = consume(
+            ensemble.clone(),
+            options.clone(),
+            Arc::clone(&ledger),
+            seed * 10 + me,
+        );
+        tasks.push(tokio::spawn(consuming));
+    }
+    all_of(tasks, &ensemble).await;
+    let session = ensemble.connect().await;
+    let queue = Queue::with_options(&session, PATH, Text, &options).unwrap();
+    let drained = queue.drain().await;
+    drained.end.unwrap();
+    let mut ledger = ledger.lock().unwrap();
+    for item in drained.items {
+        ledger.deliver(&item);
+    }
+    for (item, times) in &ledger.delivered {
+        assert!(
+            ledger.offered.contains(item) || ledger.maybe_offered.contains(item),
+            "seed {seed}: {item} came from nowhere"
+        );
+        assert_eq!(*times, 1, "seed {seed}: {item} was delivered {times} times");
+    }
+    for item in &ledger.offered {
+        // A consumer whose session ended while an item was being put back could not do it any more.
+        assert!(
+            ledger.times(item) == 1 || ledger.maybe_taken.contains(item),
+            "seed {seed}: {item} was lost"
+        );
+    }
+    ledger.delivered.len()
+}
+
+// covers: Q1 Q3 Q5
+#[test]
+fn whatever_happens_every_item_is_taken_once() {
+    let items = Cell::new(0);
+    let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
+    let checked = Check::new(0..SEEDS)
+        .ensemble(ensemble)
+        .run(async |ensemble, seed| items.set(items.get() + run_queue(ensemble, seed).await));
+    println!("{} items in {checked}", items.get());
+    assert!(
+        items.get() > 50 * checked.seeds,
+        "{} items prove nothing",
+        items.get()
+    );
+}
+
+async fn offer_work(ensemble: Ensemble, options: WorkOptions, ledger: Shared, me: u64) {
+    let mut next = 0;
+    'sessions: loop {
+        let session = open(&ensemble).await;
+        let queue = WorkQueue::with_options(&session, PATH, Text, &options).unwrap();
+        while next < ITEMS {
+            let item = format!("{me} {next:03}");
+            next += 1;
+            let offer = queue
+                .offer(&item)
+                .priority(i32::try_from(next % 3).unwrap());
+            match offer.await {
+                Ok(()) => {
+                    ledger.lock().unwrap().offered.insert(item);
+                }
+                Err(error) => {
+                    if matches!(error, OfferError::Unknown(_)) {
+                        ledger.lock().unwrap().maybe_offered.insert(item);
+                    }
+                    match error.class() {
+                        ErrorClass::Fatal => continue 'sessions,
+                        class => assert_eq!(class, ErrorClass::Recoverable, "{error:?}"),
+                    }
+                }
+            }
+            pass(Duration::from_millis(20)).await;
+        }
+        return;
+    }
+}
+
+async fn work(ensemble: Ensemble, options: WorkOptions, ledger: Shared, me: u64) {
+    let mut random = fastrand::Rng::with_seed(me);
+    let mut rounds = 0;
+    'sessions: loop {
+        let session = open(&ensemble).await;
+        let queue = WorkQueue::with_options(&session, PATH, Text, &options).unwrap();
+        while rounds < 120 {
+            rounds += 1;
+            let claim = match queue.claim_timeout(Duration::from_millis(200)).await {
+                Ok(Some(claim)) => claim,
+                Ok(None) => continue,
+                Err(error) if error.class() == ErrorClass::Fatal => continue 'sessions,
+                Err(error) => {
+                    assert_eq!(error.class(), ErrorClass::Recoverable, "{error:?}");
+                    continue;
+                }
+            };
+            let item = claim.item().clone();
+            ledger.lock().unwrap().deliver(&item);
+            let pause = Duration::from_millis(random.u64(0..40));
+            drop(tokio::time::timeout(pause, claim.lost()).await);
+            let settled = match random.u8(0..6) {
+                0 => {
+                    drop(claim);
+                    continue;
+                }
+                1 => claim.reject(Duration::ZERO, "by chance").await,
+                2 => {
+                    claim
+                        .reject(Duration::from_millis(random.u64(1..400)), "by chance")
+                        .await
+                }
+                _ => {
+                    let settled = claim.acknowledge().await;
+                    if settled.is_ok() {
+                        ledger.lock().unwrap().acknowledged.insert(item.clone());
+                    }
+                    settled
+                }
+            };
+            if let Err(SettleError::Unknown(_)) = &settled {
+                ledger.lock().unwrap().maybe_taken.insert(item);
+            }
+            if settled.is_err_and(|error| error.class() == ErrorClass::Fatal) {
+                continue 'sessions;
+            }
+        }
+        return;
+    }
+}
+
+async fn run_work(ensemble: Ensemble, seed: u64) -> usize {
+    let options = WorkOptions::default().with_most_deliveries(1000);
+    let options = options.with_segment_size(if seed.is_multiple_of(2) { 5 } else { 1000 });
+    let ledger = Shared::default();
+    let mut tasks = Vec::new();
+    for me in 0..3 {
+        let (ensemble, ledger) = (ensemble.clone(), Arc::clone(&ledger));
+        tasks.push(tokio::spawn(offer_work(
+            ensemble.clone(),
+            options.clone(),
+            Arc::clone(&ledger),
+            me,
+        )));
+        tasks.push(tokio::spawn(work(
+            ensemble,
+            options.clone(),
+            ledger,
+            seed * 10 + me,
+        )));
+    }
+    all_of(tasks, &ensemble).await;
+    let session = ensemble.connect().await;
+    let queue = WorkQueue::with_options(&session, PATH, Text, &options).unwrap();
+    while let Some(claim) = queue.claim_timeout(Duration::from_secs(5)).await.unwrap() {
+        ledger.lock().unwrap().deliver(claim.item());
+        claim.acknowledge().await.unwrap();
+    }
+    assert!(queue.is_empty().await.unwrap(), "seed {seed}");
+    assert_eq!(queue.claims().await.unwrap(), [], "seed {seed}");
+    drop(queue);
+    soon("it settles", session.settled()).await;
+    assert_eq!(ephemerals(&ensemble), [""; 0], "seed {seed}");
+    let ledger = ledger.lock().unwrap();
+    assert_eq!(
+        ledger.late, [""; 0],
+        "seed {seed}: delivered after it was acknowledged"
+    );
+    for item in ledger.delivered.keys() {
+        assert!(
+            ledger.offered.contains(item) || ledger.maybe_offered.contains(item),
+            "seed {seed}: {item} came from nowhere"
+        );
+    }
+    for item in &ledger.offered {
+        assert!(ledger.times(item) >= 1, "seed {seed}: {item} was lost");
+    }
+    ledger.delivered.len()
+}
+
+// covers: Q3 Q5
+#[test]
+fn whatever_happens_all_work_is_done_at_least_once_and_nothing_that_was_acknowledged_again() {
+    let items = Cell::new(0);
+    let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
+    let checked = Check::new(0..SEEDS)
+        .ensemble(ensemble)
+        .run(async |ensemble, seed| items.set(items.get() + run_work(ensemble, seed).await));
+    println!("{} items in {checked}", items.get());
+    assert!(
+        items.get() > 50 * checked.seeds,
+        "{} items prove nothing",
+        items.get()
+    );
+}
+
+const SEEDS: u64 = 40;
+const ITEMS: u64 = 40;

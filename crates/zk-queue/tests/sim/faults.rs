@@ -1,0 +1,287 @@
+//! Every request of every operation struck by everything that may strike it: exactly once, all the same.
+
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_core::transport::Request;
+use zk_queue::TakeError;
+use zk_sim::Ensemble;
+use zk_sim::Script;
+use zk_sim::Scripted;
+use zk_sim::matching;
+
+use crate::PATH;
+use crate::all;
+use crate::data;
+use crate::ephemerals;
+use crate::pass;
+use crate::queue;
+use crate::soon;
+use crate::text;
+use crate::texts;
+
+pub(crate) type Strike = (&'static str, fn(Script) -> Scripted);
+
+/// What may become of a request.
+pub(crate) const STRIKES: [Strike; 4] = [
+    ("request lost", Script::lose_request),
+    ("reply lost", Script::lose_reply),
+    ("stalled", Script::stall),
+    ("stalled, then moved to a server that lags", |script| {
+        script.stall_then_move(2)
+    }),
+];
+
+/// Whatever is asked of the nodes of the tests' queues.
+pub(crate) fn of_queues(request: &Request) -> bool {
+    let paths = matching::paths(request);
+    paths
+        .iter()
+        .any(|path| path.as_str().starts_with("/queues"))
+}
+
+/// Plays the story once for each of its requests and strikes; the stage is set without strikes.
+pub(crate) async fn swept<S>(
+    setting: impl AsyncFn(&Session) -> S,
+    story: impl AsyncFn(&str, &Ensemble, Session, S),
+) {
+    for (what, strike) in STRIKES {
+        for nth in 1.. {
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().server(1).await;
+            let stage = setting(&session).await;
+            let script = ensemble.on(of_queues).session(session.id()).nth(nth);
+            let struck = strike(script);
+            let what = format!("{what}, request {nth}");
+            soon(&what, story(&what, &ensemble, session.clone(), stage)).await;
+            // What was stalled comes through at last, and changes nothing any more.
+            soon(&what, session.settled()).await;
+            let before = ensemble.tree().paths();
+            struck.release();
+            pass(Duration::from_secs(1)).await;
+            assert_eq!(ensemble.tree().paths(), before, "{what}");
+            soon(&what, session.close()).await.expect(&what);
+            assert_eq!(ephemerals(&ensemble), [""; 0], "{what}");
+            assert_eq!(ensemble.watch_count(), 0, "{what}");
+            if struck.count() == 0 {
+                assert!(nth > 2, "{what}: hardly a request was made");
+                break;
+            }
+            assert!(nth < 100, "{what}: no end of requests");
+        }
+    }
+}
+
+async fn nothing(_: &Session) {}
+
+/// Three items in the queue.
+async fn three(session: &Session) {
+    queue(session)
+        .offer_all(texts([1, 2, 3]))
+        .await
+        .expect("nothing is in the way yet");
+    soon("it settles", session.settled()).await;
+}
+
+/// An offer is made once, whatever becomes of its answers.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn an_offer_is_not_duplicated_whichever_answer_is_lost() {
+    swept(nothing, async |what, ensemble, session, ()| {
+        let queue = queue(&session);
+        queue.offer(&text(1)).await.expect(what);
+        assert_eq!(data(ensemble, PATH), ["1"], "{what}");
+        queue.offer(&text(2)).await.expect(what);
+        queue.offer_all(texts([3, 4])).await.expect(what);
+        assert_eq!(data(ensemble, PATH), ["1", "2", "3", "4"], "{what}");
+    })
+    .await;
+}
+
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn a_taken_item_is_neither_lost_nor_taken_twice_whichever_answer_is_lost() {
+    swept(three, async |what, ensemble, session, ()| {
+        let queue = queue(&session);
+        assert_eq!(
+            queue.poll().await.expect(what).as_deref(),
+            Some("1"),
+            "{what}"
+        );
+        assert_eq!(data(ensemble, PATH), ["2", "3"], "{what}");
+        assert_eq!(queue.take().await.expect(what), "2", "{what}");
+        assert_eq!(queue.remove().await.expect(what), "3", "{what}");
+        assert_eq!(queue.poll().await.expect(what), None, "{what}");
+        assert_eq!(data(ensemble, PATH), [""; 0], "{what}");
+    })
+    .await;
+}
+
+// covers: Q1 Q4
+#[tokio::test(start_paused = true)]
+async fn batches_are_taken_whole_whichever_answer_is_lost() {
+    swept(three, async |what, ensemble, session, ()| {
+        let queue = queue(&session);
+        assert_eq!(queue.poll_batch(2).await.expect(what), ["1", "2"], "{what}");
+        assert_eq!(data(ensemble, PATH), ["3"], "{what}");
+        let drained = queue.drain().await;
+        drained.end.expect(what);
+        assert_eq!(drained.items, ["3"], "{what}");
+        assert_eq!(data(ensemble, PATH), [""; 0], "{what}");
+    })
+    .await;
+}
+
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn looking_changes_nothing_whichever_answer_is_lost() {
+    swept(three, async |what, ensemble, session, ()| {
+        let queue = queue(&session);
+        assert_eq!(
+            queue.peek().await.expect(what).as_deref(),
+            Some("1"),
+            "{what}"
+        );
+        assert_eq!(queue.element().await.expect(what), "1", "{what}");
+        assert_eq!(queue.len().await.expect(what), 3, "{what}");
+        assert!(queue.oldest_age().await.expect(what).is_some(), "{what}");
+        assert_eq!(data(ensemble, PATH), ["1", "2", "3"], "{what}");
+    })
+    .await;
+}
+
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_woken_whichever_answer_is_lost() {
+    swept(nothing, async |what, ensemble, session, ()| {
+        let other = ensemble.connect().server(3).await;
+        let offering = tokio::spawn(async move {
+            pass(Duration::from_secs(2)).await;
+            queue(&other)
+                .offer(&text("late"))
+                .await
+                .expect("nothing strikes it");
+            other.close().await.expect("nothing strikes it");
+        });
+        assert_eq!(queue(&session).take().await.expect(what), "late", "{what}");
+        offering.await.expect(what);
+    })
+    .await;
+}
+
+/// Trap Q3, as others do it: the delete was applied, its answer lost, and the retry finds no node.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn an_item_that_another_one_took_is_not_taken_for_ours() {
+    let ensemble = Ensemble::new(3);
+    let (ours, other) = (ensemble.connect().await, ensemble.connect().await);
+    three(&ours).await;
+    let ours_queue = queue(&ours);
+    let stalled = ensemble
+        .on(matching::transactions("/queues/a/**"))
+        .session(ours.id())
+        .stall();
+    let taking = tokio::spawn(async move { ours_queue.poll().await });
+    pass(Duration::from_millis(8)).await;
+    assert_eq!(stalled.count(), 1);
+    // While our link is being made anew.
+    let theirs = queue(&other).poll().await.unwrap();
+    assert_eq!(theirs.as_deref(), Some("1"));
+    let taken = soon("ours takes another one", taking)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(taken.as_deref(), Some("2"));
+    stalled.release();
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(all(&queue(&other)).await, ["3"]);
+}
+
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn an_item_in_doubt_when_the_session_ends_is_handed_out_with_the_error() {
+    for is_applied in [true, false] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        three(&session).await;
+        let queue = queue(&session);
+        queue.peek().await.unwrap();
+        queue.offer(&text(4)).await.unwrap();
+        let script = ensemble
+            .on(matching::transactions("/queues/a/**"))
+            .session(session.id());
+        let struck = if is_applied {
+            script.lose_reply()
+        } else {
+            script.stall()
+        };
+        let taking = tokio::spawn(async move { queue.poll().await });
+        pass(Duration::from_millis(8)).await;
+        assert_eq!(struck.count(), 1);
+        ensemble.expire(session.id());
+        let error = soon("it ends", taking).await.unwrap().unwrap_err();
+        assert_eq!(error.class(), zk_core::ErrorClass::Fatal);
+        let TakeError::Undecided(undecided) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(undecided.items.len(), 1);
+        assert_eq!(undecided.items[0].1, b"1");
+        let left = if is_applied {
+            vec!["2", "3", "4"]
+        } else {
+            vec!["1", "2", "3", "4"]
+        };
+        assert_eq!(data(&ensemble, PATH), left);
+    }
+}
+
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn a_receipt_that_somebody_deletes_is_made_anew() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = queue(&session);
+    queue.offer(&text(1)).await.unwrap();
+    for path in ephemerals(&ensemble) {
+        session.delete(path).await.unwrap();
+    }
+    queue.offer(&text(2)).await.unwrap();
+    assert_eq!(all(&queue).await, ["1", "2"]);
+}
+
+/// TRAPS X9: since 3.6 the counter sticks, and every create gets the same number.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn a_queue_whose_numbers_are_used_up_says_so() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = queue(&session);
+    queue.offer(&text(1)).await.unwrap();
+    ensemble.set_counter(PATH, i32::MAX);
+    queue.offer(&text(2)).await.unwrap();
+    let error = queue.offer(&text(3)).await.unwrap_err();
+    assert!(
+        matches!(error, zk_queue::OfferError::Exhausted { .. }),
+        "{error:?}"
+    );
+    assert_eq!(all(&queue).await, ["1", "2"]);
+}
+
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn a_number_that_a_child_has_already_is_passed_over() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = queue(&session);
+    queue.offer(&text(1)).await.unwrap();
+    session
+        .create(format!("{PATH}/qn-0000000003"), "put back")
+        .await
+        .unwrap();
+    for item in texts(2..6) {
+        queue.offer(&item).await.unwrap();
+    }
+    let mut taken = all(&queue).await;
+    taken.sort();
+    assert_eq!(taken, ["1", "2", "3", "4", "5", "put back"]);
+}

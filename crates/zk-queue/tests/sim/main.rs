@@ -1,0 +1,120 @@
+//! Queues on a simulated ensemble, under paused time: each failure happens exactly where the test wants it.
+
+#![cfg(test)]
+
+use std::task::Poll;
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_core::codec::Text;
+use zk_queue::Layout;
+use zk_queue::Queue;
+use zk_queue::QueueOptions;
+use zk_sim::Ensemble;
+
+mod basic;
+mod cancellation;
+mod chaos;
+mod faults;
+mod layouts;
+mod placing;
+mod segments;
+mod work;
+
+/// The path of the queue of the tests.
+const PATH: &str = "/queues/a";
+
+fn queue(session: &Session) -> Queue<String> {
+    Queue::new(session, PATH, Text).expect("a good path")
+}
+
+fn queue_of(session: &Session, layout: Layout) -> Queue<String> {
+    queue_with(session, &QueueOptions::default().with_layout(layout))
+}
+
+fn queue_with(session: &Session, options: &QueueOptions) -> Queue<String> {
+    Queue::with_options(session, PATH, Text, options).expect("a good path")
+}
+
+/// The names of the children of a node, in order, as the leader has them.
+fn children(ensemble: &Ensemble, path: &str) -> Vec<String> {
+    let tree = ensemble.tree();
+    let node = tree.node(path);
+    let mut names: Vec<String> = node.map_or_else(Vec::new, |node| {
+        node.children().map(str::to_owned).collect()
+    });
+    names.sort();
+    names
+}
+
+/// The data of the children of a node, in the order of their names.
+fn data(ensemble: &Ensemble, path: &str) -> Vec<String> {
+    let tree = ensemble.tree();
+    let paths = children(ensemble, path)
+        .into_iter()
+        .map(|name| format!("{path}/{name}"));
+    let data = paths.map(|path| {
+        tree.node(path.as_str())
+            .expect("it is listed")
+            .data()
+            .to_vec()
+    });
+    data.map(|data| String::from_utf8(data).expect("the tests offer text"))
+        .collect()
+}
+
+/// The paths of all nodes that belong to a session, as the leader has them.
+fn ephemerals(ensemble: &Ensemble) -> Vec<String> {
+    let tree = ensemble.tree();
+    let owned = tree.nodes().filter(|(_, node)| node.owner().is_some());
+    owned.map(|(path, _)| path.to_string()).collect()
+}
+
+fn text(item: impl std::fmt::Display) -> String {
+    format!("{item}")
+}
+
+fn texts<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> Vec<String> {
+    items.into_iter().map(text).collect()
+}
+
+/// Takes one item after the other until there is none.
+async fn all(queue: &Queue<String>) -> Vec<String> {
+    let mut items = Vec::new();
+    while let Some(item) = soon("an item or none", queue.poll())
+        .await
+        .expect("nothing is in the way")
+    {
+        items.push(item);
+    }
+    items
+}
+
+/// Waits at most two minutes of the paused clock.
+async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
+    let happened = tokio::time::timeout(Duration::from_secs(120), happening).await;
+    happened.unwrap_or_else(|_| panic!("waited two minutes for this: {what}"))
+}
+
+/// Lets time pass, and everything happen that happens by then.
+async fn pass(time: Duration) {
+    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
+}
+
+/// Polls a future as often as it wants, `times` at most, and drops it.
+async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = Box::pin(future);
+    let mut left = times;
+    std::future::poll_fn(move |cx| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}

@@ -1,0 +1,169 @@
+//! Priorities, delays and bounds.
+
+use std::time::Duration;
+
+use zk_queue::Layout;
+use zk_queue::OfferError;
+use zk_queue::QueueOptions;
+use zk_sim::Ensemble;
+
+use crate::PATH;
+use crate::all;
+use crate::children;
+use crate::pass;
+use crate::queue_of;
+use crate::queue_with;
+use crate::soon;
+use crate::text;
+use crate::texts;
+
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn the_least_priority_comes_first_and_equal_ones_in_their_order() {
+    for layout in [Layout::Native, Layout::Kazoo, Layout::CuratorPriority] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        let queue = queue_of(&session, layout);
+        for (priority, item) in [(7, "e"), (1, "b"), (7, "f"), (2, "d"), (0, "a"), (1, "c")] {
+            queue.offer(&text(item)).priority(priority).await.unwrap();
+        }
+        assert_eq!(
+            all(&queue).await,
+            ["a", "b", "c", "d", "e", "f"],
+            "{layout:?}"
+        );
+    }
+}
+
+/// Trap Q12: a consumer that goes by the list it has read does not see what comes before it.
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn a_new_higher_priority_waits_no_longer_than_a_list_lives() {
+    let ensemble = Ensemble::new(3);
+    let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
+    let options = QueueOptions::default().with_layout(Layout::Native);
+    let options = options.with_refresh(Duration::from_millis(500));
+    let (offering, taking) = (
+        queue_with(&producer, &options),
+        queue_with(&consumer, &options),
+    );
+    offering.offer_all(texts(0..1000)).await.unwrap();
+    taking.poll().await.unwrap().unwrap();
+    offering.offer(&text("urgent")).priority(-5).await.unwrap();
+    let began = tokio::time::Instant::now();
+    while taking.poll().await.unwrap().as_deref() != Some("urgent") {
+        assert!(
+            began.elapsed() < Duration::from_millis(600),
+            "it still waits"
+        );
+    }
+}
+
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn an_item_with_a_delay_is_not_taken_before_it_is_due_and_soon_after() {
+    for layout in [Layout::Native, Layout::CuratorDelay] {
+        let ensemble = Ensemble::new(3);
+        let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
+        let offering = queue_of(&producer, layout);
+        let began = tokio::time::Instant::now();
+        offering
+            .offer(&text("late"))
+            .delay(Duration::from_secs(20))
+            .await
+            .unwrap();
+        offering.offer(&text("now")).await.unwrap();
+        let taking = queue_of(&consumer, layout);
+        assert_eq!(all(&taking).await, ["now"]);
+        // The time of this process's wall clock does not matter, only that of the leader.
+        let late = soon("it is due", taking.take()).await.unwrap();
+        assert_eq!(late, "late");
+        let waited = began.elapsed();
+        assert!(waited >= Duration::from_secs(20), "{waited:?}");
+        assert!(waited < Duration::from_secs(21), "{waited:?}");
+        assert!(children(&ensemble, PATH).is_empty());
+    }
+}
+
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn what_the_layout_cannot_express_is_refused_with_the_rule() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = queue_of(&session, Layout::Recipe);
+    let error = queue.offer(&text(1)).priority(3).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "priority 3 has no place in the names of the layout Recipe; use Layout::Native, Layout::Kazoo or Layout::CuratorPriority"
+    );
+    let error = queue
+        .offer(&text(1))
+        .delay(Duration::ZERO)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the layout Recipe has no delays; use Layout::Native or Layout::CuratorDelay"
+    );
+    let error = queue_of(&session, Layout::Kazoo)
+        .offer(&text(1))
+        .priority(1000)
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().ends_with("it has those from 0 to 999"),
+        "{error}"
+    );
+    assert_eq!(children(&ensemble, PATH), [""; 0]);
+}
+
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_refuses_or_lets_wait_as_asked() {
+    let ensemble = Ensemble::new(3);
+    let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
+    let options = QueueOptions::default().with_capacity(3);
+    let offering = queue_with(&producer, &options);
+    offering.offer_all(texts(0..3)).await.unwrap();
+    let error = offering.offer(&text(3)).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            OfferError::Full {
+                len: 3,
+                capacity: 3,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    let began = tokio::time::Instant::now();
+    let error = offering
+        .offer(&text(3))
+        .within(Duration::from_secs(5))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, OfferError::Full { .. }), "{error:?}");
+    assert!((5..7).contains(&began.elapsed().as_secs()));
+    let waiting = tokio::spawn(offering.offer(&text(3)).within(Duration::MAX).into_future());
+    pass(Duration::from_secs(60)).await;
+    assert!(!waiting.is_finished());
+    let taking = queue_with(&consumer, &options);
+    let began = tokio::time::Instant::now();
+    assert_eq!(taking.poll().await.unwrap().as_deref(), Some("0"));
+    soon("there is room", waiting).await.unwrap().unwrap();
+    assert!(
+        began.elapsed() < Duration::from_millis(500),
+        "{:?}",
+        began.elapsed()
+    );
+    let error = offering.offer_all(texts(4..6)).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "0 of 2 items were offered, in their order"
+    );
+    assert_eq!(all(&taking).await, ["1", "2", "3"]);
+    // More than there may be at all goes into an empty queue: it would wait for ever otherwise.
+    offering.offer_all(texts(0..9)).await.unwrap();
+    assert_eq!(all(&taking).await.len(), 9);
+}

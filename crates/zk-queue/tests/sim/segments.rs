@@ -1,0 +1,166 @@
+//! Queues of more items than one list can have.
+
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_queue::Layout;
+use zk_queue::Queue;
+use zk_queue::QueueOptions;
+use zk_sim::Ensemble;
+
+use crate::PATH;
+use crate::all;
+use crate::children;
+use crate::faults::swept;
+use crate::pass;
+use crate::queue_with;
+use crate::soon;
+use crate::text;
+use crate::texts;
+
+const SEGMENTS: &str = "/queues/a-receipts/segments";
+
+fn small(session: &Session, layout: Layout) -> Queue<String> {
+    let options = QueueOptions::default()
+        .with_segment_size(8)
+        .with_layout(layout);
+    queue_with(session, &options)
+}
+
+/// The most children that a node has whose children are items.
+fn longest(ensemble: &Ensemble) -> usize {
+    let segments = children(ensemble, SEGMENTS).into_iter();
+    let paths = segments
+        .map(|name| format!("{SEGMENTS}/{name}"))
+        .chain([PATH.to_owned()]);
+    paths
+        .map(|path| children(ensemble, &path).len())
+        .max()
+        .unwrap_or(0)
+}
+
+// covers: Q5
+#[tokio::test(start_paused = true)]
+async fn a_long_queue_goes_on_in_segments_and_comes_out_in_order() {
+    for layout in [Layout::Recipe, Layout::Native] {
+        let ensemble = Ensemble::new(3);
+        let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
+        let (offering, taking) = (small(&producer, layout), small(&consumer, layout));
+        for round in 0..3 {
+            let offered = texts(100..200);
+            for item in &offered {
+                offering.offer(item).await.unwrap();
+            }
+            assert!(
+                longest(&ensemble) <= 10,
+                "{layout:?}: {}",
+                longest(&ensemble)
+            );
+            assert!(children(&ensemble, SEGMENTS).len() > 8, "{layout:?}");
+            assert_eq!(taking.len().await.unwrap(), 100, "{layout:?}");
+            assert_eq!(taking.peek().await.unwrap().as_deref(), Some("100"));
+            assert_eq!(all(&taking).await, offered, "{layout:?}, round {round}");
+            assert!(taking.is_empty().await.unwrap());
+            // All segments are gone, and the next offers go to the queue's own node again.
+            assert_eq!(children(&ensemble, SEGMENTS), [""; 0], "{layout:?}");
+            offering.offer(&text("last")).await.unwrap();
+            assert_eq!(children(&ensemble, PATH).len(), 1, "{layout:?}");
+            assert_eq!(all(&taking).await, ["last"]);
+        }
+    }
+}
+
+// covers: Q5
+#[tokio::test(start_paused = true)]
+async fn each_producer_s_order_is_kept_while_segments_come_and_go() {
+    let ensemble = Ensemble::new(3);
+    let mut producers = Vec::new();
+    for at in 0..4 {
+        let session = ensemble.connect().await;
+        producers.push(tokio::spawn(async move {
+            let queue = small(&session, Layout::Recipe);
+            for item in 1000..1100 {
+                queue.offer(&format!("{at} {item}")).await.unwrap();
+            }
+        }));
+    }
+    let session = ensemble.connect().await;
+    let taking = tokio::spawn(async move {
+        let queue = small(&session, Layout::Recipe);
+        let mut taken = Vec::new();
+        while taken.len() < 400 {
+            taken.push(queue.take().await.unwrap());
+            if taken.len() % 50 == 0 {
+                // Let them get ahead.
+                pass(Duration::from_millis(150)).await;
+            }
+        }
+        taken
+    });
+    for producer in producers {
+        soon("all is offered", producer).await.unwrap();
+    }
+    let taken = soon("all is taken", taking).await.unwrap();
+    for at in 0..4 {
+        let its: Vec<_> = taken
+            .iter()
+            .filter(|item| item.starts_with(&at.to_string()))
+            .collect();
+        assert_eq!(its.len(), 100);
+        assert!(its.is_sorted(), "{its:?}");
+    }
+}
+
+// covers: Q4 Q5
+#[tokio::test(start_paused = true)]
+async fn a_priority_comes_first_in_whichever_segment_it_is() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = small(&session, Layout::Native);
+    for item in texts(100..140) {
+        queue.offer(&item).await.unwrap();
+    }
+    queue.offer(&text("urgent")).priority(-1).await.unwrap();
+    assert_eq!(
+        all(&queue).await,
+        [vec![text("urgent")], texts(100..140)].concat()
+    );
+}
+
+// covers: Q5
+#[tokio::test(start_paused = true)]
+async fn segments_are_begun_and_given_up_once_whichever_answer_is_lost() {
+    swept(
+        async |session| {
+            let queue = small(session, Layout::Recipe);
+            for item in texts(10..17) {
+                queue.offer(&item).await.unwrap();
+            }
+            drop(queue);
+            soon("it settles", session.settled()).await;
+        },
+        async |what, ensemble, session, ()| {
+            let queue = small(&session, Layout::Recipe);
+            for item in texts(17..29) {
+                queue.offer(&item).await.expect(what);
+            }
+            assert_eq!(all(&queue).await, texts(10..29), "{what}");
+            assert!(longest(ensemble) <= 10, "{what}");
+        },
+    )
+    .await;
+}
+
+// covers: Q5
+#[tokio::test(start_paused = true)]
+async fn a_segment_that_somebody_deleted_does_not_stop_offers() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = small(&session, Layout::Recipe);
+    for item in texts(10..30) {
+        queue.offer(&item).await.unwrap();
+    }
+    session.delete(SEGMENTS).recursive().await.unwrap();
+    queue.offer(&text("after")).await.unwrap();
+    assert_eq!(all(&queue).await.last().map(String::as_str), Some("after"));
+}

@@ -1,0 +1,285 @@
+//! Configuration in TOML: put, get, compare, follow, and go back.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use similar::TextDiff;
+use zk_config::Change;
+use zk_config::Event;
+use zk_config::Expected;
+use zk_config::Listener;
+use zk_config::PublishError;
+use zk_config::PublishOptions;
+use zk_config::Published;
+use zk_config::Publisher;
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_core::codec::Codec as _;
+use zk_core::codec::DecodeError;
+use zk_core::codec::Raw;
+use zk_core::codec::Text;
+use zk_core::codec::Toml;
+
+use crate::cli::Config;
+use crate::command::print;
+use crate::date::java_date;
+use crate::failure::Failure;
+use crate::failure::chain;
+use crate::failure::tell;
+
+/// The node a command is about.
+pub(crate) fn path_of(command: &Config) -> &str {
+    match command {
+        Config::Put { path, .. }
+        | Config::Get { path, .. }
+        | Config::Diff { path, .. }
+        | Config::Follow { path }
+        | Config::History { path }
+        | Config::Rollback { path, .. } => path,
+    }
+}
+
+/// Carries a command out; all but the following of changes within `limit`.
+pub(crate) async fn carry_out(
+    session: &Session,
+    path: &NodePath,
+    command: &Config,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let publisher = |history| {
+        let options = PublishOptions::default()
+            .with_history(history)
+            .with_timeout(limit);
+        Publisher::with_options(session, Raw, options)
+    };
+    match command {
+        Config::Put {
+            expecting,
+            history,
+            file,
+            ..
+        } => {
+            let document = read_file(file)?;
+            check(&document).map_err(|error| not_toml(file, &error))?;
+            let expected = match expecting {
+                None => Expected::Any,
+                Some(0) => Expected::Absent,
+                Some(revision) => Expected::Revision(*revision),
+            };
+            let publish = publisher(*history).publish(path, &document);
+            let published = publish.expecting(expected).only_if_changed().await?;
+            print(told(&published).as_bytes())
+        }
+        Config::Get { file, .. } => {
+            let (document, _) = session.get(path).timeout(limit).await?;
+            if let Err(error) = check(&document) {
+                tell(&format!("warning: {}\n", error.of_node(path)));
+            }
+            match file {
+                None => print(&document),
+                Some(file) => std::fs::write(file, document).map_err(|error| {
+                    Failure::operation(format!("cannot write {}: {error}", file.display()), None)
+                }),
+            }
+        }
+        Config::Diff { file, .. } => {
+            let theirs = match session.get(path).decoded(Text).timeout(limit).await {
+                Ok((text, _)) => text,
+                Err(zk_core::ReadError::Operation(error)) => return Err(error.into()),
+                Err(error) => return Err(Failure::operation(error.to_string(), None)),
+            };
+            let ours = Text
+                .decode(&read_file(file)?)
+                .map_err(|error| not_toml(file, &error))?;
+            let difference = difference(path.as_str(), &theirs, &file.display().to_string(), &ours);
+            if difference.is_empty() {
+                return Ok(());
+            }
+            print(difference.as_bytes())?;
+            Err(Failure::silent())
+        }
+        Config::Follow { .. } => follow(session, path).await,
+        Config::History { .. } => {
+            let history = publisher(0).history(path).await?;
+            let lines = history.iter().map(|one| {
+                let (revision, replaced) = (one.revision, java_date(one.replaced));
+                let (by, bytes) = (one.by, one.data.len());
+                format!(
+                    "{revision:#x}  replaced {replaced} by session {by}  {bytes} bytes
+"
+                )
+            });
+            print(lines.collect::<String>().as_bytes())
+        }
+        Config::Rollback {
+            history, revision, ..
+        } => {
+            let published = publisher(*history).roll_back(path, *revision).await?;
+            print(told(&published).as_bytes())
+        }
+    }
+}
+
+/// Prints what happens to a document, until the program is told to end.
+async fn follow(session: &Session, path: &NodePath) -> Result<(), Failure> {
+    let mut events = Listener::new(session, path, Text)?.events::<String>();
+    let mut last: Option<String> = None;
+    while let Some(event) = events.next().await {
+        let now = java_date(SystemTime::now());
+        let (what, value) = match event {
+            Event::Absent => ("is not there", None),
+            Event::Deleted => ("was deleted", None),
+            Event::Present(value) => ("is there", Some(value)),
+            Event::Created(value) => ("was created", Some(value)),
+            Event::Changed(value) => ("changed", Some(value)),
+            Event::Invalid { error, .. } => {
+                print(format!("{now}  {error}\n").as_bytes())?;
+                continue;
+            }
+            Event::Failed(error) => return Err(error.into()),
+            _ => return Err(Failure::operation("the session is lost", None)),
+        };
+        let Some(value) = value else {
+            print(format!("{now}  {path} {what}\n").as_bytes())?;
+            last = None;
+            continue;
+        };
+        let (revision, version) = (value.stat.mzxid, value.stat.version);
+        let complaint = check(value.value.as_bytes())
+            .err()
+            .map(|error| format!("  {error}\n"));
+        let before = last.as_deref().unwrap_or_default();
+        let said = [
+            format!("{now}  {path} {what}: version {version}, revision {revision:#x}\n"),
+            complaint.unwrap_or_default(),
+            difference("before", before, "now", &value.value),
+        ];
+        print(said.concat().as_bytes())?;
+        last = Some(value.value);
+    }
+    Ok(())
+}
+
+/// How one text differs from another, as every diff prints it; nothing when it does not.
+fn difference(old_name: &str, old: &str, new_name: &str, new: &str) -> String {
+    TextDiff::from_lines(old, new)
+        .unified_diff()
+        .header(old_name, new_name)
+        .to_string()
+}
+
+fn told(published: &Published) -> String {
+    let what = match published.change {
+        Change::Created => "Created",
+        Change::Replaced => "Replaced",
+        Change::Unchanged => "Unchanged:",
+        _ => "Removed",
+    };
+    let path = &published.path;
+    match published.stat {
+        Some(stat) => format!(
+            "{what} {path}, version {}, revision {:#x}\n",
+            stat.version, stat.mzxid
+        ),
+        None => format!("{what} {path}\n"),
+    }
+}
+
+/// Whether a document is TOML, and if not, where.
+fn check(document: &[u8]) -> Result<(), DecodeError> {
+    Toml.decode(document).map(|_: toml::Table| ())
+}
+
+fn not_toml(file: &Path, error: &DecodeError) -> Failure {
+    let place = error
+        .position()
+        .map(|at| format!(":{}:{}", at.line, at.column));
+    Failure::operation(
+        format!(
+            "{}{}: {}",
+            file.display(),
+            place.unwrap_or_default(),
+            error.message()
+        ),
+        Some("correct the file; nothing was published"),
+    )
+}
+
+fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {
+    let read = if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    read.map_err(|error| {
+        Failure::operation(format!("cannot read {}: {error}", file.display()), None)
+    })
+}
+
+impl From<PublishError> for Failure {
+    fn from(error: PublishError) -> Self {
+        let help = match &error {
+            PublishError::Operation(error) => return error.clone().into(),
+            PublishError::Conflict { .. } => {
+                Some("somebody else has published meanwhile: `zk config diff` shows what")
+            }
+            PublishError::OutcomeUnknown { .. } => Some("look at the node before doing it again"),
+            PublishError::NoSuchRevision { .. } => Some("`zk config history` lists the revisions"),
+            _ => None,
+        };
+        Self::operation(chain(&error), help)
+    }
+}
+
+/// Reads the number of a transaction, in hexadecimal digits after `0x` or in decimal ones.
+pub(crate) fn parse_revision(text: &str) -> Result<i64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    match number {
+        Ok(number) if number >= 0 => Ok(number),
+        _ => Err(
+            "write the number of a transaction as it is printed, such as 0x30000001f".to_owned(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_are_read_as_they_are_printed() {
+        for revision in [0, 31, 0x3_0000_001f, i64::MAX] {
+            assert_eq!(parse_revision(&format!("{revision:#x}")), Ok(revision));
+            assert_eq!(parse_revision(&revision.to_string()), Ok(revision));
+        }
+        for bad in [
+            "",
+            "0x",
+            "-1",
+            "0x-1",
+            "3000001f",
+            "0xg",
+            "0x8000000000000000",
+        ] {
+            assert!(parse_revision(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn difference_is_what_every_diff_prints() {
+        assert_eq!(difference("a", "x = 1\n", "b", "x = 1\n"), "");
+        assert_eq!(
+            difference("a", "x = 1\ny = 2\n", "b", "x = 1\ny = 3\n"),
+            "--- a\n+++ b\n@@ -1,2 +1,2 @@\n x = 1\n-y = 2\n+y = 3\n"
+        );
+    }
+}

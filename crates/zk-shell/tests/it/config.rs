@@ -1,0 +1,133 @@
+//! Configuration as the terminal publishes, compares and follows it.
+
+use std::time::Duration;
+
+use tokio::io::AsyncBufReadExt as _;
+use tokio::io::BufReader;
+use zk_core::Session;
+
+use crate::command;
+use crate::with_ensemble;
+use crate::zk;
+
+/// The revision in what was printed.
+fn revision(said: &str) -> String {
+    let word = said.split_whitespace().find(|word| word.starts_with("0x"));
+    word.unwrap_or_else(|| panic!("{said}")).to_owned()
+}
+
+// covers: G1 G3 G5
+#[tokio::test(flavor = "multi_thread")]
+async fn document_is_put_compared_followed_and_rolled_back() {
+    with_ensemble(async |connect| {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pool.toml");
+        let name = file.to_str().unwrap();
+        let write = |text: &str| std::fs::write(&file, text).unwrap();
+
+        write("size = 1 # small\n");
+        let put = zk(connect, &["config", "put", "/app/pool", name]).await;
+        assert!(
+            put.starts_with("Created /app/pool, version 0, revision 0x"),
+            "{put}"
+        );
+        let first = revision(&put);
+        let same = zk(connect, &["config", "put", "/app/pool", name]).await;
+        assert!(
+            same.starts_with("Unchanged: /app/pool, version 0"),
+            "{same}"
+        );
+        // As it is, with its comments.
+        assert_eq!(
+            zk(connect, &["config", "get", "/app/pool"]).await,
+            "size = 1 # small\nexit 0"
+        );
+        assert_eq!(
+            zk(connect, &["config", "diff", "/app/pool", name]).await,
+            "exit 0"
+        );
+
+        let mut following = command(connect, &["config", "follow", "/app/pool"])
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+        let mut line = async || {
+            let line = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await;
+            line.expect("it prints within 30 s").unwrap().unwrap()
+        };
+        assert!(
+            line()
+                .await
+                .contains("/app/pool is there: version 0, revision 0x")
+        );
+        while line().await != "+size = 1 # small" {}
+
+        write("size = 2\n");
+        let diff = zk(connect, &["config", "diff", "/app/pool", name]).await;
+        assert_eq!(
+            diff,
+            format!("--- /app/pool\n+++ {name}\n@@ -1 +1 @@\n-size = 1 # small\n+size = 2\nexit 1")
+        );
+        let stale = zk(
+            connect,
+            &["config", "put", "--expecting", "0x7", "/app/pool", name],
+        )
+        .await;
+        assert!(
+            stale.ends_with("`zk config diff` shows what\nexit 1"),
+            "{stale}"
+        );
+        let put = zk(
+            connect,
+            &["config", "put", "--expecting", &first, "/app/pool", name],
+        )
+        .await;
+        assert!(put.starts_with("Replaced /app/pool, version 1"), "{put}");
+        assert!(line().await.contains("/app/pool changed: version 1"));
+        while line().await != "+size = 2" {}
+
+        write("size = = 3\n");
+        assert_eq!(
+            zk(connect, &["config", "put", "/app/pool", name]).await,
+            format!(
+                "error: {name}:1:8: extra `=`, expected nothing\n\
+                 help: correct the file; nothing was published\nexit 1"
+            )
+        );
+        let session = Session::builder(connect).connect().await.unwrap();
+        session.set("/app/pool", "size = = 3\n").await.unwrap();
+        assert!(line().await.contains("changed: version 2"));
+        assert!(
+            line()
+                .await
+                .contains("is not valid TOML at line 1, column 8")
+        );
+
+        let history = zk(connect, &["config", "history", "/app/pool"]).await;
+        assert_eq!(
+            (revision(&history), history.lines().count()),
+            (first.clone(), 2),
+            "{history}"
+        );
+        let back = zk(connect, &["config", "rollback", "/app/pool", &first]).await;
+        assert!(back.starts_with("Replaced /app/pool, version 3"), "{back}");
+        let copy = directory.path().join("copy.toml");
+        let got = zk(
+            connect,
+            &["config", "get", "/app/pool", copy.to_str().unwrap()],
+        )
+        .await;
+        assert_eq!(got, "exit 0");
+        assert_eq!(
+            std::fs::read_to_string(&copy).unwrap(),
+            "size = 1 # small\n"
+        );
+        let gone = zk(connect, &["config", "rollback", "/app/pool", "0x7"]).await;
+        assert!(
+            gone.ends_with("help: `zk config history` lists the revisions\nexit 1"),
+            "{gone}"
+        );
+        following.kill().await.unwrap();
+    })
+    .await;
+}

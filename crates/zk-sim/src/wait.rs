@@ -1,0 +1,72 @@
+//! What tests on a simulated ensemble wait for, in Tokio's time, which is best paused.
+
+use std::task::Poll;
+use std::time::Duration;
+
+/// Waits for something that has to happen, at most two minutes of Tokio's time.
+///
+/// # Panics
+///
+/// When it has not happened by then.
+///
+/// # Cancel safety
+///
+/// As safe as `happening`.
+pub async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, happening)
+        .await
+        .unwrap_or_else(|_| panic!("waited {PATIENCE:?} for this: {what}"))
+}
+
+/// Lets time pass, and everything happen that happens by then.
+///
+/// # Cancel safety
+///
+/// Safe, nothing happened.
+pub async fn pass(time: Duration) {
+    let nothing = std::future::pending::<()>();
+    drop(tokio::time::timeout(time, nothing).await);
+}
+
+/// Polls a future as often as it wants, `times` at most, and drops it; its output if it was ready by then.
+///
+/// To drop a call at each of its awaits, count up from 0 until there is an output.
+///
+/// # Cancel safety
+///
+/// As safe as `future`, which is dropped.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// use zk_sim::wait::polled;
+///
+/// let twice = || async {
+///     tokio::task::yield_now().await;
+///     1
+/// };
+/// assert_eq!(polled(0, twice()).await, None);
+/// assert_eq!(polled(1, twice()).await, None);
+/// assert_eq!(polled(2, twice()).await, Some(1));
+/// # }
+/// ```
+pub async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = Box::pin(future);
+    let mut left = times;
+    std::future::poll_fn(move |cx| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+const PATIENCE: Duration = Duration::from_secs(120);

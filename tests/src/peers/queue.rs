@@ -1,0 +1,126 @@
+//! The queues of other clients, in processes of their own that put items in or take some out.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use super::curator::Curator;
+use super::kazoo::Kazoo;
+use super::run;
+
+/// One of Curator's queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CuratorQueue {
+    /// `SimpleDistributedQueue`.
+    Simple,
+    /// `DistributedQueue`, without a lock path.
+    Distributed,
+    /// `DistributedPriorityQueue`; the item with the highest number comes first.
+    Priority,
+}
+
+/// What is done with a queue, so many times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QueueAct {
+    /// The numbers from 0 on are put in, as text, one after the other.
+    Offer(u32),
+    /// The same, all in one node; only with [`CuratorQueue::Distributed`].
+    OfferTogether(u32),
+    /// So many are taken, or as many as there are.
+    Take(u32),
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[non_exhaustive]
+pub struct QueueRun {
+    /// How long it took.
+    pub seconds: f64,
+    /// How many items were put in or taken.
+    pub operations: u64,
+    /// Half of the operations took no longer; zero where that is not known.
+    pub p50_micros: f64,
+    /// All but one in a hundred took no longer.
+    pub p99_micros: f64,
+    /// What was taken.
+    pub items: Vec<String>,
+}
+
+impl QueueAct {
+    fn words(self) -> [String; 2] {
+        let (what, count) = match self {
+            Self::Offer(count) => ("offer", count),
+            Self::OfferTogether(count) => ("multi", count),
+            Self::Take(count) => ("take", count),
+        };
+        [what.to_owned(), count.to_string()]
+    }
+}
+
+impl QueueRun {
+    /// Operations a second.
+    pub fn per_second(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "it is a figure for people")]
+        let operations = self.operations as f64;
+        operations / self.seconds
+    }
+
+    fn parse(printed: &str) -> anyhow::Result<Self> {
+        serde_json::from_str(printed).with_context(|| format!("not understood: {printed}"))
+    }
+}
+
+impl Curator {
+    /// Does something with one of Curator's queues, in a Java process.
+    ///
+    /// # Errors
+    ///
+    /// Curator failed, or was not done within five minutes.
+    ///
+    /// # Cancel safety
+    ///
+    /// The process is killed; its session ends after its timeout.
+    pub async fn queue(
+        &self,
+        connect: &str,
+        path: &str,
+        queue: CuratorQueue,
+        act: QueueAct,
+    ) -> anyhow::Result<QueueRun> {
+        let kind = match queue {
+            CuratorQueue::Simple => "simple",
+            CuratorQueue::Distributed => "distributed",
+            CuratorQueue::Priority => "priority",
+        };
+        let mut command = self.program(&[], "QueuePeer")?;
+        command.args([connect, path, kind]).args(act.words());
+        QueueRun::parse(&run::output(&mut command, "Curator's queue", PATIENCE).await?)
+    }
+}
+
+impl Kazoo {
+    /// Does something with kazoo's `Queue`, in a Python process.
+    ///
+    /// # Errors
+    ///
+    /// kazoo failed, or was not done within five minutes.
+    ///
+    /// # Cancel safety
+    ///
+    /// The process is killed; its session ends after its timeout.
+    pub async fn queue(
+        &self,
+        connect: &str,
+        path: &str,
+        act: QueueAct,
+    ) -> anyhow::Result<QueueRun> {
+        let mut command = self.queue_program();
+        command.args([connect, path]).args(act.words());
+        QueueRun::parse(&run::output(&mut command, "kazoo's queue", PATIENCE).await?)
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(300);

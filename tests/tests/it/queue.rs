@@ -1,0 +1,4 @@
+//! Queues: other clients on the same path, and many processes that are killed and paused.
+
+mod interop;
+mod soak;
