@@ -195,7 +195,7 @@ impl Core {
             let left = patience.saturating_sub(since.elapsed());
             let wait = match error {
                 NextError::UsedUp { wait } => wait,
-                NextError::ClockBehind { by } if by <= left => by.min(LOOK_AGAIN),
+                NextError::ClockBehind { by } if by <= left => by.min(LOOK_AT_CLOCK),
                 NextError::Unreserved | NextError::Untrusted => LOOK_AGAIN,
                 _ => return Err(error),
             };
@@ -292,5 +292,8 @@ const TICK: Duration = Duration::from_millis(1);
 /// that may be late.
 const WINDOW: Duration = Duration::from_millis(20);
 
-/// After which time who waits for something else than the next millisecond looks again.
+/// After which time who waits for a clock looks at it again: it may have been set right.
+const LOOK_AT_CLOCK: Duration = Duration::from_millis(250);
+
+/// After which time who waits for the ensemble looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
