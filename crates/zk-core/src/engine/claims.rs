@@ -215,3 +215,32 @@ fn tidy(uses: &mut HashMap<NodePath, Use>, path: &NodePath) {
         uses.remove(path);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: C15
+    #[test]
+    fn a_watch_that_was_waited_for_no_longer_fires_at_once() {
+        let (hub, mut told) = mpsc::unbounded_channel();
+        let claims = Arc::new(Claims::new(hub));
+        let path = NodePath::parse("/a").unwrap();
+        assert!(!claims.waits_for_those_in_flight(&path));
+        let (mut late, dropped) = (claims.begin(path.clone()), claims.begin(path.clone()));
+        assert!(claims.waits_for_those_in_flight(&path));
+        claims.void_those_in_flight(&path);
+        assert!(!claims.waits_for_those_in_flight(&path));
+        let mut next = claims.begin(path.clone());
+        assert!(claims.waits_for_those_in_flight(&path));
+        let mut poke = late.set(false).expect("it is told");
+        assert_eq!(poke.try_recv(), Ok(()));
+        drop((late, dropped));
+        assert!(told.try_recv().is_err(), "another one is on its way");
+        assert!(next.set(false).is_none(), "nothing was taken from it");
+        assert!(matches!(told.try_recv(), Ok(Command::Disturbed { .. })));
+        drop(next);
+        assert!(told.try_recv().is_err(), "the hub waits for nothing");
+        assert!(claims.uses().is_empty());
+    }
+}
