@@ -48,8 +48,9 @@ pub enum Event {
 
 /// What a cache cannot have of a node.
 ///
-/// It looks again when the node changes and after every break of the connection, and then says nothing if nothing has
-/// changed.
+/// It looks again when the data of the node changes and after every break of the connection, and then says nothing if
+/// nothing has changed.
+/// That access to it was granted or denied is no change that a server tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Gap {
@@ -64,6 +65,8 @@ pub enum Gap {
     /// It has more children than the cache was allowed to list.
     ///
     /// They were not asked for: their names come in one answer, of whatever size.
+    /// Those that the cache had when there were fewer are followed, and those that come later are left out.
+    /// It also looks again when one of its children goes. The count is that of the last look and does not follow each change.
     #[error(
         "it has {count} children, and at most {most} are listed; raise `with_most_children` or divide them"
     )]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use futures_util::stream::FuturesOrdered;
+use tokio::time::Instant;
 use zk_core::ConnectionState;
 use zk_core::Error;
 use zk_core::ErrorClass;
@@ -37,6 +38,7 @@ pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: 
     let session = session.with_retry(RetryPolicy::never());
     let mut reads = FuturesOrdered::new();
     let mut turn = Turn::default();
+    let mut retry_at: Option<Instant> = None;
     loop {
         // A break that happens after this look is noticed by the number of breaks.
         let breaks = session.counters().connection_losses;
@@ -53,12 +55,10 @@ pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: 
         }
         let anything =
             std::future::poll_fn(|context| turn.poll(context, &mut subscription, &mut reads));
-        if publisher.reducer.has_failed() {
-            if tokio::time::timeout(PAUSE, anything).await.is_err() {
-                publisher.reducer.try_again();
-            }
-        } else {
-            anything.await;
+        match retry_at {
+            // That it is over is seen below.
+            Some(at) => drop(tokio::time::timeout_at(at, anything).await),
+            None => anything.await,
         }
         for update in turn.updates.drain(..) {
             match update {
@@ -78,6 +78,15 @@ pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: 
         }
         for (ask, answer) in turn.answers.drain(..) {
             publisher.reducer.answered(&ask, answer);
+        }
+        // What else happens does not make the pause longer.
+        if !publisher.reducer.has_failed() {
+            retry_at = None;
+        } else if retry_at.is_some_and(|at| at <= Instant::now()) {
+            retry_at = None;
+            publisher.reducer.try_again();
+        } else {
+            retry_at = retry_at.or_else(|| Some(Instant::now() + PAUSE));
         }
         if turn.is_over {
             publisher.reducer.end(End::SessionLost);

@@ -74,6 +74,7 @@ impl CacheOptions {
     /// The default is all of them.
     /// It is asked more than once for a path and must always say the same of it; it runs on the task of the cache, so it
     /// must not block, and a panic of it [ends](crate::End::Stopped) the cache.
+    /// [`TreeCache::resume`](crate::TreeCache::resume) also asks it of what there was, on the thread of its caller.
     /// The root is always kept.
     #[must_use]
     pub fn with_selector(
@@ -84,8 +85,8 @@ impl CacheOptions {
         self
     }
 
-    /// Sets how many children a node may have to be listed; of one with more the children are left out, see
-    /// [`Gap::TooManyChildren`](crate::Gap::TooManyChildren).
+    /// Sets how many children a node may have to be listed; of one with more the children are left out that the cache does
+    /// not have yet, see [`Gap::TooManyChildren`](crate::Gap::TooManyChildren).
     ///
     /// The default is 1,000,000.
     /// All their names come in one answer, which the process has to hold; with Java clients on the same nodes keep in mind

@@ -290,6 +290,7 @@ impl Reducer {
             Answer::Missing => {
                 self.remove(path);
                 self.done(path);
+                self.make_room(path);
             }
             Answer::Stat(stat) => self.stat_read(path, stat),
             Answer::Data(data, stat) => {
@@ -505,6 +506,10 @@ impl Reducer {
             self.done(path);
             return;
         }
+        if !is_root && self.is_one_too_many(path) {
+            self.done(path);
+            return;
+        }
         let is_new = self.put(node);
         if matches!(self.now.gaps.get(path), Some(Gap::Node(_))) {
             self.close_gap(path);
@@ -512,7 +517,8 @@ impl Reducer {
         let Some(job) = self.jobs.get(path) else {
             return;
         };
-        let (walks, lists) = (job.walks, job.lists);
+        // Those that could not be listed may be listed now.
+        let (walks, lists) = (job.walks, job.lists || self.has_gap_of_children(path));
         if !self.scope.goes_below(path) {
             self.done(path);
         } else if stat.num_children == 0 {
@@ -521,6 +527,7 @@ impl Reducer {
             }
             self.listed.remove(path);
             self.close_gap_of_children(path);
+            self.close_gaps_below(path, |_| true);
             self.done(path);
         } else if !is_new && !walks && !lists {
             self.done(path);
@@ -528,13 +535,7 @@ impl Reducer {
             self.look_at_known_children(path);
             self.done(path);
         } else if stat.num_children > self.most_children {
-            self.gap(
-                path,
-                Gap::TooManyChildren {
-                    count: stat.num_children,
-                    most: self.most_children,
-                },
-            );
+            self.has_too_many_children(path, stat.num_children);
             self.look_at_known_children(path);
             self.done(path);
         } else {
@@ -597,10 +598,73 @@ impl Reducer {
     fn remove(&mut self, path: &NodePath) {
         for node in self.now.store.take(path) {
             self.listed.remove(node.path());
-            self.close_gap(node.path());
             self.tell(Event::Deleted(node));
         }
         self.close_gap(path);
+        // Also of those that the cache never had.
+        self.close_gaps_below(path, |_| true);
+    }
+
+    /// Whether there is no room for a node that came after its siblings were listed.
+    fn is_one_too_many(&mut self, path: &NodePath) -> bool {
+        let Some(parent) = path.parent() else {
+            return false;
+        };
+        if self.now.store.get(path).is_some() {
+            return false;
+        }
+        if matches!(
+            self.now.gaps.get(&parent),
+            Some(Gap::TooManyChildren { .. })
+        ) {
+            return true;
+        }
+        let count = u32::try_from(self.now.store.count_children(&parent)).unwrap_or(u32::MAX);
+        if count < self.most_children {
+            return false;
+        }
+        self.has_too_many_children(&parent, count.saturating_add(1));
+        true
+    }
+
+    /// Looks again at a node with too many children, when one of them is gone.
+    fn make_room(&mut self, gone: &NodePath) {
+        let Some(parent) = gone.parent() else {
+            return;
+        };
+        if self.phase == Phase::Over
+            || !matches!(
+                self.now.gaps.get(&parent),
+                Some(Gap::TooManyChildren { .. })
+            )
+        {
+            return;
+        }
+        if let Some(job) = self.jobs.get_mut(&parent) {
+            job.again |= job.sent.is_some();
+        } else {
+            self.look_at(parent, false);
+        }
+    }
+
+    fn has_too_many_children(&mut self, path: &NodePath, count: u32) {
+        let most = self.most_children;
+        let gap = Gap::TooManyChildren { count, most };
+        self.listed.remove(path);
+        // What is left out is left out with everything below it.
+        let store = self.now.store.clone();
+        self.close_gaps_below(path, |at| {
+            let above = std::iter::successors(Some(at.clone()), NodePath::parent);
+            let mut above = above.take_while(|it| it != path);
+            !above.any(|it| store.get(&it).is_some())
+        });
+        if matches!(self.now.gaps.get(path), Some(Gap::TooManyChildren { .. })) {
+            // It has been told; that there are some more or less is for whoever looks.
+            self.is_changed |= self.now.gaps.get(path) != Some(&gap);
+            self.now.gaps.insert_mut(path.clone(), gap);
+        } else {
+            self.gap(path, gap);
+        }
     }
 
     fn children_read(&mut self, path: &NodePath, names: &[String], stat: &Stat) {
@@ -626,6 +690,10 @@ impl Reducer {
                 self.remove(&child);
             }
         }
+        self.close_gaps_below(path, |below| {
+            let mut above = std::iter::successors(Some(below.clone()), NodePath::parent);
+            !above.any(|it| children.contains(&it))
+        });
         // In the order of the server, which is by chance, or by name: the same names give the same reads.
         let mut children: Vec<_> = children.into_iter().collect();
         children.sort_unstable();
@@ -653,12 +721,35 @@ impl Reducer {
         self.is_changed |= self.now.gaps.remove_mut(path);
     }
 
-    fn close_gap_of_children(&mut self, path: &NodePath) {
+    /// Closes the gaps below a node that are such ones.
+    fn close_gaps_below(&mut self, path: &NodePath, is_it: impl Fn(&NodePath) -> bool) {
+        // What begins with the same letters is next to each other, and what is below is among it.
+        let from = self.now.gaps.range(path.clone()..).map(|(at, _)| at);
+        let below: Vec<_> = from
+            .take_while(|at| at.as_str().starts_with(path.as_str()))
+            .filter(|at| *at != path && is_below(at, path) && is_it(at))
+            .cloned()
+            .collect();
+        for at in below {
+            self.close_gap(&at);
+        }
+    }
+
+    fn has_gap_of_children(&self, path: &NodePath) -> bool {
         let gap = self.now.gaps.get(path);
-        if matches!(gap, Some(Gap::Children(_) | Gap::TooManyChildren { .. })) {
+        matches!(gap, Some(Gap::Children(_) | Gap::TooManyChildren { .. }))
+    }
+
+    fn close_gap_of_children(&mut self, path: &NodePath) {
+        if self.has_gap_of_children(path) {
             self.close_gap(path);
         }
     }
+}
+
+fn is_below(path: &NodePath, base: &NodePath) -> bool {
+    let rest = path.as_str().strip_prefix(base.as_str());
+    base.is_root() || rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// With more than so many reads to make it is not found out up to where everything is known.

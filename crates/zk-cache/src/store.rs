@@ -44,6 +44,13 @@ impl Store {
             .filter_map(|child| self.get(child))
     }
 
+    /// How many children of a node there are.
+    pub(crate) fn count_children(&self, path: &NodePath) -> usize {
+        self.nodes
+            .get(path)
+            .map_or(0, |entry| entry.children.size())
+    }
+
     /// The node and everything below it, parents first.
     pub(crate) fn below(&self, root: &NodePath) -> Below<'_> {
         Below {

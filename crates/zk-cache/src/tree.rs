@@ -112,11 +112,13 @@ impl TreeCache {
     ///
     /// # Panics
     ///
-    /// Outside of a Tokio runtime, on which the task of the cache runs.
+    /// Outside of a Tokio runtime, on which the task of the cache runs, and when a selector panics.
     ///
     /// # Cost
     ///
-    /// That of a break of the connection, see [`start_with`](Self::start_with).
+    /// Before it answers it goes through the snapshot, on the thread of the caller: that is what there is to be seen at once.
+    /// A [selector](CacheOptions::with_selector) is asked there of every node of it.
+    /// Then that of a break of the connection, see [`start_with`](Self::start_with).
     pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
         let path = previous.path().clone();
         let cache = Cache::start(session, path, options.clone(), Some(previous));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -216,24 +217,50 @@ async fn follow(
     mut updates: Subscription,
     tracked: watch::Sender<Tracked>,
 ) {
-    while let Some(update) = updates.next().await {
-        let mut newest = update;
-        // One read is enough for all that has been told by now.
-        while let Some(Some(update)) = updates.next().now_or_never() {
-            newest = update;
-        }
-        match newest {
-            Update::Stale => {
-                tracked.send_if_modified(|tracked| !std::mem::replace(&mut tracked.is_stale, true));
+    let mut reading: Option<BoxFuture<'_, bool>> = None;
+    // Whether something was told since that read began.
+    let mut again = false;
+    'told: loop {
+        let is_read = async {
+            match &mut reading {
+                Some(read) => read.await,
+                None => std::future::pending().await,
             }
-            Update::Resynchronize | Update::Changed { .. } => {
-                if !catch_up(&session, &path, &tracked).await {
+        };
+        let update = tokio::select! {
+            biased;
+            // Before the updates, so that those that never end do not keep it from being taken.
+            is_alive = is_read => {
+                reading = None;
+                if !is_alive {
                     break;
                 }
+                None
             }
-            Update::SessionLost => break,
+            update = updates.next() => Some(update),
+        };
+        // One read is enough for all that has been told by now.
+        let mut next = update;
+        while let Some(update) = next {
+            match update {
+                Some(Update::Stale) => {
+                    // What comes of it would be from before; it is read anew with what is told next.
+                    (reading, again) = (None, false);
+                    tracked.send_if_modified(|tracked| {
+                        !std::mem::replace(&mut tracked.is_stale, true)
+                    });
+                }
+                Some(Update::Resynchronize | Update::Changed { .. }) => again = true,
+                Some(Update::SessionLost) | None => break 'told,
+            }
+            next = updates.next().now_or_never();
+        }
+        if again && reading.is_none() {
+            again = false;
+            reading = Some(catch_up(&session, &path, &tracked).boxed());
         }
     }
+    drop(reading);
     tracked.send_modify(|tracked| {
         tracked.is_stale = true;
         tracked.is_over = true;

@@ -495,6 +495,130 @@ fn a_read_that_the_server_refuses_is_made_once() {
     assert_eq!(client.reducer.now.gaps.size(), 0);
 }
 
+/// Walks through everything, while the server refuses to tell of `secret`.
+fn settle_without(client: &mut Client, secret: &str) {
+    client.act(&Act::Watch);
+    for _ in 0..100 {
+        client.act(&Act::Notice);
+        client.act(&Act::Ask);
+        client.act(&Act::Serve);
+        for (ask, answer) in &mut client.server.answers {
+            if ask.path == at(secret) && ask.what != What::Sync {
+                *answer = Answer::Refused(ErrorKind::NoAuth);
+            }
+        }
+        client.act(&Act::Answer);
+    }
+    assert_eq!(client.reducer.now.state, State::Synchronized);
+}
+
+// covers: K3
+#[test]
+fn what_could_not_be_read_is_missing_no_longer_when_it_is_gone() {
+    // The node that is refused, the one that goes with it, and whether there are others beside that.
+    for (secret, goes, beside) in [
+        ("/t/a", 1, true),
+        ("/t/a", 1, false),
+        ("/t/a/1", 1, true),
+        ("/t/a/1", 1, false),
+        ("/t/a/1", 0, true),
+    ] {
+        let mut client = Client::new();
+        for path in [0, 1, 4] {
+            client.act(&Act::Create(path));
+        }
+        if beside {
+            client.act(&Act::Create(2));
+        }
+        settle_without(&mut client, secret);
+        let gap = client.reducer.now.gaps.get(&at(secret));
+        assert_eq!(gap, Some(&Gap::Node(ErrorKind::NoAuth)));
+        client.act(&Act::Break);
+        client.act(&Act::Delete(goes));
+        client.settle();
+        let left: Vec<_> = client.reducer.now.gaps.iter().collect();
+        assert_eq!(left, [], "{secret} went with {}", PATHS[goes]);
+        client.judge();
+    }
+}
+
+// covers: K3
+#[test]
+fn children_that_cannot_be_listed_are_looked_for_again_when_the_node_changes() {
+    let mut client = Client::new();
+    for path in [0, 1, 4] {
+        client.act(&Act::Create(path));
+    }
+    client.act(&Act::Watch);
+    for _ in 0..100 {
+        client.act(&Act::Ask);
+        client.act(&Act::Serve);
+        for (ask, answer) in &mut client.server.answers {
+            if ask.path == at(PATHS[1]) && ask.what == What::Children {
+                *answer = Answer::Refused(ErrorKind::NoAuth);
+            }
+        }
+        client.act(&Act::Answer);
+    }
+    let now = &client.reducer.now;
+    assert_eq!(now.state, State::Synchronized);
+    assert_eq!(
+        now.gaps.get(&at(PATHS[1])),
+        Some(&Gap::Children(ErrorKind::NoAuth))
+    );
+    client.act(&Act::Set(1));
+    client.settle();
+    assert_eq!(client.reducer.now.gaps.size(), 0);
+    client.judge();
+}
+
+// against traps X12
+#[test]
+fn the_limit_of_children_holds_for_those_that_come_later() {
+    let options = CacheOptions::default().with_most_children(2);
+    let mut client = Client::new();
+    client.reducer = Reducer::new(at(ROOT), &options, None);
+    for path in [0, 1, 2] {
+        client.act(&Act::Create(path));
+    }
+    client.settle();
+    client.judge();
+    for _ in 0..3 {
+        client.act(&Act::Create(3));
+        client.settle();
+        let gaps: Vec<_> = client.reducer.now.gaps.iter().collect();
+        assert_eq!(
+            gaps,
+            [(&at(ROOT), &Gap::TooManyChildren { count: 3, most: 2 })]
+        );
+        assert_eq!(client.reducer.now.store.len(), 3, "it has what it had");
+        // What it has is followed.
+        client.act(&Act::Set(1));
+        client.act(&Act::Create(4));
+        client.settle();
+        assert_eq!(client.reducer.now.store.len(), 4);
+        client.act(&Act::Delete(4));
+        // With one that is left out gone, or one that it has, there is room for the others.
+        client.act(&Act::Delete(2));
+        client.settle();
+        assert_eq!(client.reducer.now.gaps.size(), 0);
+        client.judge();
+        client.act(&Act::Delete(3));
+        client.act(&Act::Create(2));
+        client.settle();
+        client.judge();
+    }
+    client.act(&Act::Create(3));
+    client.settle();
+    client.act(&Act::Set(0));
+    client.settle();
+    assert_eq!(client.reducer.now.gaps.size(), 1, "there are as many still");
+    client.act(&Act::Delete(3));
+    client.settle();
+    assert_eq!(client.reducer.now.gaps.size(), 0);
+    client.judge();
+}
+
 const ROOT: &str = "/t";
 const PATHS: [&str; 8] = [
     "/t", "/t/a", "/t/b", "/t/c", "/t/a/1", "/t/a/2", "/t/b/1", "/t/a/1/x",

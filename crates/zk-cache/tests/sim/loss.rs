@@ -12,9 +12,12 @@ use zk_cache::Snapshot;
 use zk_cache::State;
 use zk_cache::TreeCache;
 use zk_core::ErrorClass;
+use zk_core::ErrorKind;
 use zk_core::Session;
+use zk_core::transport::Fault;
 use zk_core::transport::Request;
 use zk_sim::Ensemble;
+use zk_sim::matching::gets;
 
 use crate::ROOT;
 use crate::in_words;
@@ -265,4 +268,26 @@ async fn a_cache_that_is_started_without_a_connection_begins_as_soon_as_there_is
     assert_eq!(cache.state(), State::Loading);
     assert_eq!(told(&mut events).await, ["+ /t/c 0", "synchronized"]);
     drop(writer);
+}
+
+/// The pause before the next attempt is not to begin anew with everything else that happens.
+// covers: K4
+#[tokio::test(start_paused = true)]
+async fn a_read_that_failed_is_made_again_while_other_nodes_keep_changing() {
+    let ensemble = Ensemble::new(3);
+    let (session, writer) = (ensemble.connect().await, made(&ensemble).await);
+    let cache = TreeCache::start(&session, ROOT).unwrap();
+    soon("it is built", cache.synchronized()).await.unwrap();
+    let busy = ensemble
+        .on(gets("/t/c"))
+        .session(session.id())
+        .refuse(Fault::Later(ErrorKind::Throttled));
+    writer.set("/t/c", "1").await.unwrap();
+    for round in 0..40 {
+        writer.set("/t/a/1", round.to_string()).await.unwrap();
+        pass(Duration::from_millis(50)).await;
+    }
+    assert_eq!(busy.count(), 1, "one read was refused");
+    let node = cache.get(&crate::path("/t/c")).unwrap();
+    assert_eq!(node.data(), Some(&b"1"[..]));
 }

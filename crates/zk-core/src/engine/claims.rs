@@ -5,6 +5,8 @@
 //! all watches on a node with the last one it knows, also one whose answer is on its way.
 //! So the hub is told when one-shot watches on a node of its own come or go, and sets its own again; it gives its own back
 //! only while none is on its way; and it tells those that wait for children what it is told in their place.
+//! A read that nobody polls is on its way for as long as it is held. The hub does not wait for ever: the watch of such a
+//! read may have been taken back when it comes at last, so that it fires at once, for its holder to look again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,6 +33,12 @@ struct Use {
     is_hubs: bool,
     /// How many one-shot watches are on their way.
     in_flight: usize,
+    /// Those with smaller numbers that were on their way are waited for no longer.
+    valid_from: u64,
+    /// How many of those there are.
+    void: usize,
+    /// Whether the hub waits until none is on its way.
+    hub_waits: bool,
     last_number: u64,
     /// Those that wait for children, by their numbers.
     parents: HashMap<u64, oneshot::Sender<()>>,
@@ -43,11 +51,12 @@ pub(crate) struct Claim {
     path: NodePath,
     is_in_flight: bool,
     has_fired: bool,
+    begun: u64,
     /// Its number, if it waits for children.
     number: Option<u64>,
 }
 
-/// Tells a watch that waits for children that one came or went.
+/// Tells a watch that waits for children that one came or went, and any watch that may have been taken back.
 pub(crate) type Poke = oneshot::Receiver<()>;
 
 impl Claims {
@@ -60,12 +69,18 @@ impl Claims {
 
     /// A one-shot watch is about to be asked for.
     pub(crate) fn begin(self: &Arc<Self>, path: NodePath) -> Claim {
-        self.uses().entry(path.clone()).or_default().in_flight += 1;
+        let mut uses = self.uses();
+        let it = uses.entry(path.clone()).or_default();
+        it.in_flight += 1;
+        it.last_number += 1;
+        let begun = it.last_number;
+        drop(uses);
         Claim {
             claims: Arc::clone(self),
             path,
             is_in_flight: true,
             has_fired: false,
+            begun,
             number: None,
         }
     }
@@ -77,9 +92,23 @@ impl Claims {
         tidy(&mut uses, path);
     }
 
-    /// Whether one-shot watches are on their way there.
-    pub(super) fn is_in_flight(&self, path: &NodePath) -> bool {
-        self.uses().get(path).is_some_and(|it| it.in_flight > 0)
+    /// Whether one-shot watches are on their way there; then the hub is told when none is any more.
+    pub(super) fn waits_for_those_in_flight(&self, path: &NodePath) -> bool {
+        let mut uses = self.uses();
+        let Some(it) = uses.get_mut(path) else {
+            return false;
+        };
+        it.hub_waits = it.in_flight > 0;
+        it.hub_waits
+    }
+
+    /// Those that are on their way are waited for no longer.
+    pub(super) fn void_those_in_flight(&self, path: &NodePath) {
+        if let Some(it) = self.uses().get_mut(path) {
+            it.valid_from = it.last_number + 1;
+            it.void += std::mem::take(&mut it.in_flight);
+            it.hub_waits = false;
+        }
     }
 
     /// A child of the node came or went.
@@ -104,27 +133,52 @@ impl Claims {
     }
 }
 
+impl Use {
+    /// Whether the hub waited until now for those on their way.
+    fn no_longer_waits(&mut self) -> bool {
+        self.in_flight == 0 && std::mem::take(&mut self.hub_waits)
+    }
+}
+
 impl Claim {
     /// The watch has been set.
     pub(crate) fn set(&mut self, waits_for_children: bool) -> Option<Poke> {
-        let mut uses = self.claims.uses();
+        let claims = Arc::clone(&self.claims);
+        let mut uses = claims.uses();
         let it = uses.entry(self.path.clone()).or_default();
-        it.in_flight -= 1;
-        self.is_in_flight = false;
-        let poke = waits_for_children.then(|| {
+        let is_void = self.arrive(it);
+        let poke = (waits_for_children || is_void).then(|| {
             let (poke, poked) = oneshot::channel();
-            it.last_number += 1;
-            it.parents.insert(it.last_number, poke);
-            self.number = Some(it.last_number);
+            if is_void {
+                let _held = poke.send(());
+            } else {
+                it.last_number += 1;
+                it.parents.insert(it.last_number, poke);
+                self.number = Some(it.last_number);
+            }
             poked
         });
-        let is_hubs = it.is_hubs;
+        let is_told = it.no_longer_waits() || it.is_hubs;
         tidy(&mut uses, &self.path);
         drop(uses);
-        if is_hubs {
-            self.claims.disturbed(&self.path);
+        if is_told {
+            claims.disturbed(&self.path);
         }
         poke
+    }
+
+    /// It is on its way no longer; whether it may have been taken back meanwhile.
+    fn arrive(&mut self, it: &mut Use) -> bool {
+        let is_void = self.begun < it.valid_from;
+        if std::mem::take(&mut self.is_in_flight) {
+            let among = if is_void {
+                &mut it.void
+            } else {
+                &mut it.in_flight
+            };
+            *among -= 1;
+        }
+        is_void
     }
 
     /// The watch has fired: nothing is taken back.
@@ -135,17 +189,18 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut uses = self.claims.uses();
+        let claims = Arc::clone(&self.claims);
+        let mut uses = claims.uses();
         let it = uses.entry(self.path.clone()).or_default();
-        it.in_flight -= usize::from(self.is_in_flight);
+        self.arrive(it);
         if let Some(number) = self.number {
             it.parents.remove(&number);
         }
-        let is_hubs = it.is_hubs;
+        let is_told = it.no_longer_waits() || (it.is_hubs && !self.has_fired);
         tidy(&mut uses, &self.path);
         drop(uses);
-        if is_hubs && !self.has_fired {
-            self.claims.disturbed(&self.path);
+        if is_told {
+            claims.disturbed(&self.path);
         }
     }
 }
@@ -154,8 +209,38 @@ fn tidy(uses: &mut HashMap<NodePath, Use>, path: &NodePath) {
     if let Some(it) = uses.get(path)
         && !it.is_hubs
         && it.in_flight == 0
+        && it.void == 0
         && it.parents.is_empty()
     {
         uses.remove(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: C15
+    #[test]
+    fn a_watch_that_was_waited_for_no_longer_fires_at_once() {
+        let (hub, mut told) = mpsc::unbounded_channel();
+        let claims = Arc::new(Claims::new(hub));
+        let path = NodePath::parse("/a").unwrap();
+        assert!(!claims.waits_for_those_in_flight(&path));
+        let (mut late, dropped) = (claims.begin(path.clone()), claims.begin(path.clone()));
+        assert!(claims.waits_for_those_in_flight(&path));
+        claims.void_those_in_flight(&path);
+        assert!(!claims.waits_for_those_in_flight(&path));
+        let mut next = claims.begin(path.clone());
+        assert!(claims.waits_for_those_in_flight(&path));
+        let mut poke = late.set(false).expect("it is told");
+        assert_eq!(poke.try_recv(), Ok(()));
+        drop((late, dropped));
+        assert!(told.try_recv().is_err(), "another one is on its way");
+        assert!(next.set(false).is_none(), "nothing was taken from it");
+        assert!(matches!(told.try_recv(), Ok(Command::Disturbed { .. })));
+        drop(next);
+        assert!(told.try_recv().is_err(), "the hub waits for nothing");
+        assert!(claims.uses().is_empty());
     }
 }

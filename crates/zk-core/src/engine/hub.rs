@@ -135,8 +135,10 @@ pub(super) fn spawn(engine: &Arc<Engine>, commands: mpsc::UnboundedReceiver<Comm
         members: HashMap::new(),
         slots: HashMap::new(),
         arming: FuturesUnordered::new(),
+        impatient: FuturesUnordered::new(),
         notices: SelectAll::new(),
         in_flight: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
+        shrinks: 0,
     };
     tokio::spawn(task.run());
 }
@@ -149,8 +151,12 @@ struct Task {
     /// The watches there are, by their paths.
     slots: HashMap<NodePath, Slot>,
     arming: FuturesUnordered<Arming>,
+    /// The paths of watches that have waited long enough to be given back.
+    impatient: FuturesUnordered<Pin<Box<dyn Future<Output = NodePath> + Send>>>,
     notices: SelectAll<Notices>,
     in_flight: Arc<Semaphore>,
+    /// How often the room was made smaller.
+    shrinks: u64,
 }
 
 /// Who is told.
@@ -172,6 +178,8 @@ enum Slot {
         is_disturbed: bool,
         /// Whether it ended with its link, and is only to be given back.
         is_lost: bool,
+        /// Whether it is to be given back once nothing is on its way on the node.
+        waits: bool,
         lane: Lane,
         _share: Option<Share>,
     },
@@ -180,10 +188,20 @@ enum Slot {
 /// One attempt to set a watch.
 type Arming = Pin<Box<dyn Future<Output = Attempt> + Send>>;
 
-struct Attempt {
+/// What is to be set, and how.
+struct Order {
     path: NodePath,
     is_recursive: bool,
+    is_disturbed: bool,
+    /// Whether by a persistent watch, and not by one-shots.
+    is_persistent: bool,
+    /// How often the room had been made smaller when this was planned.
+    shrinks: u64,
     attempts: u32,
+}
+
+struct Attempt {
+    order: Order,
     result: Result<(Watching, Option<Share>), Fault>,
 }
 
@@ -208,6 +226,9 @@ impl Task {
                 }
                 Some(attempt) = self.arming.next(), if !self.arming.is_empty() => {
                     self.attempted(attempt);
+                }
+                Some(path) = self.impatient.next(), if !self.impatient.is_empty() => {
+                    self.waited_enough(&path);
                 }
             }
             self.settle();
@@ -271,12 +292,16 @@ impl Task {
     }
 
     fn attempted(&mut self, attempt: Attempt) {
-        let Attempt {
+        let Attempt { order, result } = attempt;
+        let Order {
             path,
             is_recursive,
+            is_persistent,
+            shrinks,
             attempts,
-            result,
-        } = attempt;
+            ..
+        } = order;
+        let attempts = attempts + 1;
         let is_disturbed = matches!(
             self.slots.remove(&path),
             Some(Slot::Arming { is_disturbed: true })
@@ -290,6 +315,7 @@ impl Task {
                     is_recursive,
                     is_disturbed,
                     is_lost: false,
+                    waits: false,
                     lane,
                     _share: share,
                 };
@@ -297,22 +323,20 @@ impl Task {
                 self.reconcile(&path, 0);
             }
             Err(Fault::Ended(_)) => {}
-            Err(Fault::Refused(ErrorKind::Unsupported, _)) if !self.has_only_one_shots() => {
-                tracing::info!(
-                    "the servers have no persistent watches: one-shot watches take their place"
-                );
-                self.engine
-                    .has_only_one_shots
-                    .store(true, Ordering::Relaxed);
-                // A recursive watch in place of many would take more of them, not less.
-                self.book.set_room(usize::MAX);
+            // Several may be refused before the first of them is known here.
+            Err(Fault::Refused(ErrorKind::Unsupported, _)) if is_persistent => {
+                self.make_do_with_one_shots();
                 self.reconcile(&path, 0);
             }
             Err(Fault::Refused(ErrorKind::TooManyWatches, _))
                 if self.book.len() > 1 && !self.has_only_one_shots() =>
             {
-                // Other watches have taken the room since: make do with what is left.
-                self.book.set_room(self.book.bytes() / 2);
+                // Other watches have taken the room since: make do with what is left. Those that were planned together
+                // and are refused together are reason to do so once.
+                if shrinks == self.shrinks && self.book.wanted(&path).is_some() {
+                    self.shrinks += 1;
+                    self.book.set_room(self.book.bytes() / 2);
+                }
                 self.reconcile(&path, attempts);
             }
             Err(fault @ Fault::Refused(..)) => {
@@ -325,6 +349,19 @@ impl Task {
                 self.reconcile(&path, attempts);
             }
         }
+    }
+
+    /// Learns that the servers have no persistent watches.
+    fn make_do_with_one_shots(&mut self) {
+        if self.has_only_one_shots() {
+            return;
+        }
+        tracing::info!("the servers have no persistent watches: one-shot watches take their place");
+        self.engine
+            .has_only_one_shots
+            .store(true, Ordering::Relaxed);
+        // A recursive watch in place of many would take more of them, not less.
+        self.book.set_room(usize::MAX);
     }
 
     /// Those that wait for their first watch are told why there is none. The others are stale until there is.
@@ -371,19 +408,17 @@ impl Task {
         match self.slots.get(path) {
             // Its answer is waited for, whatever is wanted now.
             Some(Slot::Arming { .. }) => return,
-            Some(Slot::Armed {
-                is_recursive,
-                is_disturbed: false,
-                is_lost: false,
-                ..
-            }) if Some(*is_recursive) == wanted => {
+            Some(Slot::Armed { .. }) if self.is_as_wanted(path) => {
                 if !self.book.is_armed(path) {
                     self.book.armed(path);
                 }
                 return;
             }
             // To give it back now could take with it what is on its way. The hub is told when nothing is.
-            Some(Slot::Armed { .. }) if claims.is_in_flight(path) => return,
+            Some(Slot::Armed { .. }) if claims.waits_for_those_in_flight(path) => {
+                self.lose_patience_with(path);
+                return;
+            }
             Some(Slot::Armed { .. }) => {
                 if let Some(Slot::Armed {
                     lane,
@@ -402,7 +437,8 @@ impl Task {
             claims.set_hubs(path, false);
             return;
         };
-        claims.set_hubs(path, !self.has_only_one_shots());
+        let is_persistent = !self.has_only_one_shots();
+        claims.set_hubs(path, is_persistent);
         let slot = Slot::Arming {
             is_disturbed: false,
         };
@@ -411,11 +447,57 @@ impl Task {
         self.arming.push(Box::pin(arm(
             Arc::clone(&self.engine),
             Arc::clone(&self.in_flight),
-            path.clone(),
-            is_recursive,
-            is_disturbed,
-            attempts,
+            Order {
+                path: path.clone(),
+                is_recursive,
+                is_disturbed,
+                is_persistent,
+                shrinks: self.shrinks,
+                attempts,
+            },
         )));
+    }
+
+    /// A read that nobody polls is on its way for ever: it is not waited for longer than an answer takes.
+    fn lose_patience_with(&mut self, path: &NodePath) {
+        if let Some(Slot::Armed { waits, .. }) = self.slots.get_mut(path)
+            && !std::mem::replace(waits, true)
+        {
+            let (engine, path) = (Arc::clone(&self.engine), path.clone());
+            self.impatient.push(Box::pin(async move {
+                // Without a connection those that are on their way wait, too.
+                let _ended = engine.connected().await;
+                Deadline::after(Duration::MAX).pause(PATIENCE).await;
+                path
+            }));
+        }
+    }
+
+    /// Gives the watch back, whatever is on its way.
+    fn waited_enough(&mut self, path: &NodePath) {
+        let waited = match self.slots.get_mut(path) {
+            Some(Slot::Armed { waits, .. }) => std::mem::take(waits),
+            _ => false,
+        };
+        if waited && !self.is_as_wanted(path) {
+            tracing::debug!(%path, "a read with a watch takes so long that it is waited for no longer");
+            self.engine.claims().void_those_in_flight(path);
+            self.reconcile(path, 0);
+        }
+    }
+
+    /// Whether there is the watch on `path` that is wanted.
+    fn is_as_wanted(&self, path: &NodePath) -> bool {
+        let armed = match self.slots.get(path) {
+            Some(Slot::Armed {
+                is_recursive,
+                is_disturbed: false,
+                is_lost: false,
+                ..
+            }) => Some(*is_recursive),
+            _ => None,
+        };
+        armed.is_some() && armed == self.book.wanted(path)
     }
 
     /// Whether the servers turned out to have no persistent watches.
@@ -438,45 +520,32 @@ impl Task {
 }
 
 /// Sets a watch, or tries to, once there is a connection.
-async fn arm(
-    engine: Arc<Engine>,
-    in_flight: Arc<Semaphore>,
-    path: NodePath,
-    is_recursive: bool,
-    is_disturbed: bool,
-    attempts: u32,
-) -> Attempt {
-    let kind = (is_recursive, is_disturbed);
-    let result = try_to_arm(&engine, &in_flight, &path, kind, attempts).await;
-    Attempt {
-        path,
-        is_recursive,
-        attempts: attempts + 1,
-        result,
-    }
+async fn arm(engine: Arc<Engine>, in_flight: Arc<Semaphore>, order: Order) -> Attempt {
+    let result = try_to_arm(&engine, &in_flight, &order).await;
+    Attempt { order, result }
 }
 
 async fn try_to_arm(
     engine: &Arc<Engine>,
     in_flight: &Semaphore,
-    path: &NodePath,
-    (is_recursive, is_disturbed): (bool, bool),
-    attempts: u32,
+    order: &Order,
 ) -> Result<(Watching, Option<Share>), Fault> {
-    if attempts > 0 {
-        let pause = RetryPolicy::default().pause(attempts, Duration::ZERO, || engine.chance());
+    let path = &order.path;
+    if order.attempts > 0 {
+        let chance = || engine.chance();
+        let pause = RetryPolicy::default().pause(order.attempts, Duration::ZERO, chance);
         let never = Deadline::after(Duration::MAX);
         never.pause(pause.unwrap_or_default()).await;
     }
     engine.connected().await.map_err(Fault::Ended)?;
     // Other users of the session wait behind so many requests at most.
     let _place = in_flight.acquire().await;
-    if engine.has_only_one_shots.load(Ordering::Relaxed) {
-        let follow = fallback::follow(Arc::clone(engine), path.clone(), is_recursive);
+    if !order.is_persistent {
+        let follow = fallback::follow(Arc::clone(engine), path.clone(), order.is_recursive);
         return Ok((follow.await?, None));
     }
     let share = take_share(engine, path)?;
-    if is_disturbed {
+    if order.is_disturbed {
         // When this is answered, so is what was on its way when somebody lost interest, and it has been taken back.
         let look = Request::Exists {
             path: NodePath::root(),
@@ -486,7 +555,7 @@ async fn try_to_arm(
     }
     let request = Request::AddWatch {
         path: path.clone(),
-        recursive: is_recursive,
+        recursive: order.is_recursive,
     };
     match engine.send(request).await? {
         Response::Watching(watching) => Ok((watching, Some(share))),
@@ -509,3 +578,6 @@ fn take_share(engine: &Engine, path: &NodePath) -> Result<Share, Fault> {
 /// one-shot watches.
 const ROOM: usize = MOST_WATCHED / 2;
 const MOST_IN_FLIGHT: usize = 64;
+
+/// How long a watch that is to be given back waits for reads that are on their way, on a connection that stands.
+const PATIENCE: Duration = Duration::from_secs(5);

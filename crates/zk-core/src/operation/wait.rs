@@ -170,8 +170,14 @@ async fn wait<T>(
             }
             None => {
                 let allowed = deadline.allowed();
+                // Without a connection it may have happened long ago.
+                let kind = if call.engine().is_connected() {
+                    ErrorKind::TimedOut
+                } else {
+                    ErrorKind::NotConnected
+                };
                 return Err(call
-                    .error(path, ErrorKind::TimedOut)
+                    .error(path, kind)
                     .attempts_made(1)
                     .detail(format!("waited {allowed:?} for {what}")));
             }

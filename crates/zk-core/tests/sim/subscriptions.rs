@@ -488,6 +488,97 @@ async fn servers_without_persistent_watches_are_followed_by_one_shots() {
 
 // covers: C15
 #[tokio::test(start_paused = true)]
+async fn subscriptions_that_begin_together_learn_together_that_there_are_only_one_shots() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    // Servers that have none break the link after such an answer; here each is answered.
+    let unsupported = zk_core::transport::Fault::Refused(ErrorKind::Unsupported, None);
+    let refused = sim.on(adds_a_watch).every().refuse(unsupported);
+    let (one, two, three) = tokio::join!(
+        session.subscribe("/a").into_future(),
+        session.subscribe("/b").into_future(),
+        session.subscribe("/c").recursive().into_future(),
+    );
+    for updates in [one, two, three] {
+        let mut updates = updates.unwrap();
+        assert_eq!(updates.next().await, Some(Resynchronize));
+    }
+    assert_eq!(refused.count(), 3);
+    none_left(&sim, &session).await;
+}
+
+/// A read with a watch that is on its way, or that nobody polls, when the link breaks.
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn a_read_on_the_same_node_keeps_no_subscription_from_coming_back() {
+    let ensemble = Ensemble::builder();
+    for ensemble in [ensemble.clone(), ensemble.without_persistent_watches()] {
+        for is_dropped in [true, false] {
+            let what = format!("{ensemble:?} {is_dropped}");
+            let sim = ensemble.clone().build();
+            let session = sim.connect().await;
+            let other = sim.connect().await;
+            other.create("/a", "").await.unwrap();
+            let mut updates = session.subscribe("/a").await.unwrap();
+            told(&mut updates, &session).await;
+            let mut get = Box::pin(session.get("/a").watched().into_future());
+            assert!(futures_util::poll!(&mut get).is_pending());
+            sim.session(session.id()).cut();
+            assert_eq!(soon(&what, updates.next()).await, Some(Stale));
+            pass(Duration::from_secs(1)).await;
+            let mut get = Some(get).filter(|_| !is_dropped);
+            assert_eq!(soon(&what, updates.next()).await, Some(Resynchronize));
+            // Whoever comes back to it is not left waiting for what was taken back meanwhile.
+            let mut watch = match get.take() {
+                Some(get) => Some(get.await.unwrap().2),
+                None => None,
+            };
+            other.set("/a", "1").await.unwrap();
+            let seen = soon(&what, updates.next()).await;
+            assert!(
+                matches!(seen, Some(Stale | Update::Changed { .. })),
+                "{what}: {seen:?}"
+            );
+            if let Some(watch) = &mut watch {
+                soon(&what, watch.changed()).await;
+            }
+            drop((watch, updates));
+            pass(Duration::from_millis(50)).await;
+            none_left(&sim, &session).await;
+            assert_eq!(session.counters().watched_bytes, 0);
+        }
+    }
+}
+
+/// Many watches that are refused at once are reason to make do with less once.
+// covers: C15
+#[tokio::test(start_paused = true)]
+async fn a_lack_of_room_folds_no_more_watches_than_it_must() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let mut taken = Vec::new();
+    for number in 0..100 {
+        let watch = session.exists(format!("/x{number:01000}")).watched();
+        taken.push(watch.await.unwrap());
+    }
+    let subscribes = (0..30).map(|number| {
+        let family = number % 3;
+        session
+            .subscribe(format!("/family{family}/{number:01000}"))
+            .into_future()
+    });
+    let updates = futures_util::future::join_all(subscribes).await;
+    for updates in updates {
+        let mut updates = updates.unwrap();
+        assert_eq!(updates.next().await, Some(Resynchronize));
+    }
+    let on_the_root =
+        |request: &Request| matches!(request, Request::AddWatch { path, .. } if path.is_root());
+    assert_eq!(sim.arrived(on_the_root), 0, "everything is told");
+}
+
+// covers: C15
+#[tokio::test(start_paused = true)]
 async fn one_shots_that_do_not_fit_are_refused_with_the_reason() {
     let sim = Ensemble::builder().without_persistent_watches().build();
     let session = sim.connect().await;

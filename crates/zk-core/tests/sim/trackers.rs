@@ -8,6 +8,7 @@ use zk_core::Tracked;
 use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Ensemble;
+use zk_sim::matching::gets;
 
 use crate::pass;
 use crate::polled;
@@ -95,6 +96,61 @@ async fn a_tracker_that_is_dropped_anywhere_leaves_nothing() {
     }
     let error = session.track("c").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidPath);
+}
+
+/// An outage that begins while it reads what has changed is seen when it begins, not when it ends.
+// covers: C9
+#[tokio::test(start_paused = true)]
+async fn a_tracker_is_stale_during_an_outage_that_cuts_its_read_short() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let other = sim.connect().await;
+    other.create("/a", "1").await.unwrap();
+    let mut tracker = session.track("/a").await.unwrap();
+    assert!(!tracker.now().is_stale);
+    let reads = sim.on(gets("/a")).session(session.id()).hold();
+    other.set("/a", "2").await.unwrap();
+    soon("it reads what changed", reads.happened()).await;
+    sim.session(session.id()).cut_for(Duration::from_secs(3));
+    pass(Duration::from_secs(1)).await;
+    let now = tracker.now();
+    assert!(now.is_stale, "there is no connection");
+    assert_eq!(data(&now), Some(&b"1"[..]));
+    let now = soon("it is fresh", tracker.changed()).await.unwrap();
+    assert!(!now.is_stale);
+    assert_eq!(data(&now), Some(&b"2"[..]));
+}
+
+/// Changes faster than a round trip do not keep it from knowing one of them.
+// covers: C9
+#[tokio::test(start_paused = true)]
+async fn a_tracker_of_a_node_that_changes_all_the_time_keeps_up() {
+    let sim = Ensemble::builder()
+        .latency(Duration::from_millis(20))
+        .build();
+    let session = sim.connect().await;
+    let other = sim.connect().await;
+    other.create("/a", "0").await.unwrap();
+    let mut tracker = session.track("/a").await.unwrap();
+    let changes = async {
+        let writes = (1..=100).map(|round| {
+            let other = other.clone();
+            async move {
+                pass(Duration::from_millis(5 * round)).await;
+                other.set("/a", round.to_string()).await.unwrap();
+            }
+        });
+        futures_util::future::join_all(writes).await;
+    };
+    let mut seen = 0;
+    tokio::select! {
+        biased;
+        () = changes => {}
+        () = async { while tracker.changed().await.is_some() { seen += 1; } } => {}
+    }
+    assert!(seen > 5, "seen {seen}");
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(tracker.now().node.unwrap().stat.version, 100);
 }
 
 // covers: C9

@@ -90,6 +90,23 @@ async fn a_wait_that_is_over_or_dropped_leaves_nothing() {
 }
 
 // covers: C10
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_over_without_a_connection_says_so() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let wait = session
+        .wait_for_creation("/a")
+        .timeout(Duration::from_secs(2));
+    let wait = tokio::spawn(wait.into_future());
+    pass(Duration::from_millis(500)).await;
+    sim.session(session.id()).partition();
+    let error = soon("the deadline", wait).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotConnected, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("waited 2s for it to be created"), "{text}");
+}
+
+// covers: C10
 #[test]
 fn whoever_waits_is_told_whatever_breaks() {
     Check::new(0..60).run(async |sim, seed| {

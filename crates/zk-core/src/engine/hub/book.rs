@@ -267,12 +267,13 @@ impl Book {
         self.prefix + path.as_str().len()
     }
 
-    /// The subscriptions to `node` that the watch on `watch` serves, in the order in which they were made.
+    /// The subscriptions to `node` that the watch on `watch` serves and that are not stale, in the order in which they were
+    /// made.
     fn served(&self, watch: &NodePath, node: &NodePath) -> Vec<(Id, Reach)> {
         let ids = self.at.get(node).map_or(&[][..], Vec::as_slice);
         ids.iter()
             .filter_map(|id| Some((*id, self.subscriptions.get(id)?)))
-            .filter(|(_, entry)| entry.watch == *watch)
+            .filter(|(_, entry)| entry.is_live && entry.watch == *watch)
             .map(|(id, entry)| (id, entry.reach))
             .collect()
     }

@@ -244,3 +244,26 @@ fn neighbours_are_folded_and_others_are_left_alone() {
     played.happens(&path("/app/0007"), WatchEvent::DataChanged);
     played.happens(&path("/app/x"), WatchEvent::Created);
 }
+
+// covers: C15
+#[test]
+fn nothing_is_told_of_changes_while_it_is_stale() {
+    let mut book = Book::new(0, usize::MAX);
+    book.subscribe(1, path("/a"), Reach::Children);
+    book.armed(&path("/a"));
+    book.lost(&path("/a"));
+    book.changed(&path("/a"), &path("/a"), WatchEvent::DataChanged);
+    book.armed(&path("/a"));
+    book.changed(&path("/a"), &path("/a"), WatchEvent::ChildrenChanged);
+    let changed = Told::Changed {
+        path: path("/a"),
+        event: WatchEvent::ChildrenChanged,
+    };
+    let told = [
+        Told::Resynchronize,
+        Told::Stale,
+        Told::Resynchronize,
+        changed,
+    ];
+    assert_eq!(book.take_tells(), told.map(|told| (1, told)));
+}
