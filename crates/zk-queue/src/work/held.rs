@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::Error;
+use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Transaction;
@@ -23,6 +24,7 @@ use crate::line::Pick;
 use crate::line::claim_name;
 use crate::place::below;
 use crate::receipt::Answer;
+use crate::receipt::Failure;
 use crate::shelf::Spot;
 
 /// A claim that is ours. Dropped, it is released in the background.
@@ -85,11 +87,23 @@ impl Held {
         loop {
             rounds += 1;
             let answer = line.receipts.confirm(deadline, |transaction| {
-                transaction
-                    .create_ephemeral(&claim, owner.clone())
-                    .set_version(&pick.path, pick.data.clone(), pick.version)
+                claimed(transaction, &claim, &owner, &pick)
             });
-            match answer.await.map_err(|failure| failure.error)? {
+            let answer = match answer.await {
+                Ok(answer) => answer,
+                Err(failure) => {
+                    let error = failure.error.clone();
+                    if error.kind() == ErrorKind::TooLarge {
+                        pick.hand.shun("it is too large to be claimed");
+                        return Ok(None);
+                    }
+                    if failure.is_in_doubt && !error.is_fatal() {
+                        abandon(&line, claim, owner, pick, failure);
+                    }
+                    return Err(error);
+                }
+            };
+            match answer {
                 Answer::Done(_) => {
                     let spot = Spot::clone(&pick.hand);
                     pick.hand.done();
@@ -115,10 +129,15 @@ impl Held {
                 {
                     make_container(&line, &bench.claims, deadline).await?;
                 }
-                Answer::Refused { error, .. } => {
+                Answer::Refused { part, error } => {
                     return match error.kind() {
                         ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion => {
                             pick.hand.done();
+                            Ok(None)
+                        }
+                        // The item's own node refuses to be written.
+                        _ if part == 1 && error.class() == ErrorClass::Outcome => {
+                            pick.hand.shun(&format!("it cannot be claimed: {error}"));
                             Ok(None)
                         }
                         _ => Err(error),
@@ -203,7 +222,12 @@ impl Held {
                                 path: self.grip.item.clone(),
                             })
                         }
-                        _ => Err(SettleError::Core(error)),
+                        kind => {
+                            if kind == ErrorKind::NotEmpty {
+                                self.line.shun(&self.spot, "it has children");
+                            }
+                            Err(SettleError::Core(error))
+                        }
                     };
                 }
                 Answer::Refused { error, .. } => match &makes {
@@ -249,6 +273,37 @@ impl Drop for Held {
     }
 }
 
+/// Claims an item as parts of a transaction.
+fn claimed(transaction: Transaction, claim: &NodePath, owner: &str, pick: &Pick) -> Transaction {
+    transaction.create_ephemeral(claim, owner).set_version(
+        &pick.path,
+        pick.data.clone(),
+        pick.version,
+    )
+}
+
+/// Releases, in the background, a claim of which nobody knows whether it was made: it would last as long as the session.
+fn abandon(line: &Arc<Line>, claim: NodePath, owner: String, pick: Pick, failure: Failure) {
+    let line = Arc::clone(line);
+    let session = line.session.clone();
+    session.finish(async move {
+        let found = line.receipts.find_out(failure, |transaction| {
+            claimed(transaction, &claim, &owner, &pick)
+        });
+        if let Some(Answer::Refused { .. }) = found.await {
+            return;
+        }
+        let grip = Grip {
+            item: pick.path.clone(),
+            claim,
+            version: pick.version.wrapping_add(1),
+        };
+        if let Err(error) = release(&line, &grip).await {
+            tracing::error!(item = %grip.item, %error, "a claim that nobody has may be left");
+        }
+    });
+}
+
 /// Takes a claim away unless it is somebody else's. Applied twice it does no harm, and it is repeated until there is an
 /// answer.
 async fn release(line: &Line, grip: &Grip) -> Result<(), Error> {
@@ -264,7 +319,7 @@ async fn release(line: &Line, grip: &Grip) -> Result<(), Error> {
         match error.kind() {
             // It is gone, or the item is, or both are somebody else's.
             ErrorKind::NoNode | ErrorKind::BadVersion => return Ok(()),
-            _ if error.class() == zk_core::ErrorClass::Recoverable => {
+            _ if error.class() == ErrorClass::Recoverable => {
                 attempts += 1;
                 line.deadline().pause(attempts).await;
             }
