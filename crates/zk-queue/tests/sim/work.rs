@@ -569,3 +569,39 @@ async fn foreign_children_beside_the_claims_are_passed_over() {
     assert_eq!(queue.claims().await.unwrap().len(), 1);
     claim.acknowledge().await.unwrap();
 }
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn the_claim_of_an_item_that_somebody_deleted_goes_too() {
+    for is_dropped in [false, true] {
+        let ensemble = Ensemble::new(3);
+        let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+        let queue = work(&one);
+        queue.offer(&text(1)).await.unwrap();
+        let claim = queue.claim().await.unwrap();
+        two.delete(claim.path()).await.unwrap();
+        if is_dropped {
+            drop(claim);
+        } else {
+            let error = claim.acknowledge().await.unwrap_err();
+            assert!(matches!(error, SettleError::Lost { .. }), "{error:?}");
+        }
+        soon("it settles", one.settled()).await;
+        assert_eq!(children(&ensemble, CLAIMS), [""; 0]);
+    }
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_another_one_has_replaced_is_lost() {
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    work(&one).offer(&text(1)).await.unwrap();
+    let claim = work(&one).claim().await.unwrap();
+    for name in children(&ensemble, CLAIMS) {
+        two.delete(format!("{CLAIMS}/{name}")).await.unwrap();
+    }
+    let theirs = work(&one).claim().await.unwrap();
+    assert_eq!(soon("it is told", claim.lost()).await, Loss::ClaimDeleted);
+    theirs.acknowledge().await.unwrap();
+}
