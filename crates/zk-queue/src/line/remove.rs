@@ -215,7 +215,9 @@ impl Line {
         let deadline = Deadline::after(Duration::MAX);
         let mut is_back = false;
         let (mut is_in_doubt, mut attempts) = (false, 0);
-        while !taken.has_rest {
+        // With others in its old place, it goes behind them.
+        let mut may_fit = !taken.has_rest;
+        while may_fit {
             let answer = self.receipts.confirm(deadline, |transaction| {
                 transaction.create(&taken.path, data.clone())
             });
@@ -238,7 +240,7 @@ impl Line {
                     return;
                 }
             }
-            break;
+            may_fit = false;
         }
         if !is_back {
             // Behind everything else.
