@@ -71,7 +71,7 @@
 //! | no connection until the deadline | [`OfferError::Core`], or [`Unknown`](OfferError::Unknown) if it had been sent | [`TakeError::Core`], or [`Undecided`](TakeError::Undecided) with the item | a claim that lapses is no longer trusted; [`SettleError`] |
 //! | the session ends | the same, fatal | the same, fatal | [`Loss::SessionLost`]; the item is delivered again |
 //! | the process dies | – | what it had taken is gone; [`WorkQueue`]: it is delivered again when the session expires | it is delivered again when the session expires |
-//! | the future is dropped | the item may be offered, once | items are put back; claims are released | goes on in the background |
+//! | the future is dropped | the item may be offered, once | items are put back, also when the answer comes after the deadline; claims are released | goes on in the background |
 //! | the node of the queue is reaped, or deleted | it is made anew | the queue is empty | [`SettleError::Lost`] |
 //! | the counter of the node is used up | [`OfferError::Exhausted`] | nothing | nothing |
 //!
@@ -118,6 +118,10 @@
 //! - No exactly-once processing: a consumer may die after its work and before its acknowledgement. What it changes in
 //!   ZooKeeper can go [with the acknowledgement](Claim::acknowledge_with).
 //! - No topics, no groups of consumers, no replay.
+//! - An item is told from a later one of the same name by its version alone. When everything is taken and the servers
+//!   reap the node of the queue, its numbers begin anew: a consumer that read an item before that, and whose change comes
+//!   to the leader only after another item has got that name, takes that one out and answers the data of the first.
+//!   Servers look for such nodes once a minute by default, so that it takes a stall at just that moment.
 //! - Every consumer that waits is woken by every change of the queue, and lists it; the recipe has no place in line for
 //!   consumers. With more than some tens of them that wait most of the time, let one process fetch for many tasks.
 //!

@@ -1,11 +1,13 @@
 //! The nodes of a queue: offering, listing, and taking items out, as bytes.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use zk_core::Error;
 use zk_core::NodePath;
@@ -46,6 +48,8 @@ pub(crate) struct Line {
     stock: Mutex<Stock>,
     /// Held by whoever reads the lists.
     restocking: tokio::sync::Mutex<()>,
+    /// Told when an item that was in hand can be taken by others.
+    given_back: Notify,
 }
 
 /// What is known of the items that can be taken.
@@ -54,6 +58,8 @@ struct Stock {
     shelf: Shelf,
     /// When the reading of it began, and how long it took.
     read: Option<(Instant, Duration)>,
+    /// Whether all segments were read, and not only as many as it took to find an item.
+    is_whole: bool,
     /// Children that were warned of, by segment and name.
     known: BTreeSet<(u32, Arc<str>)>,
     /// Items that are not to be taken, because their data or their node is not what it should be.
@@ -76,6 +82,7 @@ impl Line {
             tail: Mutex::default(),
             stock: Mutex::default(),
             restocking: tokio::sync::Mutex::default(),
+            given_back: Notify::new(),
         }
     }
 
@@ -94,8 +101,17 @@ impl Line {
             return Ok(Some(Hand::new(self, spot)));
         }
         let _reading = self.restocking.lock().await;
-        let is_new = lock(&self.stock).read.is_some_and(|(at, _)| at >= began);
-        if !is_new {
+        loop {
+            {
+                let mut stock = lock(&self.stock);
+                if stock.read.is_some_and(|(at, _)| at >= began) {
+                    let spot = stock.shelf.next(now);
+                    // A part of the segments tells nothing of the others.
+                    if spot.is_some() || stock.is_whole {
+                        return Ok(spot.map(|spot| Hand::new(self, spot)));
+                    }
+                }
+            }
             // What others have told us of is there, even if our server lags behind theirs.
             let (synced, read) = future::join(
                 self.session
@@ -108,7 +124,6 @@ impl Line {
             synced?;
             read?;
         }
-        Ok(self.take_from_shelf(now).map(|spot| Hand::new(self, spot)))
     }
 
     /// The next items that may be taken from the list that is there, without a new one.
@@ -122,6 +137,9 @@ impl Line {
 
     /// Waits until there may be an item that can be taken: one more, one that is due, or one whose claim is gone.
     pub(crate) async fn wait(&self, deadline: Deadline) -> Result<(), Error> {
+        let mut given_back = pin!(self.given_back.notified());
+        // What is given back from now on is told; what was before is seen on the shelf.
+        given_back.as_mut().enable();
         let listed = {
             let _reading = self.restocking.lock().await;
             self.restock(true, self.deadline()).await?
@@ -146,6 +164,7 @@ impl Line {
             biased;
             () = self.session.lost() => {}
             _ = fired => {}
+            () = given_back => {}
             _ = due.bound(std::future::pending::<()>()) => {}
             _ = deadline.bound(std::future::pending::<()>()) => {}
         }

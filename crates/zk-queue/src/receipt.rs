@@ -7,6 +7,7 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::time::Duration;
 use std::time::SystemTime;
 
 use tokio::time::Instant;
@@ -55,6 +56,18 @@ pub(crate) struct Failure {
     pub(crate) error: Error,
     /// Whether it may have been carried out, or may still be.
     pub(crate) is_in_doubt: bool,
+    /// What tells whether it was, for as long as the session lives.
+    receipt: Option<Receipt>,
+}
+
+impl Failure {
+    fn certain(error: Error) -> Self {
+        Self {
+            error,
+            is_in_doubt: false,
+            receipt: None,
+        }
+    }
 }
 
 impl Receipts {
@@ -76,13 +89,31 @@ impl Receipts {
         deadline: Deadline,
         build: impl Fn(Transaction) -> Transaction,
     ) -> Result<Answer, Failure> {
-        let mut doubt: Option<Error> = None;
+        let receipt = self.take(deadline).await.map_err(Failure::certain)?;
+        self.carry_out(receipt, None, deadline, build).await
+    }
+
+    /// Finds out, for as long as the session lives, whether a transaction was carried out that is in doubt, and carries
+    /// it out if not; `build` has to be the same. `None` when that cannot be found out any more.
+    pub(crate) async fn find_out(
+        &self,
+        failure: Failure,
+        build: impl Fn(Transaction) -> Transaction,
+    ) -> Option<Answer> {
+        let receipt = failure.receipt?;
+        let never = Deadline::after(Duration::MAX);
+        let found = self.carry_out(receipt, Some(failure.error), never, build);
+        found.await.ok()
+    }
+
+    async fn carry_out(
+        &self,
+        mut receipt: Receipt,
+        mut doubt: Option<Error>,
+        deadline: Deadline,
+        build: impl Fn(Transaction) -> Transaction,
+    ) -> Result<Answer, Failure> {
         let mut attempts = 0;
-        let certain = |error| Failure {
-            error,
-            is_in_doubt: false,
-        };
-        let mut receipt = self.take(deadline).await.map_err(certain)?;
         loop {
             let first =
                 self.session
@@ -107,6 +138,7 @@ impl Receipts {
                     return Err(Failure {
                         is_in_doubt: doubt.is_some() || error.is_outcome_unknown(),
                         error,
+                        receipt: None,
                     });
                 }
                 _ if error.is_outcome_unknown() => doubt = Some(error),
@@ -122,11 +154,12 @@ impl Receipts {
                         return Err(Failure {
                             error,
                             is_in_doubt: true,
+                            receipt: None,
                         });
                     }
                     None => {
                         drop(receipt);
-                        receipt = self.make(deadline).await.map_err(certain)?;
+                        receipt = self.make(deadline).await.map_err(Failure::certain)?;
                     }
                 },
                 (_, Some(part)) => {
@@ -134,15 +167,18 @@ impl Receipts {
                     let part = part - 1;
                     return Ok(Answer::Refused { part, error });
                 }
+                // This attempt was not judged; the next one may be.
+                (ErrorClass::Recoverable, None) if doubt.is_some() && !deadline.is_over() => {}
                 (_, None) => {
                     if let Some(error) = doubt {
                         return Err(Failure {
                             error,
                             is_in_doubt: true,
+                            receipt: Some(receipt),
                         });
                     }
                     self.give_back(receipt);
-                    return Err(certain(error));
+                    return Err(Failure::certain(error));
                 }
             }
             attempts += 1;
@@ -218,4 +254,4 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 const MOST_IDLE: usize = 128;
 /// How long the leader's clock is counted on without asking again.
-const OLDEST: std::time::Duration = std::time::Duration::from_secs(10);
+const OLDEST: Duration = Duration::from_secs(10);

@@ -77,6 +77,11 @@ impl Shelf {
         self.in_hand.remove(&spot.rank());
     }
 
+    /// Whether it is being taken right now.
+    pub(crate) fn is_in_hand(&self, spot: &Spot) -> bool {
+        self.in_hand.contains(&spot.rank())
+    }
+
     /// When the next item is due of those that are not yet.
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.later.keys().next().map(|(due, _)| *due)

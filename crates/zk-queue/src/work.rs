@@ -183,7 +183,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// # Cost
     ///
     /// Two round trips, one of them a write, and one more when the list of items is used up or too old; while it waits,
-    /// two watches, and lists each time that an item comes or goes, or a claim does.
+    /// three watches, and lists each time that an item comes or goes, or a claim does.
     pub async fn claim(&self) -> Result<Claim<T>, TakeError> {
         loop {
             if let Some(claim) = self.claim_timeout(Duration::MAX).await? {
@@ -291,6 +291,8 @@ impl<T: Send + 'static> WorkQueue<T> {
         };
         let reads = names.into_iter().filter_map(|name| {
             let (segment, item) = name.split_once('-')?;
+            // Whatever others put there need not be the name of a node.
+            self.line.options.layout.parse(item)?;
             let segment = segment.parse().ok()?;
             let item = self.line.place.item(segment, item);
             let get = self.line.session.get(below(&self.bench.claims, &name));

@@ -38,15 +38,23 @@ impl Hand {
     /// Leaves the item alone from now on, with one warning.
     pub(crate) fn shun(mut self, why: &str) {
         self.forget();
-        let key = (self.spot.segment, Arc::clone(&self.spot.name));
-        if lock(&self.line.stock).shunned.insert(key) {
-            tracing::warn!(path = %self.path(), why, "an item is left alone");
-        }
+        self.line.shun(&self.spot, why);
     }
 
     fn forget(&mut self) {
         self.is_done = true;
         lock(&self.line.stock).shelf.done(&self.spot);
+    }
+}
+
+impl Line {
+    /// Leaves an item alone from now on, with one warning.
+    pub(crate) fn shun(&self, spot: &Spot, why: &str) {
+        let key = (spot.segment, Arc::clone(&spot.name));
+        if lock(&self.stock).shunned.insert(key) {
+            let path = self.place.item(spot.segment, &spot.name);
+            tracing::warn!(%path, why, "an item is left alone");
+        }
     }
 }
 
@@ -62,6 +70,8 @@ impl Drop for Hand {
     fn drop(&mut self) {
         if !self.is_done {
             lock(&self.line.stock).shelf.give_back(self.spot.clone());
+            // No watch tells the other tasks of this process.
+            self.line.given_back.notify_waiters();
         }
     }
 }

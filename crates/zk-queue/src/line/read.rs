@@ -27,6 +27,8 @@ struct Lists {
     segments: Vec<(u32, Vec<String>)>,
     claimed: BTreeSet<String>,
     watches: Watches,
+    /// Whether all segments were read.
+    is_whole: bool,
 }
 
 impl Line {
@@ -75,6 +77,7 @@ impl Line {
         stock.known = known;
         stock.shunned = shunned;
         stock.shelf.restock(spots);
+        stock.is_whole = lists.is_whole;
         stock.read = Some((began, began.elapsed()));
         Ok(lists.watches)
     }
@@ -82,17 +85,13 @@ impl Line {
     async fn read_lists(&self, is_watched: bool, deadline: Deadline) -> Result<Lists, Error> {
         loop {
             let mut lists = Lists::default();
-            let desk = self
-                .session
-                .get(&self.place.desk)
-                .timeout(deadline.remaining());
             let segments = self
                 .session
                 .list(self.place.segments())
                 .timeout(deadline.remaining());
             // In this order, and all in one flight.
             let (desk, items, claims, segments) = future::join4(
-                desk.into_future(),
+                self.read_desk(is_watched, deadline),
                 self.read_list(&self.place.items, is_watched, deadline),
                 async {
                     match &self.claims {
@@ -103,33 +102,27 @@ impl Line {
                 segments.into_future(),
             )
             .await;
-            let tail = match desk {
-                Ok((data, stat)) => Tail {
-                    segment: self.segment_in(&data),
-                    version: stat.version,
-                },
-                Err(error) if error.is_no_node() => Tail {
-                    segment: 0,
-                    version: 0,
-                },
-                Err(error) => return Err(error),
-            };
+            // A segment that is begun later is no news to the watches of the others.
+            let (tail, watch) = desk?;
+            lists.watches.extend(watch);
             let (names, watch) = items?;
             lists.segments.push((0, names));
             lists.watches.extend(watch);
             let (claimed, watch) = claims?;
             lists.claimed.extend(claimed);
             lists.watches.extend(watch);
-            if tail.segment == 0 {
-                return Ok(lists);
-            }
             let mut numbers: Vec<u32> = match segments {
                 Ok((names, _)) => names.iter().filter_map(|name| segment_of(name)).collect(),
                 Err(error) if error.is_no_node() => Vec::new(),
                 Err(error) => return Err(error),
             };
             // One beyond the tail has been prepared and has nothing in it, or was begun meanwhile: it comes later.
-            numbers.retain(|number| *number <= tail.segment);
+            // When offers go to the queue's own node, others have only what was put back into them while the tail moved.
+            numbers.retain(|number| *number <= tail.segment || tail.segment == 0);
+            if numbers.is_empty() && tail.segment == 0 {
+                lists.is_whole = true;
+                return Ok(lists);
+            }
             numbers.sort_unstable();
             self.read_segments(&numbers, tail, is_watched, deadline, &mut lists)
                 .await?;
@@ -148,8 +141,71 @@ impl Line {
         }
     }
 
-    /// Reads segments in their order, until there is something to be taken, or all of them where priorities count or
-    /// where changes are waited for.
+    /// The segment that offers go to; the watch tells when it is another one.
+    async fn read_desk(
+        &self,
+        is_watched: bool,
+        deadline: Deadline,
+    ) -> Result<(Tail, Option<Watch>), Error> {
+        let desk = &self.place.desk;
+        loop {
+            let get = self.session.get(desk).timeout(deadline.remaining());
+            let got = if is_watched {
+                let got = get.watched().await;
+                got.map(|(data, stat, watch)| (data, stat, Some(watch)))
+            } else {
+                get.await.map(|(data, stat)| (data, stat, None))
+            };
+            let watch = match got {
+                Ok((data, stat, watch)) => {
+                    let tail = Tail {
+                        segment: self.segment_in(&data),
+                        version: stat.version,
+                    };
+                    return Ok((tail, watch));
+                }
+                Err(error) if error.is_no_node() && is_watched => {
+                    let exists = self.session.exists(desk).timeout(deadline.remaining());
+                    match exists.watched().await? {
+                        (None, watch) => Some(watch),
+                        // It was made in between.
+                        (Some(_), _) => continue,
+                    }
+                }
+                Err(error) if error.is_no_node() => None,
+                Err(error) => return Err(error),
+            };
+            let none = Tail {
+                segment: 0,
+                version: 0,
+            };
+            return Ok((none, watch));
+        }
+    }
+
+    /// Whether there is an item among the children of a segment that nothing keeps from being taken at once.
+    fn has_takeable(&self, segment: u32, names: &[String]) -> bool {
+        if names.is_empty() {
+            return false;
+        }
+        let stock = lock(&self.stock);
+        names.iter().any(|name| {
+            let Some(slot) = self.options.layout.parse(name) else {
+                return false;
+            };
+            let name: Arc<str> = Arc::from(name.as_str());
+            let is_shunned = stock.shunned.contains(&(segment, Arc::clone(&name)));
+            let spot = Spot {
+                segment,
+                name,
+                slot,
+            };
+            !is_shunned && !stock.shelf.is_in_hand(&spot)
+        })
+    }
+
+    /// Reads segments in their order, until there is something to be taken, or all of them where priorities or delays
+    /// count or where changes are waited for.
     async fn read_segments(
         &self,
         numbers: &[u32],
@@ -158,12 +214,22 @@ impl Line {
         deadline: Deadline,
         lists: &mut Lists,
     ) -> Result<(), Error> {
-        let reads_all = is_watched || self.options.layout.has_priorities();
-        let has_some = |lists: &Lists| lists.segments.iter().any(|(_, names)| !names.is_empty());
+        let layout = self.options.layout;
+        let reads_all = is_watched || layout.has_priorities() || layout.has_delays();
         let mut empty = Vec::new();
+        let mut seen = 0;
+        lists.is_whole = true;
         for several in numbers.chunks(if reads_all { AT_ONCE } else { 1 }) {
-            if !reads_all && has_some(lists) {
-                break;
+            if !reads_all {
+                let unseen = lists.segments.get(seen..).unwrap_or_default();
+                let has_some = unseen
+                    .iter()
+                    .any(|(segment, names)| self.has_takeable(*segment, names));
+                if has_some {
+                    lists.is_whole = false;
+                    break;
+                }
+                seen = lists.segments.len();
             }
             let reads = several.iter().map(|number| {
                 let path = self.place.segment(*number);
@@ -178,9 +244,9 @@ impl Line {
                 lists.watches.extend(watch);
             }
         }
-        let are_all = empty.len() == numbers.len();
+        let mut are_gone = empty.len() == numbers.len();
         for number in empty {
-            self.retire(number, tail, are_all).await;
+            are_gone &= self.retire(number, tail, are_gone).await;
         }
         Ok(())
     }

@@ -5,18 +5,22 @@ use std::time::Duration;
 
 use futures_util::future;
 use zk_core::Error;
+use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::Transaction;
 
 use super::Draft;
 use super::Hand;
 use super::Line;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
+use crate::error::OfferError;
 use crate::error::TakeError;
 use crate::error::Undecided;
 use crate::frame;
 use crate::receipt::Answer;
+use crate::receipt::Failure;
 use crate::shelf::Spot;
 
 /// An item that was read and may be taken.
@@ -42,6 +46,22 @@ pub(crate) struct Taken {
     has_rest: bool,
 }
 
+/// Why items were not taken, or not for sure.
+enum Unremoved {
+    Not(Error),
+    InDoubt(Vec<Pick>, Failure),
+}
+
+/// Takes items out as parts of a transaction.
+fn without(transaction: Transaction, picks: &[Pick]) -> Transaction {
+    picks
+        .iter()
+        .fold(transaction, |transaction, pick| match &pick.rest {
+            None => transaction.delete_version(&pick.path, pick.version),
+            Some(rest) => transaction.set_version(&pick.path, rest.clone(), pick.version),
+        })
+}
+
 impl Line {
     /// Reads an item; `None` when it is gone, or is none.
     pub(crate) async fn read(&self, hand: Hand, deadline: Deadline) -> Result<Option<Pick>, Error> {
@@ -50,6 +70,10 @@ impl Line {
             Ok(read) => read,
             Err(error) if error.is_no_node() => {
                 hand.done();
+                return Ok(None);
+            }
+            Err(error) if error.kind() == ErrorKind::NoAuth => {
+                hand.shun("it may not be read");
                 return Ok(None);
             }
             Err(error) => return Err(error),
@@ -93,40 +117,68 @@ impl Line {
 
     /// Takes items out, all at once; answers those that were still there.
     ///
-    /// Dropped, it goes on, and what it takes is put back.
-    pub(crate) fn remove(
+    /// Dropped, it goes on without a deadline, and what it takes is put back.
+    pub(crate) async fn remove(
         self: &Arc<Self>,
         picks: Vec<Pick>,
         deadline: Deadline,
-    ) -> Detached<Result<Vec<Taken>, TakeError>> {
+    ) -> Result<Vec<Taken>, TakeError> {
         let (line, other) = (Arc::clone(self), Arc::clone(self));
-        Detached::new(
+        let removed = Detached::new(
             &self.session,
             async move { line.remove_all(picks, deadline).await },
-            async move |taken: Result<Vec<Taken>, TakeError>| {
-                for taken in taken.unwrap_or_default() {
+            async move |removed| {
+                for taken in other.removed_after_all(removed).await {
                     other.put_back(taken).await;
                 }
             },
-        )
+        );
+        removed.await.map_err(|unremoved| match unremoved {
+            Unremoved::Not(error) => error.into(),
+            Unremoved::InDoubt(picks, failure) => {
+                let items = picks.into_iter().map(|pick| {
+                    let taken = Taken::of(pick);
+                    (taken.path, taken.data)
+                });
+                TakeError::Undecided(Box::new(Undecided {
+                    items: items.collect(),
+                    source: failure.error,
+                }))
+            }
+        })
+    }
+
+    /// What was taken for a caller that is no longer there, also if that is found out late.
+    async fn removed_after_all(&self, removed: Result<Vec<Taken>, Unremoved>) -> Vec<Taken> {
+        let (picks, failure) = match removed {
+            Ok(taken) => return taken,
+            Err(Unremoved::Not(_)) => return Vec::new(),
+            Err(Unremoved::InDoubt(picks, failure)) => (picks, failure),
+        };
+        let found = self
+            .receipts
+            .find_out(failure, |transaction| without(transaction, &picks));
+        match found.await {
+            Some(Answer::Done(_)) => picks.into_iter().map(Taken::of).collect(),
+            Some(Answer::Refused { .. }) => Vec::new(),
+            None => {
+                for pick in picks {
+                    tracing::error!(path = %pick.path, "nobody knows whether an item was taken that nobody waited for any more");
+                }
+                Vec::new()
+            }
+        }
     }
 
     async fn remove_all(
         &self,
         mut picks: Vec<Pick>,
         deadline: Deadline,
-    ) -> Result<Vec<Taken>, TakeError> {
+    ) -> Result<Vec<Taken>, Unremoved> {
         while !picks.is_empty() {
-            let answer = self.receipts.confirm(deadline, |transaction| {
-                picks
-                    .iter()
-                    .fold(transaction, |transaction, pick| match &pick.rest {
-                        None => transaction.delete_version(&pick.path, pick.version),
-                        Some(rest) => {
-                            transaction.set_version(&pick.path, rest.clone(), pick.version)
-                        }
-                    })
-            });
+            let answer = self
+                .receipts
+                .confirm(deadline, |transaction| without(transaction, &picks));
             match answer.await {
                 Ok(Answer::Done(_)) => return Ok(picks.into_iter().map(Taken::of).collect()),
                 Ok(Answer::Refused { part, error }) => {
@@ -134,7 +186,7 @@ impl Line {
                         // Somebody else has it, or has changed it: a new list tells.
                         ErrorKind::NoNode | ErrorKind::BadVersion => true,
                         ErrorKind::NotEmpty => false,
-                        _ => return Err(error.into()),
+                        _ => return Err(Unremoved::Not(error)),
                     };
                     let hand = picks.remove(part).hand;
                     if is_gone {
@@ -144,12 +196,9 @@ impl Line {
                     }
                 }
                 Err(failure) if failure.is_in_doubt => {
-                    let picks = picks.into_iter().map(Taken::of);
-                    let items = picks.map(|taken| (taken.path, taken.data)).collect();
-                    let source = failure.error;
-                    return Err(TakeError::Undecided(Box::new(Undecided { items, source })));
+                    return Err(Unremoved::InDoubt(picks, failure));
                 }
-                Err(failure) => return Err(failure.error.into()),
+                Err(failure) => return Err(Unremoved::Not(failure.error)),
             }
         }
         Ok(Vec::new())
@@ -165,19 +214,33 @@ impl Line {
         // For as long as the session lives: an attempt that were given up might put it back all the same.
         let deadline = Deadline::after(Duration::MAX);
         let mut is_back = false;
-        if !taken.has_rest {
+        let (mut is_in_doubt, mut attempts) = (false, 0);
+        // With others in its old place, it goes behind them.
+        let mut may_fit = !taken.has_rest;
+        while may_fit {
             let answer = self.receipts.confirm(deadline, |transaction| {
                 transaction.create(&taken.path, data.clone())
             });
-            is_back = match answer.await {
-                Ok(Answer::Done(_)) => true,
+            match answer.await {
+                Ok(Answer::Done(_)) => is_back = true,
+                // It was put there by the attempt whose outcome was unknown.
+                Ok(Answer::Refused { error, .. }) if is_in_doubt && error.is_node_exists() => {
+                    is_back = true;
+                }
                 // Its place is gone with the node of the queue, or is another one's there.
-                Ok(Answer::Refused { .. }) => false,
+                Ok(Answer::Refused { .. }) => {}
+                Err(failure) if failure.error.class() == ErrorClass::Recoverable => {
+                    is_in_doubt |= failure.is_in_doubt;
+                    attempts += 1;
+                    deadline.pause(attempts).await;
+                    continue;
+                }
                 Err(failure) => {
-                    tracing::error!(path = %taken.path, error = %failure.error, "the session ended before an item was put back");
+                    tracing::error!(path = %taken.path, error = %failure.error, "an item could not be put back");
                     return;
                 }
-            };
+            }
+            may_fit = false;
         }
         if !is_back {
             // Behind everything else.
@@ -190,9 +253,16 @@ impl Line {
                 stem: self.options.layout.stem(priority, 0).unwrap_or_default(),
                 data,
             };
-            if let Err(error) = self.offer(std::slice::from_ref(&draft), deadline).await {
-                tracing::error!(path = %taken.path, %error, "an item could not be put back");
-                return;
+            let mut attempts = 0;
+            while let Err(error) = self.offer(std::slice::from_ref(&draft), deadline).await {
+                // One that may be there already must not be there twice.
+                let is_unknown = matches!(error, OfferError::Unknown(_));
+                if is_unknown || error.class() != ErrorClass::Recoverable {
+                    tracing::error!(path = %taken.path, %error, "an item could not be put back");
+                    return;
+                }
+                attempts += 1;
+                deadline.pause(attempts).await;
             }
         }
         tracing::debug!(path = %taken.path, "an item was put back that nobody waited for any more");

@@ -150,12 +150,15 @@ impl Line {
         }
     }
 
-    /// Removes a segment that is empty, and sends offers back to the queue's own node if all are.
-    pub(super) async fn retire(&self, segment: u32, tail: Tail, are_all_empty: bool) {
+    /// Removes a segment that is empty, and sends offers back to the queue's own node if all others are gone; tells
+    /// whether it is gone.
+    ///
+    /// One into which something was put back meanwhile stays, and offers go on behind it.
+    pub(super) async fn retire(&self, segment: u32, tail: Tail, are_others_gone: bool) -> bool {
         let path: NodePath = self.place.segment(segment);
-        let removed = if segment < tail.segment {
+        let removed = if segment != tail.segment {
             self.session.delete(&path).await
-        } else if are_all_empty {
+        } else if are_others_gone {
             let both = self.session.transaction();
             let both = both
                 .set_version(&self.place.desk, "", tail.version)
@@ -164,11 +167,16 @@ impl Line {
             self.forget_tail(tail);
             removed
         } else {
-            return;
+            return false;
         };
-        // Somebody else has removed it, or something was offered; and it does no harm where it is.
-        if let Err(error) = removed {
-            tracing::trace!(%path, %error, "an empty segment was not removed");
+        match removed {
+            Ok(()) => true,
+            Err(error) if error.is_no_node() => true,
+            // Something was offered, or put back; and it does no harm where it is.
+            Err(error) => {
+                tracing::trace!(%path, %error, "an empty segment was not removed");
+                false
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use futures_util::future;
 use zk_core::Error;
+use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::Transaction;
 
@@ -86,7 +87,14 @@ impl<T: Send + 'static> WorkQueue<T> {
                     .create(&dead, pick.data.clone())
                     .create(below(&dead, NOTE), note.clone())
             });
-            match answer.await.map_err(|failure| failure.error)? {
+            let answer = match answer.await.map_err(|failure| failure.error) {
+                Err(error) if error.kind() == ErrorKind::TooLarge => {
+                    pick.hand.shun("it is too large for the dead letters");
+                    return Ok(());
+                }
+                answer => answer?,
+            };
+            match answer {
                 Answer::Done(_) => {
                     tracing::warn!(item = %pick.path, %dead, reason, "an item goes to the dead letters");
                     break;
@@ -97,8 +105,15 @@ impl<T: Send + 'static> WorkQueue<T> {
                 Answer::Refused { part: 3, error } if error.is_no_node() => {
                     make_container(&self.line, &self.bench.dead, deadline).await?;
                 }
-                Answer::Refused { error, .. } => match error.kind() {
+                Answer::Refused { part, error } => match error.kind() {
                     ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion => break,
+                    // It must not keep the others from being processed.
+                    _ if part >= 2 && error.class() == ErrorClass::Outcome => {
+                        let why =
+                            format!("{reason}, and it cannot go to the dead letters: {error}");
+                        pick.hand.shun(&why);
+                        return Ok(());
+                    }
                     _ => return Err(error.into()),
                 },
             }
@@ -245,12 +260,26 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Cost
     ///
-    /// Three round trips.
+    /// One round trip, and one more for the first change of a process.
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), DeadLetterError> {
         let dead = below(&self.bench.dead, &letter.name);
-        match self.line.session.delete(dead).recursive().await {
-            Err(error) if !error.is_no_node() => Err(error.into()),
-            _ => Ok(()),
+        // Both at once: a letter without its note would not be listed any more.
+        let deadline = self.line.deadline();
+        let answer = self.line.receipts.confirm(deadline, |transaction| {
+            transaction.delete(below(&dead, NOTE)).delete(&dead)
+        });
+        match answer.await.map_err(|failure| failure.error)? {
+            // Somebody else has put something below it, or taken its note away.
+            Answer::Refused { error, .. }
+                if error.is_no_node() || error.kind() == ErrorKind::NotEmpty =>
+            {
+                match self.line.session.delete(dead).recursive().await {
+                    Err(error) if !error.is_no_node() => Err(error.into()),
+                    _ => Ok(()),
+                }
+            }
+            Answer::Refused { error, .. } => Err(error.into()),
+            Answer::Done(_) => Ok(()),
         }
     }
 }

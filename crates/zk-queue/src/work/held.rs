@@ -6,9 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_core::Changed;
 use zk_core::Error;
+use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::Stat;
 use zk_core::Transaction;
 use zk_core::Trusted;
 
@@ -23,6 +26,7 @@ use crate::line::Pick;
 use crate::line::claim_name;
 use crate::place::below;
 use crate::receipt::Answer;
+use crate::receipt::Failure;
 use crate::shelf::Spot;
 
 /// A claim that is ours. Dropped, it is released in the background.
@@ -46,6 +50,8 @@ pub(super) struct Grip {
     pub(super) claim: NodePath,
     /// The version that claiming gave the item.
     pub(super) version: i32,
+    /// The transaction that made the claim, unless its answer was lost.
+    made_by: Option<i64>,
 }
 
 /// How an item leaves its place.
@@ -85,12 +91,24 @@ impl Held {
         loop {
             rounds += 1;
             let answer = line.receipts.confirm(deadline, |transaction| {
-                transaction
-                    .create_ephemeral(&claim, owner.clone())
-                    .set_version(&pick.path, pick.data.clone(), pick.version)
+                claimed(transaction, &claim, &owner, &pick)
             });
-            match answer.await.map_err(|failure| failure.error)? {
-                Answer::Done(_) => {
+            let answer = match answer.await {
+                Ok(answer) => answer,
+                Err(failure) => {
+                    let error = failure.error.clone();
+                    if error.kind() == ErrorKind::TooLarge {
+                        pick.hand.shun("it is too large to be claimed");
+                        return Ok(None);
+                    }
+                    if failure.is_in_doubt && !error.is_fatal() {
+                        abandon(&line, claim, owner, pick, failure);
+                    }
+                    return Err(error);
+                }
+            };
+            match answer {
+                Answer::Done(changed) => {
                     let spot = Spot::clone(&pick.hand);
                     pick.hand.done();
                     let version = pick.version.wrapping_add(1);
@@ -103,6 +121,7 @@ impl Held {
                             item: pick.path,
                             claim,
                             version,
+                            made_by: changed.iter().flatten().find_map(made_by),
                         },
                         data: pick.data,
                         czxid: pick.czxid,
@@ -115,10 +134,15 @@ impl Held {
                 {
                     make_container(&line, &bench.claims, deadline).await?;
                 }
-                Answer::Refused { error, .. } => {
+                Answer::Refused { part, error } => {
                     return match error.kind() {
                         ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion => {
                             pick.hand.done();
+                            Ok(None)
+                        }
+                        // The item's own node refuses to be written.
+                        _ if part == 1 && error.class() == ErrorClass::Outcome => {
+                            pick.hand.shun(&format!("it cannot be claimed: {error}"));
                             Ok(None)
                         }
                         _ => Err(error),
@@ -132,6 +156,14 @@ impl Held {
         self.trusted.is_trusted()
     }
 
+    fn is_ours(&self, claim: &Stat) -> bool {
+        let is_same = self
+            .grip
+            .made_by
+            .is_none_or(|made_by| made_by == claim.czxid);
+        is_same && claim.ephemeral_owner == Some(self.line.session.id())
+    }
+
     /// Waits until the claim can no longer be relied on.
     pub(super) async fn lost(&self) -> Loss {
         let deleted = async {
@@ -139,6 +171,8 @@ impl Held {
             loop {
                 match self.line.session.exists(&self.grip.claim).watched().await {
                     Ok((None, _)) => break,
+                    // It was deleted, and somebody else has made one since.
+                    Ok((Some(stat), _)) if !self.is_ours(&stat) => break,
                     Ok((Some(_), mut watch)) => {
                         attempts = 0;
                         watch.changed().await;
@@ -199,11 +233,19 @@ impl Held {
                     return match error.kind() {
                         ErrorKind::NoNode | ErrorKind::BadVersion => {
                             self.is_settled = true;
+                            let (line, grip) = (Arc::clone(&self.line), self.grip.clone());
+                            let session = line.session.clone();
+                            session.finish(async move { withdraw(&line, &grip).await });
                             Err(SettleError::Lost {
                                 path: self.grip.item.clone(),
                             })
                         }
-                        _ => Err(SettleError::Core(error)),
+                        kind => {
+                            if kind == ErrorKind::NotEmpty {
+                                self.line.shun(&self.spot, "it has children");
+                            }
+                            Err(SettleError::Core(error))
+                        }
                     };
                 }
                 Answer::Refused { error, .. } => match &makes {
@@ -249,6 +291,42 @@ impl Drop for Held {
     }
 }
 
+/// Claims an item as parts of a transaction.
+fn claimed(transaction: Transaction, claim: &NodePath, owner: &str, pick: &Pick) -> Transaction {
+    transaction.create_ephemeral(claim, owner).set_version(
+        &pick.path,
+        pick.data.clone(),
+        pick.version,
+    )
+}
+
+/// Releases, in the background, a claim of which nobody knows whether it was made: it would last as long as the session.
+fn abandon(line: &Arc<Line>, claim: NodePath, owner: String, pick: Pick, failure: Failure) {
+    let line = Arc::clone(line);
+    let session = line.session.clone();
+    session.finish(async move {
+        let found = line.receipts.find_out(failure, |transaction| {
+            claimed(transaction, &claim, &owner, &pick)
+        });
+        let found = found.await;
+        if let Some(Answer::Refused { .. }) = found {
+            return;
+        }
+        let grip = Grip {
+            item: pick.path.clone(),
+            claim,
+            version: pick.version.wrapping_add(1),
+            made_by: match found {
+                Some(Answer::Done(changed)) => changed.iter().flatten().find_map(made_by),
+                _ => None,
+            },
+        };
+        if let Err(error) = release(&line, &grip).await {
+            tracing::error!(item = %grip.item, %error, "a claim that nobody has may be left");
+        }
+    });
+}
+
 /// Takes a claim away unless it is somebody else's. Applied twice it does no harm, and it is repeated until there is an
 /// answer.
 async fn release(line: &Line, grip: &Grip) -> Result<(), Error> {
@@ -262,14 +340,47 @@ async fn release(line: &Line, grip: &Grip) -> Result<(), Error> {
             return Ok(());
         };
         match error.kind() {
-            // It is gone, or the item is, or both are somebody else's.
-            ErrorKind::NoNode | ErrorKind::BadVersion => return Ok(()),
-            _ if error.class() == zk_core::ErrorClass::Recoverable => {
+            // The item is gone, or is somebody else's.
+            ErrorKind::NoNode | ErrorKind::BadVersion if error.failed_part() == Some(0) => {
+                withdraw(line, grip).await;
+                return Ok(());
+            }
+            ErrorKind::NoNode => return Ok(()),
+            _ if error.class() == ErrorClass::Recoverable => {
                 attempts += 1;
                 line.deadline().pause(attempts).await;
             }
             _ => return Err(error),
         }
+    }
+}
+
+/// Takes our claim of an item away that is no longer the one we claimed; it would last as long as the session.
+async fn withdraw(line: &Line, grip: &Grip) {
+    let Some(made_by) = grip.made_by else {
+        return;
+    };
+    let mut attempts = 0;
+    loop {
+        match line.session.delete(&grip.claim).created_by(made_by).await {
+            Err(error) if error.class() == ErrorClass::Recoverable => {
+                attempts += 1;
+                line.deadline().pause(attempts).await;
+            }
+            Err(error) if !error.is_no_node() && !error.is_fatal() => {
+                tracing::warn!(claim = %grip.claim, %error, "a claim of an item that is gone is left");
+                return;
+            }
+            _ => return,
+        }
+    }
+}
+
+/// The transaction that claimed an item, which every server tells with the item that was written.
+fn made_by(changed: &Changed) -> Option<i64> {
+    match changed {
+        Changed::Set(stat) => Some(stat.mzxid),
+        _ => None,
     }
 }
 

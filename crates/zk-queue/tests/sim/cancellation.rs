@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_sim::Ensemble;
+use zk_sim::matching;
 
 use crate::PATH;
 use crate::all;
@@ -175,4 +176,29 @@ async fn closing_the_session_waits_for_what_is_put_back() {
         assert_eq!(left + usize::from(done.is_some()), 1, "after {polls} polls");
         drop(other);
     }
+}
+
+/// Another task of the same process waits for an item that this one had in hand, and no watch tells of that.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_gets_the_item_that_a_dropped_call_was_about_to_take() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = queue(&session);
+    queue.offer(&text(1)).await.unwrap();
+    let mut dropped = Box::pin(queue.peek());
+    let reads = matching::gets("/queues/a/**");
+    while ensemble.arrived(reads.clone()) == 0 {
+        let peeked = tokio::time::timeout(Duration::from_millis(1), &mut dropped).await;
+        assert!(peeked.is_err(), "{peeked:?}");
+    }
+    let waiting = {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.take().await })
+    };
+    pass(Duration::from_secs(2)).await;
+    assert!(!waiting.is_finished());
+    drop(dropped);
+    let taken = soon("it is handed on", waiting).await.unwrap().unwrap();
+    assert_eq!(taken, "1");
 }

@@ -285,3 +285,27 @@ async fn a_number_that_a_child_has_already_is_passed_over() {
     taken.sort();
     assert_eq!(taken, ["1", "2", "3", "4", "5", "put back"]);
 }
+
+/// The answer comes after the deadline of the call, which was dropped before.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn a_take_dropped_while_its_answer_is_late_puts_its_item_back() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    three(&session).await;
+    let queue = queue(&session.with_operation_timeout(Duration::from_secs(1)));
+    let held = ensemble
+        .on(matching::transactions("/queues/a/**"))
+        .session(session.id())
+        .hold();
+    let taking = tokio::spawn(async move { queue.poll().await });
+    pass(Duration::from_millis(100)).await;
+    assert_eq!(held.count(), 1);
+    taking.abort();
+    assert!(soon("it is dropped", taking).await.is_err());
+    pass(Duration::from_secs(3)).await;
+    assert_eq!(data(&ensemble, PATH), ["2", "3"]);
+    held.release();
+    soon("it settles", session.settled()).await;
+    assert_eq!(data(&ensemble, PATH), ["1", "2", "3"]);
+}

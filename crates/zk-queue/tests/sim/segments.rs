@@ -164,3 +164,65 @@ async fn a_segment_that_somebody_deleted_does_not_stop_offers() {
     queue.offer(&text("after")).await.unwrap();
     assert_eq!(all(&queue).await.last().map(String::as_str), Some("after"));
 }
+
+// covers: Q5
+#[tokio::test(start_paused = true)]
+async fn foreign_children_do_not_hide_the_items_of_later_segments() {
+    for layout in [Layout::Recipe, Layout::CuratorDelay] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        let queue = small(&session, layout);
+        for item in texts(10..30) {
+            queue.offer(&item).await.unwrap();
+        }
+        for name in 0..9 {
+            session
+                .create(format!("{PATH}/foreign-{name}"), "")
+                .await
+                .unwrap();
+        }
+        assert_eq!(all(&queue).await, texts(10..30), "{layout:?}");
+    }
+}
+
+// covers: Q5
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_sees_a_segment_that_is_begun_meanwhile() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let producer = small(&other, Layout::Recipe);
+    producer.offer(&text(1)).await.unwrap();
+    let waiting = tokio::spawn(async move {
+        let queue = small(&session, Layout::Recipe);
+        (queue.take().await, queue.take().await)
+    });
+    pass(Duration::from_secs(2)).await;
+    assert!(!waiting.is_finished());
+    other.create(SEGMENTS, "").await.unwrap();
+    // All at once, so that nobody finds it empty.
+    let begun = other
+        .transaction()
+        .create(format!("{SEGMENTS}/0000000001"), "")
+        .create(format!("{SEGMENTS}/0000000001/qn-0000000000"), "2")
+        .set("/queues/a-receipts", "0000000001");
+    begun.commit().await.unwrap();
+    let (one, two) = soon("it is seen", waiting).await.unwrap();
+    assert_eq!((one.unwrap(), two.unwrap()), (text(1), text(2)));
+}
+
+/// Something was put back into a segment while all offers were sent back to the queue's own node.
+// covers: Q5
+#[tokio::test(start_paused = true)]
+async fn an_item_in_a_segment_that_was_given_up_is_found() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = small(&session, Layout::Recipe);
+    queue.offer(&text(1)).await.unwrap();
+    session
+        .create(format!("{SEGMENTS}/0000000003/qn-0000000007"), "back")
+        .parents()
+        .await
+        .unwrap();
+    assert_eq!(all(&queue).await, ["1", "back"]);
+    assert_eq!(children(&ensemble, SEGMENTS), [""; 0]);
+}

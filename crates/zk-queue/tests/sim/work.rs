@@ -501,3 +501,107 @@ async fn whoever_waits_for_work_makes_no_requests_meanwhile() {
     );
     drop(soon("it is due", waiting).await.unwrap().unwrap());
 }
+
+/// The answer to a claim stays away until its call has failed.
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_in_doubt_when_its_call_failed_is_released() {
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    work(&two).offer(&text(1)).await.unwrap();
+    let claim = work(&two).claim().await.unwrap();
+    claim.reject(Duration::ZERO, "not now").await.unwrap();
+    let quick = work(&one.with_operation_timeout(Duration::from_secs(1)));
+    let held = ensemble
+        .on(matching::transactions("/queues/a/claims/**"))
+        .session(one.id())
+        .hold();
+    let error = soon("it fails", quick.try_claim()).await.unwrap_err();
+    assert_eq!(error.class(), zk_core::ErrorClass::Recoverable);
+    assert_eq!((held.count(), children(&ensemble, CLAIMS).len()), (1, 1));
+    held.release();
+    soon("it settles", one.settled()).await;
+    assert_eq!(children(&ensemble, CLAIMS), [""; 0]);
+    assert_eq!(finish(&work(&two)).await, ["1"]);
+}
+
+/// Somebody put a node below an item, which can then be deleted by nobody.
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn an_item_with_a_child_does_not_stop_the_others() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let raw = WorkQueue::new(&session, PATH, Raw).unwrap();
+    let items = [b"1".to_vec(), vec![0xff], b"3".to_vec()];
+    raw.offer_all(&items).await.unwrap();
+    for name in children(&ensemble, ITEMS).iter().take(2) {
+        session
+            .create(format!("{ITEMS}/{name}/child"), "")
+            .await
+            .unwrap();
+    }
+    let queue = work(&session);
+    let claim = queue.claim().await.unwrap();
+    assert_eq!(claim.item(), "1");
+    let error = claim.acknowledge().await.unwrap_err();
+    assert!(
+        matches!(&error, SettleError::Core(error) if error.kind() == ErrorKind::NotEmpty),
+        "{error:?}"
+    );
+    assert_eq!(finish(&queue).await, ["3"]);
+    assert_eq!(queue.len().await.unwrap(), 2);
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn foreign_children_beside_the_claims_are_passed_over() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = work(&session);
+    queue.offer(&text(1)).await.unwrap();
+    let claim = queue.claim().await.unwrap();
+    for name in ["0-..", "0-foreign", "x"] {
+        session
+            .create(format!("{CLAIMS}/{name}"), "")
+            .await
+            .unwrap();
+    }
+    assert_eq!(queue.claims().await.unwrap().len(), 1);
+    claim.acknowledge().await.unwrap();
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn the_claim_of_an_item_that_somebody_deleted_goes_too() {
+    for is_dropped in [false, true] {
+        let ensemble = Ensemble::new(3);
+        let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+        let queue = work(&one);
+        queue.offer(&text(1)).await.unwrap();
+        let claim = queue.claim().await.unwrap();
+        two.delete(claim.path()).await.unwrap();
+        if is_dropped {
+            drop(claim);
+        } else {
+            let error = claim.acknowledge().await.unwrap_err();
+            assert!(matches!(error, SettleError::Lost { .. }), "{error:?}");
+        }
+        soon("it settles", one.settled()).await;
+        assert_eq!(children(&ensemble, CLAIMS), [""; 0]);
+    }
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_another_one_has_replaced_is_lost() {
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    work(&one).offer(&text(1)).await.unwrap();
+    let claim = work(&one).claim().await.unwrap();
+    for name in children(&ensemble, CLAIMS) {
+        two.delete(format!("{CLAIMS}/{name}")).await.unwrap();
+    }
+    let theirs = work(&one).claim().await.unwrap();
+    assert_eq!(soon("it is told", claim.lost()).await, Loss::ClaimDeleted);
+    theirs.acknowledge().await.unwrap();
+}
