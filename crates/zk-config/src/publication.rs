@@ -23,6 +23,7 @@ use crate::outcome::Mark;
 use crate::outcome::Trace;
 use crate::outcome::Verdict;
 use crate::outcome::judge;
+use crate::outcome::stat_of;
 use crate::plan::Expected;
 use crate::plan::Found;
 use crate::plan::Key;
@@ -327,14 +328,10 @@ impl Publication {
                 "the answer was lost, and what is there does not tell".to_owned(),
             )),
             Verdict::Applied => {
-                let parts = self.keys.iter().zip(&attempt.steps).zip(after);
-                let published = parts.map(|((key, step), after)| Published {
+                let published = self.keys.iter().zip(&traces).map(|(key, trace)| Published {
                     path: key.path.clone(),
-                    change: change_of(*step),
-                    stat: after
-                        .found
-                        .map(|found| found.stat)
-                        .filter(|_| key.wanted.is_some()),
+                    change: change_of(trace.step),
+                    stat: stat_of(*trace),
                 });
                 Ok(Some(published.collect()))
             }

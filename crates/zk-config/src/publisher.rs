@@ -110,7 +110,9 @@ pub struct Published {
     /// The stat after the change: [`version`](Stat::version) and [`mzxid`](Stat::mzxid) are what a later publication
     /// may [expect](Expected).
     ///
-    /// `None` when there is no node, and when a server before 3.8.1 made it and it changed again before it was read.
+    /// `None` when there is no node, and when it cannot be told from what somebody else has done since: the answer was
+    /// lost, or a server before 3.8.1 made the node, and it had changed again before it was read.
+    /// Read the key then, and decide anew what to expect of it.
     pub stat: Option<Stat>,
 }
 
