@@ -1,5 +1,6 @@
 //! Carrying out a publication: read, plan, commit, and find out what became of a lost answer.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -61,14 +62,12 @@ struct Attempt {
     entries: Vec<Option<Entry>>,
 }
 
-impl Attempt {
-    /// Whether a node is to be made below one that is not there.
-    fn lacks_a_parent(&self) -> bool {
-        self.steps
-            .iter()
-            .zip(&self.states)
-            .any(|(step, state)| *step == Step::Create && state.parent.is_none())
-    }
+/// What one operation of a transaction is for.
+enum Part {
+    /// The key of this number.
+    Key(usize),
+    /// A node between two keys that are both made.
+    Between(NodePath),
 }
 
 impl Publication {
@@ -112,7 +111,7 @@ impl Publication {
                     continue;
                 }
             };
-            if !has_places && attempt.lacks_a_parent() {
+            if !has_places && self.lacks_a_parent(&attempt) {
                 // A transaction that cannot be carried out would only be one more to be in doubt about.
                 self.make_places(&attempt).await?;
                 has_places = true;
@@ -236,9 +235,17 @@ impl Publication {
     /// Makes all changes in one transaction.
     async fn commit(&self, attempt: &Attempt) -> Result<Vec<Changed>, Error> {
         let mut transaction = self.session.transaction();
-        for (key, step) in self.keys.iter().zip(&attempt.steps) {
+        for part in self.parts(attempt) {
+            let at = match part {
+                Part::Key(at) => at,
+                Part::Between(path) => {
+                    transaction = transaction.create_as(path, "", PLAIN, None);
+                    continue;
+                }
+            };
+            let key = &self.keys[at];
             let data = || key.wanted.clone().unwrap_or_default();
-            transaction = match *step {
+            transaction = match attempt.steps[at] {
                 Step::Nothing => transaction,
                 Step::Check { version } => transaction.check_version(&key.path, version),
                 Step::Create => transaction.create_as(&key.path, data(), PLAIN, self.acl.clone()),
@@ -261,14 +268,58 @@ impl Publication {
         transaction.timeout(self.remaining()).commit().await
     }
 
-    /// Makes the parents of the keys and the places of their histories.
+    /// Returns the keys that are to be made.
+    fn created<'a>(&'a self, attempt: &'a Attempt) -> impl Iterator<Item = (usize, &'a Key)> {
+        let keys = self.keys.iter().enumerate();
+        keys.filter(|(at, _)| attempt.steps[*at] == Step::Create)
+    }
+
+    /// Returns the nearest node above a path that the same publication makes: what is between is not there either, and
+    /// must not be there without it.
+    fn nearest_created(&self, attempt: &Attempt, path: &NodePath) -> Option<NodePath> {
+        let above = std::iter::successors(path.parent(), NodePath::parent);
+        let mut above = above.filter(|above| !above.is_root());
+        above.find(|above| self.created(attempt).any(|(_, key)| key.path == *above))
+    }
+
+    /// Whether a node is to be made below one that is not there, and that this publication does not make.
+    fn lacks_a_parent(&self, attempt: &Attempt) -> bool {
+        self.created(attempt).any(|(at, key)| {
+            attempt.states[at].parent.is_none()
+                && self.nearest_created(attempt, &key.path).is_none()
+        })
+    }
+
+    /// Returns the operations of the transaction in their order: parents are made before their children, and removed
+    /// after them.
+    fn parts(&self, attempt: &Attempt) -> Vec<Part> {
+        let mut between = BTreeSet::new();
+        for (_, key) in self.created(attempt) {
+            if let Some(nearest) = self.nearest_created(attempt, &key.path) {
+                let above = std::iter::successors(key.path.parent(), NodePath::parent);
+                between.extend(above.take_while(|above| *above != nearest));
+            }
+        }
+        let keys = self.keys.iter().enumerate().map(|(at, key)| {
+            let depth = depth_of(&key.path);
+            match attempt.steps[at] {
+                Step::Delete { .. } => (1, -depth, Part::Key(at)),
+                _ => (0, depth, Part::Key(at)),
+            }
+        });
+        let between = between.into_iter();
+        let between = between.map(|path| (0, depth_of(&path), Part::Between(path)));
+        let mut parts: Vec<_> = keys.chain(between).collect();
+        parts.sort_by_key(|(order, depth, _)| (*order, *depth));
+        parts.into_iter().map(|(_, _, part)| part).collect()
+    }
+
+    /// Makes the parents of the keys, unless they are to be published, and the places of their histories.
     async fn make_places(&self, attempt: &Attempt) -> Result<(), Error> {
         let parents = self
-            .keys
-            .iter()
-            .zip(&attempt.steps)
-            .filter(|(_, step)| **step == Step::Create)
-            .filter_map(|(key, _)| key.path.parent());
+            .created(attempt)
+            .filter(|(_, key)| self.nearest_created(attempt, &key.path).is_none())
+            .filter_map(|(_, key)| key.path.parent());
         let histories = self
             .keys
             .iter()
@@ -375,13 +426,17 @@ impl Publication {
         changed: Vec<Changed>,
     ) -> Result<Vec<Published>, PublishError> {
         let mut changed = changed.into_iter();
+        let mut by_key: Vec<_> = self.keys.iter().map(|_| None).collect();
+        for part in self.parts(attempt) {
+            match part {
+                Part::Key(at) if attempt.steps[at] == Step::Nothing => {}
+                Part::Key(at) => by_key[at] = changed.next(),
+                Part::Between(_) => drop(changed.next()),
+            }
+        }
         let mut all = Vec::new();
-        for ((key, step), state) in self.keys.iter().zip(&attempt.steps).zip(&attempt.states) {
-            let changed = if *step == Step::Nothing {
-                None
-            } else {
-                changed.next()
-            };
+        for (at, (key, changed)) in self.keys.iter().zip(by_key).enumerate() {
+            let (step, state) = (attempt.steps[at], &attempt.states[at]);
             let stat = match changed {
                 Some(
                     Changed::Set(stat)
@@ -395,7 +450,7 @@ impl Publication {
             };
             all.push(Published {
                 path: key.path.clone(),
-                change: change_of(*step),
+                change: change_of(step),
                 stat,
             });
         }
@@ -421,6 +476,12 @@ impl Publication {
     fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
+}
+
+/// How many names a path has.
+fn depth_of(path: &NodePath) -> i64 {
+    let names = path.as_str().split('/').filter(|name| !name.is_empty());
+    i64::try_from(names.count()).expect("a path is shorter than that")
 }
 
 /// What the history says of who replaced the data that our entry was to keep.
