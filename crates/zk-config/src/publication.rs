@@ -162,7 +162,13 @@ impl Publication {
                 },
             })?;
             let replaced = state.found.as_ref().filter(|_| step.replaces());
-            entries.push(replaced.filter(|_| self.history > 0).map(|found| {
+            let kept = replaced.filter(|_| self.history > 0);
+            if kept.is_some() && state.acl.as_ref().is_some_and(history::is_masked) {
+                return Err(PublishError::HiddenAcl {
+                    path: key.path.clone(),
+                });
+            }
+            entries.push(kept.map(|found| {
                 // No other attempt of this process has the number, and no other process the session.
                 let number = NUMBER.fetch_add(1, Ordering::Relaxed);
                 Entry::new(found.stat.mzxid, self.session.id(), number)
@@ -206,9 +212,13 @@ impl Publication {
         let found = self.session.get(path).timeout(timeout);
         let acl = async {
             if has_history {
-                self.session.acl(path).timeout(timeout).await.ok()
+                match self.session.acl(path).timeout(timeout).await {
+                    Ok((acl, _)) => Ok(Some(acl)),
+                    Err(error) if error.is_no_node() => Ok(None),
+                    Err(error) => Err(error),
+                }
             } else {
-                None
+                Ok(None)
             }
         };
         let entries = async {
@@ -220,14 +230,17 @@ impl Publication {
         };
         let (parent, found, acl, entries) =
             tokio::join!(biased; parent, found.into_future(), acl, entries);
+        let found = match found {
+            Ok((data, stat)) => Some(Found { data, stat }),
+            Err(error) if error.is_no_node() => None,
+            Err(error) => return Err(error),
+        };
+        let acl = acl?;
         Ok(State {
             parent,
-            found: match found {
-                Ok((data, stat)) => Some(Found { data, stat }),
-                Err(error) if error.is_no_node() => None,
-                Err(error) => return Err(error),
-            },
-            acl: acl.map(|(acl, _)| acl),
+            // Without access rules it has gone since it was read.
+            found: found.filter(|_| !has_history || acl.is_some()),
+            acl,
             entries: entries?,
         })
     }

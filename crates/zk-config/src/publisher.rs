@@ -74,6 +74,8 @@ impl PublishOptions {
     /// publisher with this setting replaced, and it is how a publication whose answer was lost is recognised.
     /// The old and the new data then have to fit into one request together: about half a megabyte each.
     /// An entry has the access rules of the node whose data it keeps.
+    /// Where those are by digest, the client needs the permission ADMIN on the key, since others are not told the
+    /// digests: [`PublishError::HiddenAcl`].
     #[must_use]
     pub fn with_history(mut self, revisions: usize) -> Self {
         self.history = revisions;
@@ -183,6 +185,8 @@ impl<C> Publisher<C> {
     }
 
     /// Lists what was replaced or removed at a path, the newest first.
+    ///
+    /// Entries that this client may not read are left out.
     ///
     /// # Errors
     ///
