@@ -1,8 +1,11 @@
 //! The current value of a key or a subtree, typed, read without a round trip.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -128,6 +131,14 @@ pub enum Problem {
         /// What the validation said.
         reason: String,
     },
+    /// What makes a value of what is published, or its validation, panicked.
+    #[error("what makes or validates the value published at {path} panicked: {message}")]
+    Panicked {
+        /// The key.
+        path: NodePath,
+        /// What the panic said.
+        message: String,
+    },
     /// It cannot be read, for want of a permission perhaps. It is tried again every ten seconds.
     #[error(transparent)]
     Unreadable(Error),
@@ -158,11 +169,13 @@ enum Source<T> {
     Subtree(FromSubtree<T>),
 }
 
-/// What was read last, good or bad.
+/// What was read last.
 #[derive(Default)]
 struct Last {
+    /// The highest revision, good or bad.
     revision: Option<i64>,
-    seen: Option<Seen>,
+    /// What the value in force was made from.
+    in_force: Option<Seen>,
 }
 
 /// What tells whether a value is another one.
@@ -464,30 +477,27 @@ impl<T: Send + Sync + 'static> Shared<T> {
             // Another session has seen more.
             return;
         }
-        let seen = Some(seen);
-        let is_new = seen != last.seen;
         last.revision = revision.or(last.revision);
-        last.seen = seen;
-        let problem = match make() {
-            None => Some(Problem::Absent {
+        // Nothing of ours is changed by what may panic.
+        let made = catch_unwind(AssertUnwindSafe(|| self.made(make)));
+        let made = made.unwrap_or_else(|panic| {
+            Err(Problem::Panicked {
                 path: self.path.clone(),
-            }),
-            Some(Err(error)) => Some(Problem::Invalid(error.of_node(&self.path))),
-            Some(Ok(value)) => {
-                let refused = self
-                    .validation
-                    .as_ref()
-                    .and_then(|valid| valid(&value).err());
-                if is_new && refused.is_none() {
+                message: message_of(&*panic),
+            })
+        });
+        let problem = match made {
+            Ok(value) => {
+                let seen = Some(seen);
+                if seen != last.in_force {
                     self.current
                         .store(Some(Arc::new(Current { value, revision })));
+                    last.in_force = seen;
                     self.number.send_modify(|number| *number += 1);
                 }
-                refused.map(|reason| Problem::Rejected {
-                    path: self.path.clone(),
-                    reason,
-                })
+                None
             }
+            Err(problem) => Some(problem),
         };
         drop(last);
         match problem {
@@ -497,6 +507,21 @@ impl<T: Send + Sync + 'static> Shared<T> {
                     .send_if_modified(|problem| problem.take().is_some());
             }
         }
+    }
+
+    /// Makes the value and lets it be judged.
+    fn made(&self, make: impl FnOnce() -> Option<Result<T, DecodeError>>) -> Result<T, Problem> {
+        let made = make().ok_or_else(|| Problem::Absent {
+            path: self.path.clone(),
+        })?;
+        let value = made.map_err(|error| Problem::Invalid(error.of_node(&self.path)))?;
+        if let Some(valid) = &self.validation {
+            valid(&value).map_err(|reason| Problem::Rejected {
+                path: self.path.clone(),
+                reason,
+            })?;
+        }
+        Ok(value)
     }
 
     fn report(&self, problem: Problem) {
@@ -511,6 +536,14 @@ impl<T> Shared<T> {
             path: self.path.clone(),
         }
     }
+}
+
+/// Returns what a panic said, which is a text unless somebody went out of their way.
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("something that is no text")
+        .to_owned()
 }
 
 /// Waits for the next number. Whoever waits has a handle, which keeps the sender.
