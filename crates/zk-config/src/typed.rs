@@ -178,6 +178,14 @@ struct Last {
     in_force: Option<Seen>,
 }
 
+/// What became of a look.
+enum Taken {
+    /// It counts, or is older than what this session has seen itself.
+    Believed(Option<i64>),
+    /// It may be older than this revision, which another session has read.
+    Doubted(Option<i64>),
+}
+
 /// What tells whether a value is another one.
 #[derive(PartialEq, Eq)]
 enum Seen {
@@ -271,7 +279,9 @@ impl<T: Send + Sync + 'static> Typed<T> {
             Source::Node(_) => {
                 let eye = Eye::new(&session, Node(shared.path.clone()));
                 tokio::spawn(async move {
-                    let take = |it: &Shared<T>, found: &Option<Found>| it.take_node(found.as_ref());
+                    let take = |it: &Shared<T>, found: &Option<Found>, known| {
+                        it.take_node(found.as_ref(), known)
+                    };
                     shared.watch(eye, take).await;
                 })
             }
@@ -427,11 +437,24 @@ impl Drop for Following {
 
 impl<T: Send + Sync + 'static> Shared<T> {
     /// Takes what is seen, until the session is over.
-    async fn watch<S: Scope>(&self, mut eye: Eye<S>, take: impl Fn(&Self, &S::Snapshot)) {
+    async fn watch<S: Scope>(
+        &self,
+        mut eye: Eye<S>,
+        take: impl Fn(&Self, &S::Snapshot, Option<i64>) -> Taken,
+    ) {
         let leaving = Leaving(self);
+        // The highest revision that this session has reached.
+        let mut known = None;
         loop {
             match eye.next().await {
-                Sight::Seen(snapshot) => take(self, &snapshot),
+                Sight::Seen(snapshot) => match take(self, &snapshot, known) {
+                    Taken::Believed(revision) => known = known.max(revision),
+                    Taken::Doubted(newer) => {
+                        // It was committed before the server catches up.
+                        known = newer;
+                        eye.doubt();
+                    }
+                },
                 Sight::Stale => self.report(self.stale()),
                 Sight::Failed(error) => self.report(Problem::Unreadable(error)),
                 Sight::SessionLost => break,
@@ -443,16 +466,16 @@ impl<T: Send + Sync + 'static> Shared<T> {
         });
     }
 
-    fn take_node(&self, found: Option<&Found>) {
+    fn take_node(&self, found: Option<&Found>, known: Option<i64>) -> Taken {
         let Source::Node(make) = &self.source else {
             unreachable!("a node is looked at for the sake of a node");
         };
         let revision = found.map(|found| found.stat.mzxid);
         let data = found.map(|found| found.data.as_slice());
-        self.take(revision, Seen::Node(revision), || make(data));
+        self.take(revision, known, Seen::Node(revision), || make(data))
     }
 
-    fn take_subtree(&self, all: &BTreeMap<NodePath, Found>) {
+    fn take_subtree(&self, all: &BTreeMap<NodePath, Found>, known: Option<i64>) -> Taken {
         let Source::Subtree(make) = &self.source else {
             unreachable!("a subtree is looked at for the sake of a subtree");
         };
@@ -462,20 +485,27 @@ impl<T: Send + Sync + 'static> Shared<T> {
             .max();
         let subtree = Subtree::new(self.path.clone(), all);
         let seen = Seen::Subtree(subtree.clone());
-        self.take(revision, seen, || Some(make(&subtree)));
+        self.take(revision, known, seen, || Some(make(&subtree)))
     }
 
     /// Puts what was read in force, unless it is older than what was read before, or bad.
+    ///
+    /// An absence has no revision: whether it is older than what another session has read is known only when the server
+    /// has reached that, `known` at least.
     fn take(
         &self,
         revision: Option<i64>,
+        known: Option<i64>,
         seen: Seen,
         make: impl FnOnce() -> Option<Result<T, DecodeError>>,
-    ) {
+    ) -> Taken {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if revision.is_some() && revision < last.revision {
+        if revision < last.revision && known < last.revision {
             // Another session has seen more.
-            return;
+            return Taken::Doubted(last.revision);
+        }
+        if revision.is_some() && revision < last.revision {
+            return Taken::Believed(revision);
         }
         last.revision = revision.or(last.revision);
         // Nothing of ours is changed by what may panic.
@@ -507,6 +537,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
                     .send_if_modified(|problem| problem.take().is_some());
             }
         }
+        Taken::Believed(revision)
     }
 
     /// Makes the value and lets it be judged.
