@@ -72,16 +72,12 @@ enum Part {
 
 impl Publication {
     pub(crate) fn new(session: &Session, options: &PublishOptions, keys: Vec<Key>) -> Self {
-        let timeout = options
-            .timeout
-            .unwrap_or_else(|| session.operation_timeout());
-        let now = Instant::now();
         Self {
             session: session.clone(),
             history: options.history,
             acl: options.acl.clone(),
             keys,
-            deadline: now.checked_add(timeout).unwrap_or_else(|| now + FAR),
+            deadline: options.deadline(session),
             attempts: 0,
         }
     }
@@ -223,7 +219,7 @@ impl Publication {
         };
         let entries = async {
             if has_history {
-                history::entries(&self.session, path).await
+                history::entries(&self.session, path, timeout).await
             } else {
                 Ok(Vec::new())
             }
@@ -487,7 +483,7 @@ impl Publication {
     }
 
     fn remaining(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
+        history::remaining(self.deadline)
     }
 }
 
@@ -530,4 +526,3 @@ const PLAIN: CreateMode = CreateMode::Persistent {
 };
 /// Between two looks at what became of a lost answer; each of them waits for a connection by itself.
 const PAUSE: Duration = Duration::from_millis(20);
-const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

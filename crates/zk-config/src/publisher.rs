@@ -4,7 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use zk_core::Acl;
+use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -91,13 +93,20 @@ impl PublishOptions {
         self
     }
 
-    /// Bounds each publication, from its first read to the last question about a lost answer.
+    /// Bounds each publication, from its first read to the last question about a lost answer, and each look at a history.
     ///
     /// The default is the operation timeout of the session's view.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
+    }
+
+    /// Returns when what begins now has to be over.
+    pub(crate) fn deadline(&self, session: &Session) -> Instant {
+        let timeout = self.timeout.unwrap_or_else(|| session.operation_timeout());
+        let now = Instant::now();
+        now.checked_add(timeout).unwrap_or_else(|| now + FAR)
     }
 }
 
@@ -209,7 +218,8 @@ impl<C> Publisher<C> {
         P::Error: Into<ParsePathError>,
     {
         let path = path.try_into().map_err(Into::into)?;
-        Ok(history::read(&self.session, &path).await?)
+        let deadline = self.options.deadline(&self.session);
+        Ok(history::read(&self.session, &path, deadline).await?)
     }
 
     /// Publishes what an earlier revision was, as a new revision.
@@ -231,21 +241,39 @@ impl<C> Publisher<C> {
     ///
     /// # Cost
     ///
-    /// Two round trips more than [`Publish`].
+    /// Two round trips more than [`Publish`]; five before [`PublishError::NoSuchRevision`].
     pub async fn roll_back<P>(&self, path: P, revision: i64) -> Result<Published, PublishError>
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
         let path = path.try_into().map_err(Into::into)?;
-        let history = history::read(&self.session, &path).await?;
-        let entry = history.into_iter().find(|entry| entry.revision == revision);
+        let deadline = self.options.deadline(&self.session);
+        let mut entry = self.kept(&path, revision, deadline).await?;
+        if entry.is_none() {
+            // The server may lag behind the one that it was replaced at.
+            let sync = self.session.sync(&path);
+            sync.timeout(history::remaining(deadline)).await?;
+            entry = self.kept(&path, revision, deadline).await?;
+        }
         let Some(entry) = entry else {
             return Err(PublishError::NoSuchRevision { path, revision });
         };
         let mut all = self.several().all;
         all.add(Ok::<_, ParsePathError>(path), |_| Ok(Some(entry.data)));
         Publish { all }.await
+    }
+
+    /// Returns what the history keeps of a revision.
+    async fn kept(
+        &self,
+        path: &NodePath,
+        revision: i64,
+        deadline: Instant,
+    ) -> Result<Option<Replaced>, Error> {
+        let history = history::read(&self.session, path, deadline).await?;
+        let mut entries = history.into_iter();
+        Ok(entries.find(|entry| entry.revision == revision))
     }
 }
 
@@ -465,6 +493,8 @@ impl Several {
             .await
     }
 }
+
+const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 fn problem_of(path: &NodePath, others: &[Key]) -> Option<&'static str> {
     if path.is_root() {

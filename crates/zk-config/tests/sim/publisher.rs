@@ -304,6 +304,22 @@ async fn history_keeps_the_last_revisions_and_rolls_back_even_what_was_removed()
 
 // covers: G5
 #[tokio::test(start_paused = true)]
+async fn revision_is_not_missed_at_a_server_that_lags() {
+    let ensemble = Ensemble::new(3);
+    let ahead = ensemble.connect().server(3).await;
+    let behind = ensemble.connect().server(1).await;
+    let publish = keeping(&ahead, 3).publish(PATH, &text("one"));
+    let first = publish.await.unwrap().stat.unwrap().mzxid;
+    ensemble.server(1).lag_by(Duration::from_millis(500));
+    let publish = keeping(&ahead, 3).publish(PATH, &text("two"));
+    publish.await.unwrap();
+    let back = keeping(&behind, 3).roll_back(PATH, first).await.unwrap();
+    assert_eq!(back.change, Change::Replaced);
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "one");
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
 async fn what_is_kept_is_as_hidden_as_it_was() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().digest("anna", "secret").await;
