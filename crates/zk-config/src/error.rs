@@ -62,6 +62,16 @@ pub enum PublishError {
         /// The revision that was asked for.
         revision: i64,
     },
+    /// The history would keep the data under access rules that the server does not tell, and nobody could read it there.
+    /// Nothing was changed.
+    #[error(
+        "the history of {path} needs its access rules, whose digests are told only to clients with the permission ADMIN; \
+         grant ADMIN on {path} to this client, or publish without a history"
+    )]
+    HiddenAcl {
+        /// The key.
+        path: NodePath,
+    },
     /// The request was sent, its answer was lost, and what is there does not tell whether it was carried out.
     ///
     /// Either all keys were published or none.

@@ -6,6 +6,10 @@ use std::path::Path;
 use config::Config;
 use config::ConfigError;
 use config::Environment;
+use config::Map;
+use config::Source;
+use config::Value;
+use config::ValueKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zk_core::NodePath;
@@ -13,7 +17,6 @@ use zk_core::ParsePathError;
 use zk_core::codec::Codec;
 use zk_core::codec::DecodeError;
 use zk_core::codec::DecodeErrorKind;
-use zk_core::codec::Position;
 use zk_core::codec::Toml;
 
 use crate::typed::Typed;
@@ -51,7 +54,7 @@ use crate::typed::TypedBuilder;
 #[derive(Debug, Clone, Default)]
 #[must_use = "layers do nothing until they are put around a node"]
 pub struct Layers {
-    below: Vec<Config>,
+    below: Vec<Layer>,
     above: Vec<Environment>,
 }
 
@@ -92,9 +95,9 @@ impl Layers {
     ///
     /// When it is no structure or map.
     pub fn defaults(mut self, defaults: &impl Serialize) -> Result<Self, LayerError> {
-        let layer = Config::try_from(defaults);
-        let layer = layer.map_err(|error| LayerError::Defaults(error.to_string()))?;
-        self.below.push(layer);
+        let table = toml::Table::try_from(defaults);
+        let table = table.map_err(|error| LayerError::Defaults(error.to_string()))?;
+        self.below.push(Layer::of(table));
         Ok(self)
     }
 
@@ -171,12 +174,67 @@ impl Layers {
 }
 
 /// Reads a TOML document as a layer.
-fn document(data: &[u8]) -> Result<Config, DecodeError> {
-    let table: toml::Table = Toml.decode(data)?;
-    Config::try_from(&table).map_err(|error| {
-        DecodeError::new("TOML", DecodeErrorKind::Shape, error.to_string())
-            .at(Position::of_offset(data, 0))
-    })
+fn document(data: &[u8]) -> Result<Layer, DecodeError> {
+    Ok(Layer::of(Toml.decode(data)?))
+}
+
+/// A table as it is: with its empty lists, which take the place of full ones, and with keys that are no names.
+#[derive(Debug, Clone)]
+struct Layer(Map<String, Value>);
+
+impl Layer {
+    fn of(table: toml::Table) -> Self {
+        Self(map_of(table))
+    }
+}
+
+impl Source for Layer {
+    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn collect(&self) -> Result<Map<String, Value>, ConfigError> {
+        Ok(self.0.clone())
+    }
+
+    fn collect_to(&self, cache: &mut Value) -> Result<(), ConfigError> {
+        // Not by the path that a key would be if it were one.
+        merge(cache, Value::new(None, ValueKind::Table(self.0.clone())));
+        Ok(())
+    }
+}
+
+/// Puts a value over another one: tables key by key, everything else as a whole.
+fn merge(below: &mut Value, above: Value) {
+    match (&mut below.kind, above.kind) {
+        (ValueKind::Table(below), ValueKind::Table(above)) => {
+            for (key, value) in above {
+                match below.get_mut(&key) {
+                    Some(below) => merge(below, value),
+                    None => drop(below.insert(key, value)),
+                }
+            }
+        }
+        (kind, above) => *kind = above,
+    }
+}
+
+fn map_of(table: toml::Table) -> Map<String, Value> {
+    let entries = table.into_iter();
+    entries.map(|(key, value)| (key, value_of(value))).collect()
+}
+
+fn value_of(value: toml::Value) -> Value {
+    let kind = match value {
+        toml::Value::String(text) => ValueKind::String(text),
+        toml::Value::Integer(number) => ValueKind::I64(number),
+        toml::Value::Float(number) => ValueKind::Float(number),
+        toml::Value::Boolean(is_so) => ValueKind::Boolean(is_so),
+        toml::Value::Datetime(moment) => ValueKind::String(moment.to_string()),
+        toml::Value::Array(values) => ValueKind::Array(values.into_iter().map(value_of).collect()),
+        toml::Value::Table(table) => ValueKind::Table(map_of(table)),
+    };
+    Value::new(None, kind)
 }
 
 const FORMAT: &str = "TOML in layers";

@@ -187,6 +187,7 @@ impl<C> Listener<C> {
     {
         let mut events = self.events::<T>();
         Listening {
+            end: None,
             task: tokio::spawn(async move {
                 while let Some(event) = events.next().await {
                     callback(event).await;
@@ -260,10 +261,14 @@ impl<T> fmt::Debug for Events<T> {
 #[must_use = "dropping it ends the listener"]
 pub struct Listening {
     task: JoinHandle<()>,
+    /// How it ended, once somebody has waited for that.
+    end: Option<Result<(), CallbackPanicked>>,
 }
 
 impl Listening {
     /// Waits until the listener has ended: with its session, after its one value, or by a panic of its callback.
+    ///
+    /// Asked again, it answers the same.
     ///
     /// # Cancel safety
     ///
@@ -277,10 +282,15 @@ impl Listening {
     ///
     /// When the callback panicked.
     pub async fn ended(&mut self) -> Result<(), CallbackPanicked> {
-        match (&mut self.task).await {
+        if let Some(end) = &self.end {
+            return end.clone();
+        }
+        let end = match (&mut self.task).await {
             Err(error) if error.is_panic() => Err(CallbackPanicked(())),
             _ => Ok(()),
-        }
+        };
+        self.end = Some(end.clone());
+        end
     }
 }
 

@@ -80,6 +80,23 @@ pub(crate) fn judge(traces: &[Trace<'_>], is_any_writer_right: bool) -> Verdict 
     }
 }
 
+/// Returns the stat of one key of a transaction that was applied, if what is there is its work and not that of somebody
+/// who came after it.
+pub(crate) fn stat_of(trace: Trace<'_>) -> Option<Stat> {
+    let after = trace.after?;
+    let now = after.stat;
+    let has_wanted = trace.wanted == Some(&after.data);
+    let is_ours = match (trace.step, trace.before) {
+        (Step::Create, _) => has_wanted && now.version == 0 && now.czxid == now.mzxid,
+        (Step::Set { version }, Some(before)) => {
+            has_wanted && now.czxid == before.stat.czxid && now.version == version.wrapping_add(1)
+        }
+        (Step::Check { .. }, Some(before)) => now.mzxid == before.stat.mzxid,
+        _ => false,
+    };
+    is_ours.then_some(now)
+}
+
 fn sign_of(trace: Trace<'_>) -> Sign {
     match trace.mark {
         Mark::Ours => return Sign::Applied,

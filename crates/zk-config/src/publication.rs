@@ -1,5 +1,6 @@
 //! Carrying out a publication: read, plan, commit, and find out what became of a lost answer.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::outcome::Mark;
 use crate::outcome::Trace;
 use crate::outcome::Verdict;
 use crate::outcome::judge;
+use crate::outcome::stat_of;
 use crate::plan::Expected;
 use crate::plan::Found;
 use crate::plan::Key;
@@ -60,28 +62,22 @@ struct Attempt {
     entries: Vec<Option<Entry>>,
 }
 
-impl Attempt {
-    /// Whether a node is to be made below one that is not there.
-    fn lacks_a_parent(&self) -> bool {
-        self.steps
-            .iter()
-            .zip(&self.states)
-            .any(|(step, state)| *step == Step::Create && state.parent.is_none())
-    }
+/// What one operation of a transaction is for.
+enum Part {
+    /// The key of this number.
+    Key(usize),
+    /// A node between two keys that are both made.
+    Between(NodePath),
 }
 
 impl Publication {
     pub(crate) fn new(session: &Session, options: &PublishOptions, keys: Vec<Key>) -> Self {
-        let timeout = options
-            .timeout
-            .unwrap_or_else(|| session.operation_timeout());
-        let now = Instant::now();
         Self {
             session: session.clone(),
             history: options.history,
             acl: options.acl.clone(),
             keys,
-            deadline: now.checked_add(timeout).unwrap_or_else(|| now + FAR),
+            deadline: options.deadline(session),
             attempts: 0,
         }
     }
@@ -111,7 +107,7 @@ impl Publication {
                     continue;
                 }
             };
-            if !has_places && attempt.lacks_a_parent() {
+            if !has_places && self.lacks_a_parent(&attempt) {
                 // A transaction that cannot be carried out would only be one more to be in doubt about.
                 self.make_places(&attempt).await?;
                 has_places = true;
@@ -162,7 +158,13 @@ impl Publication {
                 },
             })?;
             let replaced = state.found.as_ref().filter(|_| step.replaces());
-            entries.push(replaced.filter(|_| self.history > 0).map(|found| {
+            let kept = replaced.filter(|_| self.history > 0);
+            if kept.is_some() && state.acl.as_ref().is_some_and(history::is_masked) {
+                return Err(PublishError::HiddenAcl {
+                    path: key.path.clone(),
+                });
+            }
+            entries.push(kept.map(|found| {
                 // No other attempt of this process has the number, and no other process the session.
                 let number = NUMBER.fetch_add(1, Ordering::Relaxed);
                 Entry::new(found.stat.mzxid, self.session.id(), number)
@@ -206,28 +208,35 @@ impl Publication {
         let found = self.session.get(path).timeout(timeout);
         let acl = async {
             if has_history {
-                self.session.acl(path).timeout(timeout).await.ok()
+                match self.session.acl(path).timeout(timeout).await {
+                    Ok((acl, _)) => Ok(Some(acl)),
+                    Err(error) if error.is_no_node() => Ok(None),
+                    Err(error) => Err(error),
+                }
             } else {
-                None
+                Ok(None)
             }
         };
         let entries = async {
             if has_history {
-                history::entries(&self.session, path).await
+                history::entries(&self.session, path, timeout).await
             } else {
                 Ok(Vec::new())
             }
         };
         let (parent, found, acl, entries) =
             tokio::join!(biased; parent, found.into_future(), acl, entries);
+        let found = match found {
+            Ok((data, stat)) => Some(Found { data, stat }),
+            Err(error) if error.is_no_node() => None,
+            Err(error) => return Err(error),
+        };
+        let acl = acl?;
         Ok(State {
             parent,
-            found: match found {
-                Ok((data, stat)) => Some(Found { data, stat }),
-                Err(error) if error.is_no_node() => None,
-                Err(error) => return Err(error),
-            },
-            acl: acl.map(|(acl, _)| acl),
+            // Without access rules it has gone since it was read.
+            found: found.filter(|_| !has_history || acl.is_some()),
+            acl,
             entries: entries?,
         })
     }
@@ -235,9 +244,17 @@ impl Publication {
     /// Makes all changes in one transaction.
     async fn commit(&self, attempt: &Attempt) -> Result<Vec<Changed>, Error> {
         let mut transaction = self.session.transaction();
-        for (key, step) in self.keys.iter().zip(&attempt.steps) {
+        for part in self.parts(attempt) {
+            let at = match part {
+                Part::Key(at) => at,
+                Part::Between(path) => {
+                    transaction = transaction.create_as(path, "", PLAIN, None);
+                    continue;
+                }
+            };
+            let key = &self.keys[at];
             let data = || key.wanted.clone().unwrap_or_default();
-            transaction = match *step {
+            transaction = match attempt.steps[at] {
                 Step::Nothing => transaction,
                 Step::Check { version } => transaction.check_version(&key.path, version),
                 Step::Create => transaction.create_as(&key.path, data(), PLAIN, self.acl.clone()),
@@ -260,14 +277,58 @@ impl Publication {
         transaction.timeout(self.remaining()).commit().await
     }
 
-    /// Makes the parents of the keys and the places of their histories.
+    /// Returns the keys that are to be made.
+    fn created<'a>(&'a self, attempt: &'a Attempt) -> impl Iterator<Item = (usize, &'a Key)> {
+        let keys = self.keys.iter().enumerate();
+        keys.filter(|(at, _)| attempt.steps[*at] == Step::Create)
+    }
+
+    /// Returns the nearest node above a path that the same publication makes: what is between is not there either, and
+    /// must not be there without it.
+    fn nearest_created(&self, attempt: &Attempt, path: &NodePath) -> Option<NodePath> {
+        let above = std::iter::successors(path.parent(), NodePath::parent);
+        let mut above = above.filter(|above| !above.is_root());
+        above.find(|above| self.created(attempt).any(|(_, key)| key.path == *above))
+    }
+
+    /// Whether a node is to be made below one that is not there, and that this publication does not make.
+    fn lacks_a_parent(&self, attempt: &Attempt) -> bool {
+        self.created(attempt).any(|(at, key)| {
+            attempt.states[at].parent.is_none()
+                && self.nearest_created(attempt, &key.path).is_none()
+        })
+    }
+
+    /// Returns the operations of the transaction in their order: parents are made before their children, and removed
+    /// after them.
+    fn parts(&self, attempt: &Attempt) -> Vec<Part> {
+        let mut between = BTreeSet::new();
+        for (_, key) in self.created(attempt) {
+            if let Some(nearest) = self.nearest_created(attempt, &key.path) {
+                let above = std::iter::successors(key.path.parent(), NodePath::parent);
+                between.extend(above.take_while(|above| *above != nearest));
+            }
+        }
+        let keys = self.keys.iter().enumerate().map(|(at, key)| {
+            let depth = depth_of(&key.path);
+            match attempt.steps[at] {
+                Step::Delete { .. } => (1, -depth, Part::Key(at)),
+                _ => (0, depth, Part::Key(at)),
+            }
+        });
+        let between = between.into_iter();
+        let between = between.map(|path| (0, depth_of(&path), Part::Between(path)));
+        let mut parts: Vec<_> = keys.chain(between).collect();
+        parts.sort_by_key(|(order, depth, _)| (*order, *depth));
+        parts.into_iter().map(|(_, _, part)| part).collect()
+    }
+
+    /// Makes the parents of the keys, unless they are to be published, and the places of their histories.
     async fn make_places(&self, attempt: &Attempt) -> Result<(), Error> {
         let parents = self
-            .keys
-            .iter()
-            .zip(&attempt.steps)
-            .filter(|(_, step)| **step == Step::Create)
-            .filter_map(|(key, _)| key.path.parent());
+            .created(attempt)
+            .filter(|(_, key)| self.nearest_created(attempt, &key.path).is_none())
+            .filter_map(|(_, key)| key.path.parent());
         let histories = self
             .keys
             .iter()
@@ -327,14 +388,10 @@ impl Publication {
                 "the answer was lost, and what is there does not tell".to_owned(),
             )),
             Verdict::Applied => {
-                let parts = self.keys.iter().zip(&attempt.steps).zip(after);
-                let published = parts.map(|((key, step), after)| Published {
+                let published = self.keys.iter().zip(&traces).map(|(key, trace)| Published {
                     path: key.path.clone(),
-                    change: change_of(*step),
-                    stat: after
-                        .found
-                        .map(|found| found.stat)
-                        .filter(|_| key.wanted.is_some()),
+                    change: change_of(trace.step),
+                    stat: stat_of(*trace),
                 });
                 Ok(Some(published.collect()))
             }
@@ -378,13 +435,17 @@ impl Publication {
         changed: Vec<Changed>,
     ) -> Result<Vec<Published>, PublishError> {
         let mut changed = changed.into_iter();
+        let mut by_key: Vec<_> = self.keys.iter().map(|_| None).collect();
+        for part in self.parts(attempt) {
+            match part {
+                Part::Key(at) if attempt.steps[at] == Step::Nothing => {}
+                Part::Key(at) => by_key[at] = changed.next(),
+                Part::Between(_) => drop(changed.next()),
+            }
+        }
         let mut all = Vec::new();
-        for ((key, step), state) in self.keys.iter().zip(&attempt.steps).zip(&attempt.states) {
-            let changed = if *step == Step::Nothing {
-                None
-            } else {
-                changed.next()
-            };
+        for (at, (key, changed)) in self.keys.iter().zip(by_key).enumerate() {
+            let (step, state) = (attempt.steps[at], &attempt.states[at]);
             let stat = match changed {
                 Some(
                     Changed::Set(stat)
@@ -398,7 +459,7 @@ impl Publication {
             };
             all.push(Published {
                 path: key.path.clone(),
-                change: change_of(*step),
+                change: change_of(step),
                 stat,
             });
         }
@@ -422,8 +483,14 @@ impl Publication {
     }
 
     fn remaining(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
+        history::remaining(self.deadline)
     }
+}
+
+/// How many names a path has.
+fn depth_of(path: &NodePath) -> i64 {
+    let names = path.as_str().split('/').filter(|name| !name.is_empty());
+    i64::try_from(names.count()).expect("a path is shorter than that")
 }
 
 /// What the history says of who replaced the data that our entry was to keep.
@@ -459,4 +526,3 @@ const PLAIN: CreateMode = CreateMode::Persistent {
 };
 /// Between two looks at what became of a lost answer; each of them waits for a connection by itself.
 const PAUSE: Duration = Duration::from_millis(20);
-const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

@@ -4,7 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use zk_core::Acl;
+use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -74,6 +76,8 @@ impl PublishOptions {
     /// publisher with this setting replaced, and it is how a publication whose answer was lost is recognised.
     /// The old and the new data then have to fit into one request together: about half a megabyte each.
     /// An entry has the access rules of the node whose data it keeps.
+    /// Where those are by digest, the client needs the permission ADMIN on the key, since others are not told the
+    /// digests: [`PublishError::HiddenAcl`].
     #[must_use]
     pub fn with_history(mut self, revisions: usize) -> Self {
         self.history = revisions;
@@ -89,13 +93,20 @@ impl PublishOptions {
         self
     }
 
-    /// Bounds each publication, from its first read to the last question about a lost answer.
+    /// Bounds each publication, from its first read to the last question about a lost answer, and each look at a history.
     ///
     /// The default is the operation timeout of the session's view.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
+    }
+
+    /// Returns when what begins now has to be over.
+    pub(crate) fn deadline(&self, session: &Session) -> Instant {
+        let timeout = self.timeout.unwrap_or_else(|| session.operation_timeout());
+        let now = Instant::now();
+        now.checked_add(timeout).unwrap_or_else(|| now + FAR)
     }
 }
 
@@ -110,7 +121,9 @@ pub struct Published {
     /// The stat after the change: [`version`](Stat::version) and [`mzxid`](Stat::mzxid) are what a later publication
     /// may [expect](Expected).
     ///
-    /// `None` when there is no node, and when a server before 3.8.1 made it and it changed again before it was read.
+    /// `None` when there is no node, and when it cannot be told from what somebody else has done since: the answer was
+    /// lost, or a server before 3.8.1 made the node, and it had changed again before it was read.
+    /// Read the key then, and decide anew what to expect of it.
     pub stat: Option<Stat>,
 }
 
@@ -182,6 +195,8 @@ impl<C> Publisher<C> {
 
     /// Lists what was replaced or removed at a path, the newest first.
     ///
+    /// Entries that this client may not read are left out.
+    ///
     /// # Errors
     ///
     /// Those of a list and a read. A key without a history has an empty one.
@@ -203,7 +218,8 @@ impl<C> Publisher<C> {
         P::Error: Into<ParsePathError>,
     {
         let path = path.try_into().map_err(Into::into)?;
-        Ok(history::read(&self.session, &path).await?)
+        let deadline = self.options.deadline(&self.session);
+        Ok(history::read(&self.session, &path, deadline).await?)
     }
 
     /// Publishes what an earlier revision was, as a new revision.
@@ -225,21 +241,39 @@ impl<C> Publisher<C> {
     ///
     /// # Cost
     ///
-    /// Two round trips more than [`Publish`].
+    /// Two round trips more than [`Publish`]; five before [`PublishError::NoSuchRevision`].
     pub async fn roll_back<P>(&self, path: P, revision: i64) -> Result<Published, PublishError>
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
         let path = path.try_into().map_err(Into::into)?;
-        let history = history::read(&self.session, &path).await?;
-        let entry = history.into_iter().find(|entry| entry.revision == revision);
+        let deadline = self.options.deadline(&self.session);
+        let mut entry = self.kept(&path, revision, deadline).await?;
+        if entry.is_none() {
+            // The server may lag behind the one that it was replaced at.
+            let sync = self.session.sync(&path);
+            sync.timeout(history::remaining(deadline)).await?;
+            entry = self.kept(&path, revision, deadline).await?;
+        }
         let Some(entry) = entry else {
             return Err(PublishError::NoSuchRevision { path, revision });
         };
         let mut all = self.several().all;
         all.add(Ok::<_, ParsePathError>(path), |_| Ok(Some(entry.data)));
         Publish { all }.await
+    }
+
+    /// Returns what the history keeps of a revision.
+    async fn kept(
+        &self,
+        path: &NodePath,
+        revision: i64,
+        deadline: Instant,
+    ) -> Result<Option<Replaced>, Error> {
+        let history = history::read(&self.session, path, deadline).await?;
+        let mut entries = history.into_iter();
+        Ok(entries.find(|entry| entry.revision == revision))
     }
 }
 
@@ -459,6 +493,8 @@ impl Several {
             .await
     }
 }
+
+const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 fn problem_of(path: &NodePath, others: &[Key]) -> Option<&'static str> {
     if path.is_root() {

@@ -70,6 +70,12 @@ impl<S: Scope> Eye<S> {
         }
     }
 
+    /// Lets the server catch up and looks again, since what was seen last is in doubt.
+    pub(crate) fn doubt(&mut self) {
+        self.is_fresh = false;
+        self.is_due = true;
+    }
+
     /// Waits until there is something new to be seen.
     ///
     /// Dropped and called again it goes on where it was; several changes at once are one sight.

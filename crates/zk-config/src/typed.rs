@@ -1,8 +1,11 @@
 //! The current value of a key or a subtree, typed, read without a round trip.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -128,6 +131,14 @@ pub enum Problem {
         /// What the validation said.
         reason: String,
     },
+    /// What makes a value of what is published, or its validation, panicked.
+    #[error("what makes or validates the value published at {path} panicked: {message}")]
+    Panicked {
+        /// The key.
+        path: NodePath,
+        /// What the panic said.
+        message: String,
+    },
     /// It cannot be read, for want of a permission perhaps. It is tried again every ten seconds.
     #[error(transparent)]
     Unreadable(Error),
@@ -158,11 +169,21 @@ enum Source<T> {
     Subtree(FromSubtree<T>),
 }
 
-/// What was read last, good or bad.
+/// What was read last.
 #[derive(Default)]
 struct Last {
+    /// The highest revision, good or bad.
     revision: Option<i64>,
-    seen: Option<Seen>,
+    /// What the value in force was made from.
+    in_force: Option<Seen>,
+}
+
+/// What became of a look.
+enum Taken {
+    /// It counts, or is older than what this session has seen itself.
+    Believed(Option<i64>),
+    /// It may be older than this revision, which another session has read.
+    Doubted(Option<i64>),
 }
 
 /// What tells whether a value is another one.
@@ -258,7 +279,9 @@ impl<T: Send + Sync + 'static> Typed<T> {
             Source::Node(_) => {
                 let eye = Eye::new(&session, Node(shared.path.clone()));
                 tokio::spawn(async move {
-                    let take = |it: &Shared<T>, found: &Option<Found>| it.take_node(found.as_ref());
+                    let take = |it: &Shared<T>, found: &Option<Found>, known| {
+                        it.take_node(found.as_ref(), known)
+                    };
                     shared.watch(eye, take).await;
                 })
             }
@@ -414,11 +437,24 @@ impl Drop for Following {
 
 impl<T: Send + Sync + 'static> Shared<T> {
     /// Takes what is seen, until the session is over.
-    async fn watch<S: Scope>(&self, mut eye: Eye<S>, take: impl Fn(&Self, &S::Snapshot)) {
+    async fn watch<S: Scope>(
+        &self,
+        mut eye: Eye<S>,
+        take: impl Fn(&Self, &S::Snapshot, Option<i64>) -> Taken,
+    ) {
         let leaving = Leaving(self);
+        // The highest revision that this session has reached.
+        let mut known = None;
         loop {
             match eye.next().await {
-                Sight::Seen(snapshot) => take(self, &snapshot),
+                Sight::Seen(snapshot) => match take(self, &snapshot, known) {
+                    Taken::Believed(revision) => known = known.max(revision),
+                    Taken::Doubted(newer) => {
+                        // It was committed before the server catches up.
+                        known = newer;
+                        eye.doubt();
+                    }
+                },
                 Sight::Stale => self.report(self.stale()),
                 Sight::Failed(error) => self.report(Problem::Unreadable(error)),
                 Sight::SessionLost => break,
@@ -430,16 +466,16 @@ impl<T: Send + Sync + 'static> Shared<T> {
         });
     }
 
-    fn take_node(&self, found: Option<&Found>) {
+    fn take_node(&self, found: Option<&Found>, known: Option<i64>) -> Taken {
         let Source::Node(make) = &self.source else {
             unreachable!("a node is looked at for the sake of a node");
         };
         let revision = found.map(|found| found.stat.mzxid);
         let data = found.map(|found| found.data.as_slice());
-        self.take(revision, Seen::Node(revision), || make(data));
+        self.take(revision, known, Seen::Node(revision), || make(data))
     }
 
-    fn take_subtree(&self, all: &BTreeMap<NodePath, Found>) {
+    fn take_subtree(&self, all: &BTreeMap<NodePath, Found>, known: Option<i64>) -> Taken {
         let Source::Subtree(make) = &self.source else {
             unreachable!("a subtree is looked at for the sake of a subtree");
         };
@@ -449,45 +485,49 @@ impl<T: Send + Sync + 'static> Shared<T> {
             .max();
         let subtree = Subtree::new(self.path.clone(), all);
         let seen = Seen::Subtree(subtree.clone());
-        self.take(revision, seen, || Some(make(&subtree)));
+        self.take(revision, known, seen, || Some(make(&subtree)))
     }
 
     /// Puts what was read in force, unless it is older than what was read before, or bad.
+    ///
+    /// An absence has no revision: whether it is older than what another session has read is known only when the server
+    /// has reached that, `known` at least.
     fn take(
         &self,
         revision: Option<i64>,
+        known: Option<i64>,
         seen: Seen,
         make: impl FnOnce() -> Option<Result<T, DecodeError>>,
-    ) {
+    ) -> Taken {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if revision.is_some() && revision < last.revision {
+        if revision < last.revision && known < last.revision {
             // Another session has seen more.
-            return;
+            return Taken::Doubted(last.revision);
         }
-        let seen = Some(seen);
-        let is_new = seen != last.seen;
+        if revision.is_some() && revision < last.revision {
+            return Taken::Believed(revision);
+        }
         last.revision = revision.or(last.revision);
-        last.seen = seen;
-        let problem = match make() {
-            None => Some(Problem::Absent {
+        // Nothing of ours is changed by what may panic.
+        let made = catch_unwind(AssertUnwindSafe(|| self.made(make)));
+        let made = made.unwrap_or_else(|panic| {
+            Err(Problem::Panicked {
                 path: self.path.clone(),
-            }),
-            Some(Err(error)) => Some(Problem::Invalid(error.of_node(&self.path))),
-            Some(Ok(value)) => {
-                let refused = self
-                    .validation
-                    .as_ref()
-                    .and_then(|valid| valid(&value).err());
-                if is_new && refused.is_none() {
+                message: message_of(&*panic),
+            })
+        });
+        let problem = match made {
+            Ok(value) => {
+                let seen = Some(seen);
+                if seen != last.in_force {
                     self.current
                         .store(Some(Arc::new(Current { value, revision })));
+                    last.in_force = seen;
                     self.number.send_modify(|number| *number += 1);
                 }
-                refused.map(|reason| Problem::Rejected {
-                    path: self.path.clone(),
-                    reason,
-                })
+                None
             }
+            Err(problem) => Some(problem),
         };
         drop(last);
         match problem {
@@ -497,6 +537,22 @@ impl<T: Send + Sync + 'static> Shared<T> {
                     .send_if_modified(|problem| problem.take().is_some());
             }
         }
+        Taken::Believed(revision)
+    }
+
+    /// Makes the value and lets it be judged.
+    fn made(&self, make: impl FnOnce() -> Option<Result<T, DecodeError>>) -> Result<T, Problem> {
+        let made = make().ok_or_else(|| Problem::Absent {
+            path: self.path.clone(),
+        })?;
+        let value = made.map_err(|error| Problem::Invalid(error.of_node(&self.path)))?;
+        if let Some(valid) = &self.validation {
+            valid(&value).map_err(|reason| Problem::Rejected {
+                path: self.path.clone(),
+                reason,
+            })?;
+        }
+        Ok(value)
     }
 
     fn report(&self, problem: Problem) {
@@ -511,6 +567,14 @@ impl<T> Shared<T> {
             path: self.path.clone(),
         }
     }
+}
+
+/// Returns what a panic said, which is a text unless somebody went out of their way.
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("something that is no text")
+        .to_owned()
 }
 
 /// Waits for the next number. Whoever waits has a handle, which keeps the sender.

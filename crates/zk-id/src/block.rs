@@ -184,9 +184,14 @@ impl BlockIds {
     ///
     /// Outside of a Tokio runtime, when a block is to be fetched.
     pub fn try_next(&self) -> Option<i64> {
-        let mut stock = self.shared.stock();
-        let number = stock.pop();
-        self.fetch_if_few(&mut stock);
+        let (number, is_to_fetch) = {
+            let mut stock = self.shared.stock();
+            let number = stock.pop();
+            (number, stock.begins_fetch(self.shared.counter.block / 2))
+        };
+        if is_to_fetch {
+            self.fetch();
+        }
         number
     }
 
@@ -255,20 +260,18 @@ impl BlockIds {
         Ok(numbers)
     }
 
-    fn fetch_if_few(&self, stock: &mut Stock) {
-        if stock.is_fetching || stock.has(self.shared.counter.block / 2) {
-            return;
-        }
-        stock.is_fetching = true;
+    /// Fetches the next block. To be called without the stock: a fetch that cannot be started says so at once.
+    fn fetch(&self) {
+        // Held until the task is stored, so that it never takes the place of a later one.
+        let mut fetcher = lock(&self.fetcher);
         let fetching = Fetching {
             shared: Arc::clone(&self.shared),
             has_ended: false,
         };
-        let task = Task::spawn(async move {
+        *fetcher = Some(Task::spawn(async move {
             let answer = fetching.shared.counter.take().await;
             fetching.end(answer);
-        });
-        *lock(&self.fetcher) = Some(task);
+        }));
     }
 }
 
@@ -324,6 +327,13 @@ impl Stock {
                 None => drop(self.blocks.pop_front()),
             }
         }
+    }
+
+    /// Tells whether a fetch is to be started by whoever asks, which is when there are not more numbers than these.
+    fn begins_fetch(&mut self, few: i64) -> bool {
+        let begins = !self.is_fetching && !self.has(few);
+        self.is_fetching |= begins;
+        begins
     }
 
     /// Whether there are more numbers than these.

@@ -88,7 +88,7 @@ impl Snowflakes {
         self
     }
 
-    /// Sets how much time is reserved ahead; default, the session timeout; at least 100 ms.
+    /// Sets how much time is reserved ahead; default, the session timeout; at least 100 ms, at most a day.
     ///
     /// It is extended when half of it is left, which costs a write; the next process that gets the number of one that
     /// died waits until it is over.
@@ -96,7 +96,7 @@ impl Snowflakes {
     /// wait for longer.
     #[must_use]
     pub fn with_reserve(mut self, span: Duration) -> Self {
-        self.span = span.max(SHORTEST);
+        self.span = span.clamp(SHORTEST, LONGEST);
         self
     }
 
@@ -327,3 +327,5 @@ async fn extend(core: &Core, mark: &Mutex<Mark>, span: Duration) -> Loss {
 
 /// The least time that is reserved.
 const SHORTEST: Duration = Duration::from_millis(100);
+/// The most. The next process with the number of one that died waits as long.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);

@@ -76,3 +76,30 @@ fn what_is_wrong_in_a_layer_is_named() {
     let error = Layers::new().defaults(&7).unwrap_err();
     assert!(matches!(error, LayerError::Defaults(_)), "{error}");
 }
+
+// covers: G5
+#[test]
+fn empty_list_dotted_key_and_moment_are_taken_as_they_are() {
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Hosts {
+        names: Vec<String>,
+        ports: HashMap<String, u16>,
+        since: String,
+    }
+    let defaults = Hosts {
+        names: vec!["a".to_owned(), "b".to_owned()],
+        ports: HashMap::new(),
+        since: String::new(),
+    };
+    let layers = Layers::new().defaults(&defaults).unwrap();
+    let document: &[u8] = b"names = []\nsince = 2024-02-29\n[ports]\n\"db.one\" = 1\n\"\" = 2\n";
+    assert_eq!(
+        layers.merged::<Hosts>(Some(document)).unwrap(),
+        Hosts {
+            names: Vec::new(),
+            ports: [("db.one".to_owned(), 1), (String::new(), 2)].into(),
+            since: "2024-02-29".to_owned(),
+        }
+    );
+    assert_eq!(layers.merged::<Hosts>(None).unwrap(), defaults);
+}

@@ -10,6 +10,8 @@ use zk_config::Change;
 use zk_config::Expected;
 use zk_config::PublishError;
 use zk_core::Acl;
+use zk_core::AclEntry;
+use zk_core::Permissions;
 use zk_core::Session;
 use zk_core::SessionId;
 use zk_sim::Chaos;
@@ -302,6 +304,22 @@ async fn history_keeps_the_last_revisions_and_rolls_back_even_what_was_removed()
 
 // covers: G5
 #[tokio::test(start_paused = true)]
+async fn revision_is_not_missed_at_a_server_that_lags() {
+    let ensemble = Ensemble::new(3);
+    let ahead = ensemble.connect().server(3).await;
+    let behind = ensemble.connect().server(1).await;
+    let publish = keeping(&ahead, 3).publish(PATH, &text("one"));
+    let first = publish.await.unwrap().stat.unwrap().mzxid;
+    ensemble.server(1).lag_by(Duration::from_millis(500));
+    let publish = keeping(&ahead, 3).publish(PATH, &text("two"));
+    publish.await.unwrap();
+    let back = keeping(&behind, 3).roll_back(PATH, first).await.unwrap();
+    assert_eq!(back.change, Change::Replaced);
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "one");
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
 async fn what_is_kept_is_as_hidden_as_it_was() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().digest("anna", "secret").await;
@@ -468,6 +486,126 @@ async fn lost_answer_that_nothing_tells_of_is_reported_as_unknown() {
         "{error:?}"
     );
     assert_eq!(error.class(), zk_core::ErrorClass::Recoverable);
+}
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn stat_after_a_lost_answer_is_never_that_of_somebody_else() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    // With the second one the history has its place.
+    for value in ["zero", "one"] {
+        let publish = keeping(&session, 5).publish(PATH, &text(value));
+        publish.await.unwrap();
+    }
+    ensemble
+        .on(matching::transactions(PATH))
+        .session(session.id())
+        .lose_reply();
+    let held = ensemble.on(matching::syncs()).session(session.id()).hold();
+    let publish = keeping(&session, 5).publish(PATH, &text("two"));
+    let publishing = tokio::spawn(publish.into_future());
+    soon("it looks what became of it", async {
+        while held.count() == 0 {
+            pass(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "two");
+    let publish = keeping(&other, 5).publish(PATH, &text("three"));
+    publish.await.unwrap();
+    held.release();
+    let published = soon("it is published", publishing).await.unwrap().unwrap();
+    // What it could expect next would overwrite the other one unseen.
+    assert_eq!((published.change, published.stat), (Change::Replaced, None));
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "three");
+}
+
+// covers: G1
+#[tokio::test(start_paused = true)]
+async fn new_parent_and_its_children_are_made_and_removed_together() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let publisher = publisher(&session);
+    let all = publisher
+        .several()
+        .set("/app/pool/deep/size", &text("1"))
+        .set("/app/pool/host", &text("a"))
+        .set("/app/pool", &text("pool"))
+        .expecting(Expected::Absent);
+    let published = all.publish().await.unwrap();
+    let paths = ["/app/pool/deep/size", "/app/pool/host", "/app/pool"];
+    let czxid = stat_of(&ensemble, "/app/pool").czxid;
+    for (one, path) in published.iter().zip(paths) {
+        assert_eq!((one.path.as_str(), one.change), (path, Change::Created));
+        let stat = one.stat.unwrap();
+        assert_eq!((stat.czxid, stat.mzxid), (czxid, czxid), "{path}");
+        assert_eq!(stat_of(&ensemble, path).mzxid, czxid, "{path}");
+    }
+    assert_eq!(data_of(&ensemble, "/app/pool").unwrap(), "pool");
+    session.delete("/app/pool/deep").recursive().await.unwrap();
+
+    let all = publisher
+        .several()
+        .remove("/app/pool")
+        .set("/app/other", &text("x"))
+        .remove("/app/pool/host");
+    let changes: Vec<_> = all.publish().await.unwrap();
+    let changes: Vec<_> = changes.iter().map(|one| one.change).collect();
+    assert_eq!(changes, [Change::Removed, Change::Created, Change::Removed]);
+    assert_eq!(data_of(&ensemble, "/app/pool"), None);
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn history_under_access_rules_that_are_not_told_is_refused() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().digest("app", "secret").await;
+    session.create("/app", "").await.unwrap();
+    let no_admin = Acl::new([AclEntry::new(
+        Permissions::READ | Permissions::WRITE,
+        "auth",
+        "",
+    )]);
+    session
+        .create("/app/key", "one")
+        .acl(no_admin)
+        .await
+        .unwrap();
+    let error = keeping(&session, 1)
+        .publish("/app/key", &text("two"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, PublishError::HiddenAcl { path } if path.as_str() == "/app/key"),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("ADMIN"), "{error}");
+    assert_eq!(data_of(&ensemble, "/app/key").unwrap(), "one");
+    // Without a history nothing has to be copied.
+    let publish = publisher(&session).publish("/app/key", &text("two"));
+    publish.await.unwrap();
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn entry_that_cannot_be_read_is_left_out_of_the_history() {
+    let ensemble = Ensemble::new(1);
+    let owner = ensemble.connect().digest("anna", "secret").await;
+    let publisher = keeping(&owner, 5);
+    for value in ["one", "two", "three"] {
+        publisher.publish("/app/key", &text(value)).await.unwrap();
+    }
+    let (names, _) = owner.list("/app/_history_/key").await.unwrap();
+    let hidden = format!("/app/_history_/key/{}", names.iter().min().unwrap());
+    owner
+        .set_acl(hidden.as_str(), Acl::creator_only())
+        .await
+        .unwrap();
+    let other = keeping(&ensemble.connect().await, 5);
+    let history = other.history("/app/key").await.unwrap();
+    let seen: Vec<_> = history.iter().map(|one| one.data.as_slice()).collect();
+    assert_eq!(seen, [b"two"]);
 }
 
 // covers: G1

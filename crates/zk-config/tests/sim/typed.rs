@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -314,6 +316,92 @@ async fn server_that_lags_never_takes_the_value_back() {
         pass(Duration::from_millis(100)).await;
         assert_eq!(***typed.current().unwrap(), *"two");
     }
+}
+
+// covers: G3
+#[tokio::test(start_paused = true)]
+async fn absence_at_a_server_that_lags_never_takes_the_place_of_what_is_newer() {
+    let ensemble = Ensemble::new(3);
+    let ahead = ensemble.connect().server(3).await;
+    let behind = ensemble.connect().server(1).await;
+    publisher(&ahead)
+        .publish("/motto", &text("one"))
+        .await
+        .unwrap();
+    let mut typed = Typed::node("/motto", Text).unwrap().build();
+    let _following = (typed.follow(&ahead), typed.follow(&behind));
+    soon("it is read", typed.changed()).await;
+    pass(Duration::from_secs(1)).await;
+    ensemble.server(1).lag_by(Duration::from_secs(3));
+    ahead.delete("/motto").await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    publisher(&ahead)
+        .publish("/motto", &text("two"))
+        .await
+        .unwrap();
+    assert_eq!(***soon("the second", typed.changed()).await, *"two");
+    until_well(&typed).await;
+    for _ in 0..500 {
+        pass(Duration::from_millis(10)).await;
+        assert!(typed.problem().is_none(), "{:?}", typed.problem());
+    }
+}
+
+// covers: G3
+#[tokio::test(start_paused = true)]
+async fn value_that_was_refused_is_put_in_force_once_it_is_good() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let is_good = Arc::new(AtomicBool::new(false));
+    let validation = {
+        let is_good = Arc::clone(&is_good);
+        move |_: &String| {
+            let is_good = is_good.load(Ordering::SeqCst);
+            is_good.then_some(()).ok_or_else(|| text("not yet"))
+        }
+    };
+    let typed = Typed::node("/motto", Text).unwrap();
+    let mut typed = typed.validated(validation).build();
+    let _following = typed.follow(&session);
+    publisher(&session)
+        .publish("/motto", &text("one"))
+        .await
+        .unwrap();
+    until_problem(&typed, "not yet", |it| {
+        matches!(it, Problem::Rejected { .. })
+    })
+    .await;
+    is_good.store(true, Ordering::SeqCst);
+    // It is read again, and is the same.
+    ensemble
+        .session(session.id())
+        .cut_for(Duration::from_secs(1));
+    assert_eq!(***soon("now", typed.changed()).await, *"one");
+    until_well(&typed).await;
+}
+
+// covers: G3
+#[tokio::test(start_paused = true)]
+async fn panic_of_the_validation_is_a_problem_and_does_not_end_the_following() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let typed = Typed::node("/motto", Text).unwrap();
+    let validation = |motto: &String| {
+        assert_ne!(motto, "bad", "it panics");
+        Ok(())
+    };
+    let mut typed = typed.validated(validation).build();
+    let _following = typed.follow(&session);
+    let publisher = publisher(&session);
+    publisher.publish("/motto", &text("bad")).await.unwrap();
+    let problem = until_problem(&typed, "it panics", |it| {
+        it.to_string().contains("panicked")
+    })
+    .await;
+    assert!(problem.to_string().contains("it panics"), "{problem}");
+    publisher.publish("/motto", &text("good")).await.unwrap();
+    assert_eq!(***soon("the next", typed.changed()).await, *"good");
+    until_well(&typed).await;
 }
 
 // covers: G5

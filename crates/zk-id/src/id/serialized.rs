@@ -48,6 +48,14 @@ impl de::Visitor<'_> for Either {
         Ok(Id(number))
     }
 
+    /// As TOML has them.
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Id, E> {
+        let unsigned = u64::try_from(number);
+        unsigned
+            .map(Id)
+            .map_err(|_| E::invalid_value(de::Unexpected::Signed(number), &self))
+    }
+
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Id, E> {
         (self.0)(text).map_err(E::custom)
     }
@@ -154,5 +162,24 @@ mod tests {
             "{wrong}"
         );
         assert!(serde_json::from_str::<Id>("-7").is_err());
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Order {
+        id: Id,
+    }
+
+    #[test]
+    fn ids_are_read_from_signed_numbers_unless_they_are_negative() {
+        for text in ["id = 7", "id = \"7\""] {
+            assert_eq!(toml::from_str::<Order>(text).unwrap().id, Id::new(7));
+        }
+        let wrong = toml::from_str::<Order>("id = -7").unwrap_err();
+        assert!(
+            wrong
+                .to_string()
+                .contains("integer `-7`, expected an id, as a number or its digits"),
+            "{wrong}"
+        );
     }
 }

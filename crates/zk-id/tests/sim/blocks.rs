@@ -208,3 +208,53 @@ async fn call_that_is_dropped_loses_no_number_and_leaves_no_task() {
     pass(Duration::from_secs(1)).await;
     assert_eq!(tasks(), before);
 }
+
+/// Runs something on a thread of its own, outside of any runtime, and waits at most a minute for it.
+fn apart<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> std::thread::Result<T> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        sender.send(done).ok();
+    });
+    let done = receiver
+        .recv_timeout(Duration::from_secs(60))
+        .expect("it answers within a minute");
+    thread.join().unwrap();
+    done
+}
+
+#[tokio::test]
+async fn fetch_outside_of_a_runtime_panics_and_leaves_the_handle_usable() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let ids = blocks(&session, 10);
+    let outside = ids.clone();
+    let panicked = apart(move || outside.try_next());
+    assert!(panicked.is_err(), "{panicked:?}");
+    assert_eq!(soon("there is one", ids.next()).await.unwrap(), 1);
+}
+
+#[test]
+fn fetch_on_a_runtime_that_was_shut_down_is_told() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let ids = runtime.block_on(async {
+        let session = Ensemble::new(1).connect().await;
+        blocks(&session, 10)
+    });
+    let ended = runtime.handle().clone();
+    drop(runtime);
+    let answer = apart(move || {
+        let waiting = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        waiting.block_on(async {
+            let _entered = ended.enter();
+            assert_eq!(ids.try_next(), None);
+            ids.next().await
+        })
+    });
+    assert!(matches!(answer, Ok(Err(BlockError::Stopped))), "{answer:?}");
+}
