@@ -66,6 +66,10 @@ usage: cargo xtask COMMAND [ARGS]
                   take a hand-over of the lock apart: how long the servers, the clients and the wire take
   bench queue [--quick] [--peers] [--memory]
                   measure the queue next to plain creates and deletes, with --peers next to Curator's and kazoo's as well
+  bench cache [--quick] [--peers]
+                  measure the cache next to the bare reads of its nodes, with --peers next to Curator's as well
+  bench id [--quick] [--peers]
+                  measure what an id costs, with --peers next to other crates
   orphan          play the orphan contender with our lock, Curator's, kazoo's and the client crate's, and compare them
   tidy            check the rules of this workspace that no compiler checks
   ci              run what the continuous integration runs, in its order";
@@ -125,8 +129,11 @@ mod tests {
             Ok(Command::Bench(_))
         ));
         assert_eq!(
-            parse(&["bench", "queue"]),
-            Err("there is no benchmark queue; there are: lock, trace".to_owned())
+            parse(&["bench", "barrier"]),
+            Err(
+                "there is no benchmark barrier; there are: lock, id, cache, queue, trace"
+                    .to_owned()
+            )
         );
     }
 
