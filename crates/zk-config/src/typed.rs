@@ -39,7 +39,7 @@ use crate::subtree::Subtree;
 /// Each clone has its own idea of which value it has [seen](Self::changed).
 ///
 /// ```no_run
-/// # async fn serve(_: zk_core::Session) {}
+/// # async fn serve(_: zk_core::Session) -> Result<(), zk_core::Error> { Ok(()) }
 /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
 /// use zk_config::Typed;
 /// use zk_core::codec::Text;
