@@ -8,6 +8,7 @@ use zk_cache::Event;
 use zk_cache::Events;
 use zk_core::NodePath;
 use zk_sim::Ensemble;
+use zk_sim::wait::pass;
 
 mod basic;
 mod cancellation;
@@ -50,11 +51,6 @@ fn nodes_on(ensemble: &Ensemble, root: &str) -> Nodes {
 async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
     let happened = tokio::time::timeout(Duration::from_secs(120), happening).await;
     happened.unwrap_or_else(|_| panic!("waited two minutes for this: {what}"))
-}
-
-/// Lets time pass, and everything happen that happens by then.
-async fn pass(time: Duration) {
-    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
 }
 
 /// The next event that is such a one, which is soon; those before it are left aside.

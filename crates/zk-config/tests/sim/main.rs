@@ -11,6 +11,8 @@ use zk_core::Session;
 use zk_core::Stat;
 use zk_core::codec::Text;
 use zk_sim::Ensemble;
+use zk_sim::wait::pass;
+use zk_sim::wait::polled;
 
 mod listener;
 mod publisher;
@@ -56,27 +58,4 @@ fn stat_of(ensemble: &Ensemble, path: &str) -> Stat {
 async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
     let happened = tokio::time::timeout(Duration::from_secs(120), happening).await;
     happened.unwrap_or_else(|_| panic!("waited two minutes for this: {what}"))
-}
-
-/// Lets time pass, and everything happen that happens by then.
-async fn pass(time: Duration) {
-    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
-}
-
-/// Polls a future as often as it wants, `times` at most, and drops it.
-async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = Box::pin(future);
-    let mut left = times;
-    std::future::poll_fn(move |cx| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }

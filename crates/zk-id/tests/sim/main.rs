@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Duration;
 use std::time::SystemTime;
 
 use zk_id::Clock;
 use zk_id::Id;
 use zk_sim::Ensemble;
+use zk_sim::wait::pass;
+use zk_sim::wait::polled;
 
 mod blocks;
 mod cancellation;
@@ -97,27 +98,4 @@ fn taken(ensemble: &Ensemble) -> Vec<String> {
 async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
     let happened = tokio::time::timeout(Duration::from_secs(7200), happening).await;
     happened.unwrap_or_else(|_| panic!("waited two hours for this: {what}"))
-}
-
-/// Lets time pass, and everything happen that happens by then.
-async fn pass(time: Duration) {
-    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
-}
-
-/// Polls a future as often as it wants, `times` at most, and drops it.
-async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = Box::pin(future);
-    let mut left = times;
-    std::future::poll_fn(move |cx| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }
