@@ -2,7 +2,6 @@
 
 #![cfg(test)]
 
-use std::task::Poll;
 use std::time::Duration;
 
 use zk_config::PublishOptions;
