@@ -68,6 +68,7 @@ pub struct WaitForCreation {
 #[must_use = "nothing is waited for until it is awaited"]
 pub struct WaitForDeletion {
     target: Target,
+    czxid: Option<i64>,
 }
 
 impl WaitForCreation {
@@ -86,7 +87,19 @@ impl WaitForCreation {
 impl WaitForDeletion {
     pub(crate) fn new(mut target: Target) -> Self {
         target.timeout(Duration::MAX);
-        Self { target }
+        Self {
+            target,
+            czxid: None,
+        }
+    }
+
+    /// Waits for the end of the node that this transaction has made: the [`czxid`](Stat::czxid) of its stat.
+    ///
+    /// By default it is the node that the first look finds.
+    /// A server that lags may show for a while the node that was there before.
+    pub fn created_by(mut self, czxid: i64) -> Self {
+        self.czxid = Some(czxid);
+        self
     }
 
     /// Bounds the wait; by default it lasts as long as the session.
@@ -117,7 +130,7 @@ impl IntoFuture for WaitForDeletion {
 
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Wait, async move |call, path| {
-            let mut first = None;
+            let mut first = self.czxid;
             let seen = |seen| match seen {
                 Seen::Node(None) | Seen::Event(WatchEvent::Deleted) => Some(()),
                 Seen::Node(Some(stat)) => {

@@ -1,0 +1,143 @@
+//! Whether the list of instances may be picked from.
+
+use std::time::Duration;
+
+use zk_cache::End;
+use zk_cache::State;
+use zk_core::ErrorClass;
+
+/// What is picked while the connection is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenStale {
+    /// One of the instances that were known before.
+    Use,
+    /// The same, but for so long only.
+    UseFor(Duration),
+    /// None.
+    Refuse,
+}
+
+/// What is picked when every instance is set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenAllAside {
+    /// One of them all the same: maybe it is not they who fail.
+    UseAll,
+    /// None.
+    Refuse,
+}
+
+/// No instance was picked.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum PickError {
+    /// The list was not read yet; wait for [`synchronized`](crate::Providers::synchronized).
+    #[error("the instances are not known yet")]
+    Loading,
+    /// There is no instance that is enabled.
+    #[error("the service {service} has no instance that is enabled")]
+    Empty {
+        /// The service.
+        service: String,
+    },
+    /// Every instance has failed lately, and [`WhenAllAside::Refuse`] was chosen.
+    #[error("every instance of the service {service} has failed lately and is set aside")]
+    AllAside {
+        /// The service.
+        service: String,
+    },
+    /// The connection is broken for longer than [`WhenStale`] allows.
+    #[error("the connection is broken for {since:?}, and the instances may be others now")]
+    Stale {
+        /// For how long it is known to be broken.
+        since: Duration,
+    },
+    /// The session is over, or what followed the service was stopped. Follow it with the next session.
+    #[error("the service is not followed any more")]
+    Ended(#[source] End),
+}
+
+impl PickError {
+    /// Tells whether the same may be answered otherwise a moment later.
+    pub fn is_passing(&self) -> bool {
+        !matches!(self, Self::Ended(_))
+    }
+
+    /// Returns what can be done about it.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Loading | Self::Stale { .. } | Self::AllAside { .. } => ErrorClass::Recoverable,
+            Self::Empty { .. } => ErrorClass::Outcome,
+            Self::Ended(end) => end.class(),
+        }
+    }
+}
+
+/// Tells whether a list in this state may be picked from.
+pub(crate) fn admit(
+    state: State,
+    end: Option<&End>,
+    stale_for: Option<Duration>,
+    policy: WhenStale,
+) -> Result<(), PickError> {
+    if let Some(end) = end {
+        return Err(PickError::Ended(end.clone()));
+    }
+    let since = stale_for.unwrap_or_default();
+    match (state, policy) {
+        (State::Synchronized, _) | (State::Stale, WhenStale::Use) => Ok(()),
+        (State::Stale, WhenStale::UseFor(limit)) if since < limit => Ok(()),
+        (State::Stale, _) => Err(PickError::Stale { since }),
+        _ => Err(PickError::Loading),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: D2
+    #[test]
+    fn only_a_list_that_may_be_relied_on_is_picked_from() {
+        let second = Duration::from_secs(1);
+        let some = WhenStale::UseFor(2 * second);
+        for (state, end, stale_for, policy, expected) in [
+            (
+                State::Loading,
+                None,
+                None,
+                WhenStale::Use,
+                "the instances are not known yet",
+            ),
+            (State::Synchronized, None, None, WhenStale::Refuse, ""),
+            (State::Stale, None, Some(9 * second), WhenStale::Use, ""),
+            (State::Stale, None, Some(second), some, ""),
+            (
+                State::Stale,
+                None,
+                Some(2 * second),
+                some,
+                "the connection is broken for 2s, and the instances may be others now",
+            ),
+            (
+                State::Stale,
+                None,
+                Some(Duration::ZERO),
+                WhenStale::Refuse,
+                "the connection is broken for 0ns, and the instances may be others now",
+            ),
+            (
+                State::Ended,
+                Some(End::SessionLost),
+                Some(second),
+                WhenStale::Use,
+                "the service is not followed any more",
+            ),
+        ] {
+            let answer = admit(state, end.as_ref(), stale_for, policy);
+            let said = answer.map_or_else(|error| error.to_string(), |()| String::new());
+            assert_eq!(said, expected, "{state:?} {policy:?}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Makes rosters of what a cache of nodes tells.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use zk_cache::Event;
+use zk_cache::Gap;
+use zk_cache::Node;
+use zk_cache::State;
+use zk_core::NodePath;
+
+use crate::layout::BadEntry;
+use crate::layout::Format;
+use crate::pick::Candidate;
+use crate::roster::Member;
+use crate::roster::Page;
+use crate::roster::Quarantined;
+use crate::roster::Roster;
+
+/// What is known of the nodes below the one of a service.
+pub(crate) struct Book<P> {
+    service: String,
+    parent: NodePath,
+    format: Arc<dyn Format<P>>,
+    most_bytes: usize,
+    entries: BTreeMap<NodePath, Result<Member<P>, Quarantined>>,
+    unreadable: BTreeMap<NodePath, Quarantined>,
+    gap: Option<Gap>,
+    state: State,
+    rounds: u64,
+    end: Option<zk_cache::End>,
+}
+
+impl<P: 'static> Book<P> {
+    pub(crate) fn new(
+        service: &str,
+        parent: &NodePath,
+        format: Arc<dyn Format<P>>,
+        most_bytes: usize,
+    ) -> Self {
+        Self {
+            service: service.to_owned(),
+            parent: parent.clone(),
+            format,
+            most_bytes,
+            entries: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
+            gap: None,
+            state: State::Loading,
+            rounds: 0,
+            end: None,
+        }
+    }
+
+    /// Takes in what the cache tells.
+    pub(crate) fn tell(&mut self, event: &Event) {
+        match event {
+            Event::Created(node) | Event::Changed { new: node, .. } => self.put(node),
+            Event::Deleted(node) => drop(self.entries.remove(node.path())),
+            Event::Synchronized { .. } => {
+                self.state = State::Synchronized;
+                self.rounds += 1;
+            }
+            Event::Stale => self.state = State::Stale,
+            Event::Ended(end) => {
+                self.state = State::Ended;
+                self.end = Some(end.clone());
+            }
+            // What is missing now, `miss` says.
+            _ => {}
+        }
+    }
+
+    /// Takes in what the cache misses now.
+    pub(crate) fn miss(&mut self, gaps: &[(&NodePath, Gap)]) {
+        self.gap = None;
+        self.unreadable.clear();
+        for &(path, gap) in gaps {
+            if *path == self.parent {
+                self.gap = Some(gap);
+            } else if matches!(gap, Gap::Node(_)) {
+                let unreadable = Quarantined {
+                    path: path.clone(),
+                    mzxid: None,
+                    reason: Arc::new(BadEntry::Unreadable),
+                };
+                self.unreadable.insert(path.clone(), unreadable);
+            }
+        }
+    }
+
+    fn put(&mut self, node: &Node) {
+        if *node.path() == self.parent {
+            return;
+        }
+        let known = match self.entries.get(node.path()) {
+            Some(Ok(known)) if known.czxid == node.stat().czxid => Some(known),
+            _ => None,
+        };
+        let uses = known.map(|known| Arc::clone(known.candidate.uses()));
+        let entry = self.read(node, uses);
+        if let Err(entry) = &entry {
+            let error = &*entry.reason as &dyn std::error::Error;
+            tracing::warn!(path = %entry.path, error, cause = error.source(), "this is no instance, and left aside");
+        }
+        self.entries.insert(node.path().clone(), entry);
+    }
+
+    fn read(&self, node: &Node, uses: Option<Arc<AtomicUsize>>) -> Result<Member<P>, Quarantined> {
+        let data = node.data().unwrap_or_default();
+        let name = node.name().unwrap_or_default();
+        let read = if data.len() > self.most_bytes {
+            Err(BadEntry::TooLarge {
+                length: data.len(),
+                most: self.most_bytes,
+            })
+        } else {
+            // Decoding a payload is the application's code, and one bad entry is not to end all others.
+            let decode = AssertUnwindSafe(|| self.format.decode(&self.service, name, data));
+            catch_unwind(decode).unwrap_or(Err(BadEntry::Panicked))
+        };
+        match read {
+            Ok(instance) => Ok(Member {
+                path: node.path().clone(),
+                czxid: node.stat().czxid,
+                mzxid: node.stat().mzxid,
+                candidate: Candidate::new(Arc::new(instance), uses.unwrap_or_default()),
+            }),
+            Err(reason) => Err(Quarantined {
+                path: node.path().clone(),
+                mzxid: Some(node.stat().mzxid),
+                reason: Arc::new(reason),
+            }),
+        }
+    }
+
+    /// Returns what is known now.
+    pub(crate) fn roster(&self) -> Roster<P> {
+        let mut members = Vec::with_capacity(self.entries.len());
+        let mut quarantined = self.unreadable.clone();
+        for (path, entry) in &self.entries {
+            match entry {
+                // It is kept as it was read last, and is not to be relied on.
+                Ok(_) if self.unreadable.contains_key(path) => {}
+                Ok(member) => members.push(member.clone()),
+                Err(entry) => drop(quarantined.insert(path.clone(), entry.clone())),
+            }
+        }
+        let enabled = members
+            .iter()
+            .map(|member| &member.candidate)
+            .filter(|candidate| candidate.instance().is_enabled())
+            .cloned();
+        Roster(Arc::new(Page {
+            enabled: enabled.collect(),
+            members,
+            quarantined: quarantined.into_values().collect(),
+            gap: self.gap,
+            state: self.state,
+            rounds: self.rounds,
+            end: self.end.clone(),
+        }))
+    }
+}

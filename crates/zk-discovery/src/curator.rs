@@ -1,0 +1,246 @@
+//! The layout of Curator's service discovery.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use zk_core::NodePath;
+use zk_core::ParsePathError;
+use zk_core::codec::Codec;
+use zk_core::codec::DecodeError;
+use zk_core::codec::DecodeErrorKind;
+use zk_core::codec::EncodeError;
+use zk_core::codec::Json;
+
+use crate::instance::Instance;
+use crate::instance::ServiceType;
+use crate::instance::check_name;
+use crate::layout::BadEntry;
+use crate::layout::Entry;
+use crate::layout::Format;
+use crate::layout::Layout;
+use crate::uri::Part;
+use crate::uri::UriSpec;
+
+/// The layout of Curator's service discovery: `<base>/<service>/<id>`, with JSON in it.
+///
+/// The JSON has Curator's keys in Curator's order, and nulls for what is missing:
+///
+/// ```json
+/// {"name":"orders","id":"orders-1","address":"10.0.0.7","port":8080,"sslPort":null,"payload":null,"registrationTimeUTC":1700000000000,"serviceType":"DYNAMIC","uriSpec":null}
+/// ```
+///
+/// - Keys that it does not know are left aside, as Curator does. An update writes the node anew without them.
+/// - `enabled` is written when it is false, and read when it is there. Curator in its default, compatible mode does not
+///   write it: an instance that a Java service has disabled is enabled to everyone who reads it, and one that Java writes
+///   again is enabled again. One that is disabled here is disabled to Java as well.
+/// - `@class` of a payload is left aside when read, and written first in a payload that is an object if
+///   [`with_payload_class`](Self::with_payload_class) says so. Curator needs it to make more of a payload than a map.
+/// - A payload that is a text, a number with a fraction, a truth value or null is the same to Java. Java writes other
+///   numbers and lists with their class around them, and expects them so: put them into an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Curator {
+    payload_class: Option<String>,
+}
+
+impl Curator {
+    /// Makes the layout, without a class for payloads.
+    pub const fn new() -> Self {
+        Self {
+            payload_class: None,
+        }
+    }
+
+    /// Sets the class by which Java knows payloads that are objects; default none.
+    #[must_use]
+    pub fn with_payload_class(mut self, class: impl Into<String>) -> Self {
+        self.payload_class = Some(class.into());
+        self
+    }
+
+    /// Writes a payload, with its class if it is an object.
+    fn payload<P: Serialize>(&self, payload: &P) -> Result<Box<RawValue>, EncodeError> {
+        let failed =
+            |error: serde_json::Error| EncodeError::new(FORMAT, format!("payload: {error}"));
+        let mut text = serde_json::to_string(payload).map_err(failed)?;
+        if let (Some(class), Some(fields)) = (&self.payload_class, text.strip_prefix('{')) {
+            let class = serde_json::to_string(class).map_err(failed)?;
+            let comma = if fields == "}" { "" } else { "," };
+            text = format!("{{\"{CLASS}\":{class}{comma}{fields}");
+        }
+        RawValue::from_string(text).map_err(failed)
+    }
+}
+
+impl Layout for Curator {
+    fn parent(&self, base: &NodePath, service: &str) -> Result<NodePath, ParsePathError> {
+        base.join(service)
+    }
+
+    fn service(&self, child: &str) -> Option<String> {
+        Some(child.to_owned())
+    }
+}
+
+impl<P: Serialize + DeserializeOwned> Format<P> for Curator {
+    fn encode(&self, instance: &Instance<P>) -> Result<Entry, EncodeError> {
+        let wire = Written {
+            name: &instance.name,
+            id: &instance.id,
+            address: instance.address.as_deref(),
+            port: instance.port,
+            ssl_port: instance.ssl_port,
+            payload: self.payload(&instance.payload)?,
+            registration_time_utc: instance.registered.unwrap_or_default(),
+            service_type: instance.service_type.as_str(),
+            uri_spec: instance.uri_spec.as_ref().map(WireSpec::from),
+            enabled: (!instance.is_enabled).then_some(false),
+        };
+        let data = serde_json::to_vec(&wire)
+            .map_err(|error| EncodeError::new(FORMAT, error.to_string()))?;
+        Ok(Entry {
+            name: instance.id.clone(),
+            data,
+        })
+    }
+
+    fn decode(&self, service: &str, node: &str, data: &[u8]) -> Result<Instance<P>, BadEntry> {
+        let read: Read = Json.decode(data)?;
+        if read.name != service {
+            return Err(BadEntry::OtherService {
+                found: read.name,
+                expected: service.to_owned(),
+            });
+        }
+        let service_type = match &read.service_type {
+            None => ServiceType::Dynamic,
+            Some(word) => ServiceType::parse(word)
+                .ok_or_else(|| shape(format!("there is no service type {word:?}")))?,
+        };
+        let is_its_node = match service_type {
+            // The server has appended a number.
+            ServiceType::DynamicSequential => node.starts_with(&read.id),
+            _ => node == read.id,
+        };
+        if !is_its_node {
+            return Err(BadEntry::OtherId {
+                found: read.id,
+                node: node.to_owned(),
+            });
+        }
+        check_name(&read.id).map_err(|problem| shape(format!("id: {problem}")))?;
+        Ok(Instance {
+            payload: payload(read.payload.as_deref())?,
+            name: read.name,
+            id: read.id,
+            address: read.address,
+            port: read.port,
+            ssl_port: read.ssl_port,
+            registered: Some(read.registration_time_utc),
+            service_type,
+            uri_spec: read.uri_spec.map(UriSpec::from),
+            is_enabled: read.enabled.unwrap_or(true),
+        })
+    }
+}
+
+/// Reads a payload; a class in it is Java's.
+fn payload<P: Serialize + DeserializeOwned>(raw: Option<&RawValue>) -> Result<P, DecodeError> {
+    let text = raw.map_or("null", RawValue::get);
+    let read = if text.starts_with('{') && text.contains(CLASS) {
+        let mut value: serde_json::Value = Json.decode(text.as_bytes())?;
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove(CLASS);
+        }
+        P::deserialize(value).map_err(|error| shape(error.to_string()))
+    } else {
+        Json.decode(text.as_bytes())
+    };
+    read.map_err(|error| {
+        DecodeError::new(
+            FORMAT,
+            error.kind(),
+            format!("payload: {}", error.message()),
+        )
+    })
+}
+
+fn shape(message: impl fmt::Display) -> DecodeError {
+    DecodeError::new(FORMAT, DecodeErrorKind::Shape, message.to_string())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'a> {
+    name: &'a str,
+    id: &'a str,
+    address: Option<&'a str>,
+    port: Option<u16>,
+    ssl_port: Option<u16>,
+    payload: Box<RawValue>,
+    #[serde(rename = "registrationTimeUTC")]
+    registration_time_utc: i64,
+    service_type: &'a str,
+    uri_spec: Option<WireSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enabled: Option<bool>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Read {
+    name: String,
+    id: String,
+    address: Option<String>,
+    port: Option<u16>,
+    ssl_port: Option<u16>,
+    payload: Option<Box<RawValue>>,
+    #[serde(rename = "registrationTimeUTC", default)]
+    registration_time_utc: i64,
+    service_type: Option<String>,
+    uri_spec: Option<WireSpec>,
+    enabled: Option<bool>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireSpec {
+    parts: Vec<WirePart>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WirePart {
+    value: String,
+    variable: bool,
+}
+
+impl From<&UriSpec> for WireSpec {
+    fn from(spec: &UriSpec) -> Self {
+        let parts = spec.parts.iter().map(|part| WirePart {
+            value: part.value.clone(),
+            variable: part.is_variable,
+        });
+        Self {
+            parts: parts.collect(),
+        }
+    }
+}
+
+impl From<WireSpec> for UriSpec {
+    fn from(spec: WireSpec) -> Self {
+        let parts = spec.parts.into_iter().map(|part| Part {
+            value: part.value,
+            is_variable: part.variable,
+        });
+        Self {
+            parts: parts.collect(),
+        }
+    }
+}
+
+const FORMAT: &str = "JSON";
+const CLASS: &str = "@class";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! The layout of Dubbo's registry.
+
+use std::fmt;
+
+use zk_core::NodePath;
+use zk_core::ParsePathError;
+use zk_core::codec::DecodeError;
+use zk_core::codec::DecodeErrorKind;
+use zk_core::codec::EncodeError;
+
+use crate::instance::Instance;
+use crate::instance::ServiceType;
+use crate::layout::BadEntry;
+use crate::layout::Entry;
+use crate::layout::Format;
+use crate::layout::Layout;
+
+mod encoding;
+
+/// The layout of Dubbo's registry: `<base>/<interface>/providers/<url>`, the URL encoded as Java's `URLEncoder` does.
+///
+/// The service is the interface, the base is `/dubbo` by custom, and an instance has a [`DubboProvider`] for its payload:
+/// `dubbo://10.0.0.7:20880/com.example.Orders?side=provider&timestamp=1700000000000`.
+///
+/// - What an instance is stands in the name of its node. So its id is that name, whatever it was given; and an update that
+///   changes the URL is [refused](crate::UpdateError::OtherNode), since there is no changing it in place: register the new
+///   one, then unregister the old one.
+/// - The data of the node is not read, and none is written.
+/// - `timestamp` is the registration time, so that a process that is started anew has another node than before; and `enabled=false` says that the instance is not to be picked.
+/// - Consumers, routers and configurators are not registered, and not read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
+pub struct Dubbo;
+
+/// What Dubbo's URL of a provider says besides host and port.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DubboProvider {
+    protocol: String,
+    user: Option<String>,
+    path: String,
+    parameters: Vec<(String, String)>,
+}
+
+impl DubboProvider {
+    /// Makes a provider that speaks `protocol`, such as `dubbo` or `tri`, without parameters and below the interface.
+    pub fn new(protocol: impl Into<String>) -> Self {
+        Self {
+            protocol: protocol.into(),
+            user: None,
+            path: String::new(),
+            parameters: Vec::new(),
+        }
+    }
+
+    /// Sets a parameter, in the place that it has or at the end.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.set(key.into(), value.into());
+        self
+    }
+
+    /// Sets the path in the URL; default the interface.
+    #[must_use]
+    pub fn with_path(mut self, path: impl Into<String>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// Returns the protocol.
+    pub fn protocol(&self) -> &str {
+        &self.protocol
+    }
+
+    /// Returns the path in the URL; empty for the interface.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns a parameter.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let found = self.parameters.iter().find(|(found, _)| found == key);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns all parameters, in their order.
+    pub fn parameters(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.parameters
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    fn set(&mut self, key: String, value: String) {
+        match self.parameters.iter_mut().find(|(found, _)| *found == key) {
+            Some((_, found)) => *found = value,
+            None => self.parameters.push((key, value)),
+        }
+    }
+
+    /// What of it a URL cannot express.
+    fn problem(&self) -> Option<&'static str> {
+        let texts = || self.parameters.iter();
+        if self.protocol.is_empty() || self.protocol.contains([':', '/', '?', '@']) {
+            Some("the protocol is empty or has a sign in it that ends it")
+        } else if self.path.contains('?') || self.path.starts_with('/') {
+            Some("the path begins with a slash or has a question mark in it")
+        } else if texts().any(|(key, value)| key.contains(['&', '=']) || value.contains('&')) {
+            Some("a parameter has a sign in it that ends it")
+        } else if texts().any(|(key, _)| key.is_empty()) {
+            Some("a parameter has no name")
+        } else {
+            None
+        }
+    }
+}
+
+/// Without the values of the parameters and the user, which may be secrets.
+impl fmt::Debug for DubboProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DubboProvider")
+            .field("protocol", &self.protocol)
+            .field("path", &self.path)
+            .field("parameters", &self.parameters.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Layout for Dubbo {
+    fn parent(&self, base: &NodePath, service: &str) -> Result<NodePath, ParsePathError> {
+        base.join(&encoding::encode(service))?.join(PROVIDERS)
+    }
+
+    fn service(&self, child: &str) -> Option<String> {
+        encoding::decode(child).ok()
+    }
+}
+
+impl Format<DubboProvider> for Dubbo {
+    fn encode(&self, instance: &Instance<DubboProvider>) -> Result<Entry, EncodeError> {
+        let refused = |problem: &str| EncodeError::new(FORMAT, problem);
+        let mut provider = instance.payload.clone();
+        if let Some(problem) = provider.problem() {
+            return Err(refused(problem));
+        }
+        let (Some(host), Some(port)) = (instance.address(), instance.port) else {
+            return Err(refused("it needs an address and a port"));
+        };
+        if host.contains(['/', '?', '@']) {
+            return Err(refused("the address has a sign in it that ends it"));
+        }
+        let timestamp = instance.registered.map(|millis| millis.to_string());
+        if let Some(timestamp) = timestamp {
+            provider.set(TIMESTAMP.to_owned(), timestamp);
+        }
+        match (instance.is_enabled, provider.get(ENABLED)) {
+            (false, _) => provider.set(ENABLED.to_owned(), "false".to_owned()),
+            (true, Some("false")) => provider.parameters.retain(|(key, _)| key != ENABLED),
+            (true, _) => {}
+        }
+        let user = provider.user.map_or_else(String::new, |user| user + "@");
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
+        let path = if provider.path.is_empty() {
+            &instance.name
+        } else {
+            &provider.path
+        };
+        let mut url = format!("{}://{user}{host}:{port}/{path}", provider.protocol);
+        for (at, (key, value)) in provider.parameters.iter().enumerate() {
+            url.push(if at == 0 { '?' } else { '&' });
+            url.push_str(key);
+            url.push('=');
+            url.push_str(value);
+        }
+        Ok(Entry {
+            name: encoding::encode(&url),
+            data: Vec::new(),
+        })
+    }
+
+    fn decode(
+        &self,
+        service: &str,
+        node: &str,
+        _data: &[u8],
+    ) -> Result<Instance<DubboProvider>, BadEntry> {
+        let url = encoding::decode(node).map_err(bad)?;
+        let (rest, query) = url.split_once('?').unwrap_or((&url, ""));
+        let parameters: Vec<_> = query
+            .split('&')
+            .filter(|part| !part.is_empty())
+            // As Dubbo reads it: a parameter without a value has its name for one.
+            .map(|part| part.split_once('=').unwrap_or((part, part)))
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        let (protocol, rest) = rest
+            .split_once("://")
+            .ok_or_else(|| bad("it has no protocol"))?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, authority) = match authority.rsplit_once('@') {
+            Some((user, authority)) => (Some(user.to_owned()), authority),
+            None => (None, authority),
+        };
+        let (host, port) = authority
+            .rsplit_once(':')
+            .ok_or_else(|| bad("it has no port"))?;
+        let port = port
+            .parse()
+            .map_err(|error| bad(format!("the port is {port:?}: {error}")))?;
+        let address = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+            .unwrap_or(host);
+        if address.is_empty() {
+            return Err(bad("it has no host").into());
+        }
+        let path = if path == service { "" } else { path };
+        let provider = DubboProvider {
+            protocol: protocol.to_owned(),
+            user,
+            path: path.to_owned(),
+            parameters,
+        };
+        if let Some(problem) = provider.problem() {
+            return Err(bad(problem).into());
+        }
+        let found = provider
+            .get(INTERFACE)
+            .or_else(|| (!path.is_empty()).then_some(path));
+        if let Some(found) = found.filter(|found| *found != service) {
+            return Err(BadEntry::OtherService {
+                found: found.to_owned(),
+                expected: service.to_owned(),
+            });
+        }
+        if let Some(category) = provider.get(CATEGORY).filter(|found| *found != PROVIDERS) {
+            return Err(bad(format!("its category is {category:?}")).into());
+        }
+        Ok(Instance {
+            name: service.to_owned(),
+            id: node.to_owned(),
+            address: Some(address.to_owned()),
+            port: Some(port),
+            ssl_port: None,
+            registered: provider.get(TIMESTAMP).and_then(|text| text.parse().ok()),
+            service_type: ServiceType::Dynamic,
+            uri_spec: None,
+            is_enabled: provider.get(ENABLED) != Some("false"),
+            payload: provider,
+        })
+    }
+}
+
+fn bad(message: impl Into<String>) -> DecodeError {
+    DecodeError::new(FORMAT, DecodeErrorKind::Syntax, message)
+}
+
+const FORMAT: &str = "a URL of Dubbo";
+const PROVIDERS: &str = "providers";
+const CATEGORY: &str = "category";
+const ENABLED: &str = "enabled";
+const INTERFACE: &str = "interface";
+const TIMESTAMP: &str = "timestamp";
+
+#[cfg(test)]
+mod tests;

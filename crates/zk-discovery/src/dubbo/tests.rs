@@ -1,0 +1,150 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const SERVICE: &str = "com.example.Orders";
+
+fn decode(url: &str) -> Result<Instance<DubboProvider>, BadEntry> {
+    Dubbo.decode(SERVICE, &encoding::encode(url), b"127.0.0.1")
+}
+
+/// A node as Dubbo 2.7 names it, and back, byte by byte.
+// covers: D1 D2
+#[test]
+fn a_provider_of_dubbo_is_read_and_written_back_as_it_was() {
+    let node = "dubbo%3A%2F%2F10.0.0.7%3A20880%2Fcom.example.Orders%3Fanyhost%3Dtrue%26application%3Ddemo%26category%3Dproviders%26interface%3Dcom.example.Orders%26methods%3Dget%2Cput%26timestamp%3D1700000000123";
+    let read = Dubbo.decode(SERVICE, node, b"").unwrap();
+    assert_eq!(
+        (read.address(), read.port()),
+        (Some("10.0.0.7"), Some(20880))
+    );
+    assert_eq!(read.payload().get("methods"), Some("get,put"));
+    assert_eq!(read.payload().protocol(), "dubbo");
+    assert_eq!(read.registered, Some(1_700_000_000_123));
+    assert_eq!(read.id(), node);
+    assert!(read.is_enabled());
+    assert_eq!(Dubbo.encode(&read).unwrap().name, node);
+    let parent = Dubbo.parent(&"/dubbo".parse().unwrap(), SERVICE).unwrap();
+    assert_eq!(parent.as_str(), "/dubbo/com.example.Orders/providers");
+}
+
+// covers: D2
+#[test]
+fn odd_urls_are_read_as_dubbo_reads_them() {
+    let read = decode("tri://u:p@[::1]:1/com.example.Orders?flag&a=b=c&enabled=false").unwrap();
+    assert_eq!(read.address(), Some("::1"));
+    assert_eq!(read.payload().get("flag"), Some("flag"));
+    assert_eq!(read.payload().get("a"), Some("b=c"));
+    assert!(!read.is_enabled());
+    let written = Dubbo.encode(&read).unwrap().name;
+    assert_eq!(
+        encoding::decode(&written).unwrap(),
+        "tri://u:p@[::1]:1/com.example.Orders?flag=flag&a=b=c&enabled=false"
+    );
+    let mut enabled = read.clone();
+    enabled.set_enabled(true);
+    assert!(!Dubbo.encode(&enabled).unwrap().name.contains("enabled"));
+    // Below another path, it is the interface that tells.
+    let read = decode("dubbo://h:1/context/x?interface=com.example.Orders").unwrap();
+    assert_eq!(read.payload().path(), "context/x");
+}
+
+/// Trap D5.
+// covers: D2
+#[test]
+fn urls_that_are_none_say_what_is_wrong_with_them() {
+    for url in [
+        "",
+        "x",
+        "dubbo://",
+        "dubbo://h",
+        "dubbo://h:x/a",
+        "dubbo://:1/a",
+        "dubbo://h:70000/a",
+        "://h:1/com.example.Orders",
+        "dubbo://h:1/com.example.Orders?=v",
+        "dubbo://h:1/com.example.Orders?category=consumers",
+    ] {
+        assert!(
+            matches!(decode(url), Err(BadEntry::Undecodable(_))),
+            "{url}: {:?}",
+            decode(url)
+        );
+    }
+    for url in [
+        "dubbo://h:1/other",
+        "dubbo://h:1/com.example.Orders?interface=other",
+    ] {
+        let error = decode(url).unwrap_err();
+        assert!(
+            matches!(&error, BadEntry::OtherService { found, .. } if found == "other"),
+            "{url}: {error}"
+        );
+    }
+    let percent = Dubbo.decode(SERVICE, "dubbo%3", b"").unwrap_err();
+    assert!(matches!(percent, BadEntry::Undecodable(_)));
+}
+
+// covers: D1
+#[test]
+fn what_a_url_cannot_express_is_refused() {
+    let build = |provider| {
+        let built = Instance::builder(SERVICE, provider)
+            .address("h")
+            .port(1)
+            .build();
+        Dubbo.encode(&built.unwrap())
+    };
+    let plain = || DubboProvider::new("dubbo");
+    assert!(build(plain()).is_ok());
+    for provider in [
+        DubboProvider::new(""),
+        DubboProvider::new("a:b"),
+        plain().with("a&b", "c"),
+        plain().with("a=b", "c"),
+        plain().with("a", "b&c"),
+        plain().with("", "c"),
+        plain().with_path("/a"),
+        plain().with_path("a?b"),
+    ] {
+        assert!(build(provider.clone()).is_err(), "{provider:?}");
+    }
+    let nowhere = Instance::builder(SERVICE, plain()).build().unwrap();
+    assert!(Dubbo.encode(&nowhere).is_err());
+}
+
+proptest! {
+    // covers: D1
+    #[test]
+    fn what_is_written_is_read_again(
+        host in "[a-z0-9.]{1,12}|[0-9a-f]{1,4}::[0-9a-f]{1,4}",
+        port in any::<u16>(),
+        parameters in proptest::collection::btree_map("[a-z.]{1,8}", "[^&]{0,12}", 0..5),
+        registered in proptest::option::of(any::<i64>()),
+        is_enabled in any::<bool>(),
+    ) {
+        let mut provider = DubboProvider::new("dubbo");
+        for (key, value) in parameters {
+            if ![CATEGORY, INTERFACE, TIMESTAMP, ENABLED].contains(&key.as_str()) {
+                provider = provider.with(key, value);
+            }
+        }
+        let mut written = Instance::builder(SERVICE, provider)
+            .address(host).port(port).enabled(is_enabled).build().unwrap();
+        written.registered = registered;
+        let entry = Dubbo.encode(&written).unwrap();
+        let read = Dubbo.decode(SERVICE, &entry.name, &entry.data).unwrap();
+        prop_assert_eq!(read.address(), written.address());
+        prop_assert_eq!((read.port, read.registered, read.is_enabled), (written.port, registered, is_enabled));
+        for (key, value) in written.payload.parameters() {
+            prop_assert_eq!(read.payload.get(key), Some(value));
+        }
+        prop_assert_eq!(Dubbo.encode(&read).unwrap().name, entry.name);
+    }
+
+    // covers: D2
+    #[test]
+    fn garbage_is_read_without_a_panic(node in "\\PC{0,40}") {
+        drop(Dubbo.decode(SERVICE, &node, b""));
+    }
+}

@@ -1,0 +1,121 @@
+//! The task that follows the instances of a service.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use futures_util::FutureExt as _;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use zk_cache::ChildrenCache;
+use zk_cache::End;
+use zk_cache::Event;
+use zk_cache::Events;
+use zk_cache::State;
+
+use crate::book::Book;
+use crate::roster::Roster;
+
+/// Where the newest roster is.
+pub(crate) struct Board<P> {
+    newest: ArcSwap<Newest<P>>,
+    /// How many there were. Who waits for the next one waits for this.
+    count: watch::Sender<u64>,
+}
+
+pub(crate) struct Newest<P> {
+    pub(crate) roster: Roster<P>,
+    /// Since when it is stale, if it is.
+    pub(crate) stale_since: Option<Instant>,
+}
+
+impl<P> Board<P> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            newest: ArcSwap::from_pointee(Newest {
+                roster: Roster::nothing(),
+                stale_since: None,
+            }),
+            count: watch::Sender::new(0),
+        })
+    }
+
+    pub(crate) fn newest(&self) -> Arc<Newest<P>> {
+        self.newest.load_full()
+    }
+
+    pub(crate) fn roster(&self) -> Roster<P> {
+        self.newest.load().roster.clone()
+    }
+
+    /// Returns what says when there is another one.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.count.subscribe()
+    }
+}
+
+/// Publishes what a book says, and, however it is dropped, that it has ended.
+struct Publisher<P: 'static> {
+    book: Book<P>,
+    board: Arc<Board<P>>,
+    stale_since: Option<Instant>,
+}
+
+impl<P: 'static> Publisher<P> {
+    fn publish(&mut self) {
+        let roster = self.book.roster();
+        self.stale_since = match roster.state() {
+            State::Stale | State::Ended => Some(self.stale_since.unwrap_or_else(Instant::now)),
+            _ => None,
+        };
+        self.board.newest.store(Arc::new(Newest {
+            roster,
+            stale_since: self.stale_since,
+        }));
+        self.board.count.send_modify(|count| *count += 1);
+    }
+}
+
+impl<P: 'static> Drop for Publisher<P> {
+    fn drop(&mut self) {
+        if self.board.roster().state() != State::Ended {
+            self.book.tell(&Event::Ended(End::Stopped));
+            self.publish();
+        }
+    }
+}
+
+/// Keeps a board up to date until the cache has ended.
+pub(crate) async fn follow<P: 'static>(
+    cache: ChildrenCache,
+    mut events: Events,
+    book: Book<P>,
+    board: Arc<Board<P>>,
+) {
+    let mut publisher = Publisher {
+        book,
+        board,
+        stale_since: None,
+    };
+    let mut missed = 0;
+    while let Some(first) = events.next().await {
+        publisher.book.tell(&first);
+        // What has come together is published together.
+        let mut together = 1;
+        while together < MOST_TOGETHER
+            && let Some(Some(event)) = events.next().now_or_never()
+        {
+            publisher.book.tell(&event);
+            together += 1;
+        }
+        let snapshot = cache.snapshot();
+        let gaps: Vec<_> = snapshot.gaps().collect();
+        if missed + gaps.len() > 0 {
+            publisher.book.miss(&gaps);
+            missed = gaps.len();
+        }
+        publisher.publish();
+    }
+}
+
+/// A first load of many instances is published now and then.
+const MOST_TOGETHER: usize = 1024;

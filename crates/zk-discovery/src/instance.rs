@@ -1,0 +1,383 @@
+//! What is registered: an instance of a service.
+
+use std::fmt;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use uuid::Uuid;
+
+use crate::uri::UriSpec;
+
+/// An instance of a service: where it is, and what its consumers are to know of it.
+///
+/// `P` is the payload: anything of the service's own.
+/// The payload is in no debug output.
+///
+/// # Examples
+///
+/// ```
+/// use zk_discovery::{Instance, UriSpec};
+///
+/// let instance = Instance::builder("orders", "eu-west".to_owned())
+///     .id("orders-1")
+///     .address("10.0.0.7")
+///     .port(8080)
+///     .uri_spec(UriSpec::parse("{scheme}://{address}:{port}/v1")?)
+///     .build()?;
+/// assert_eq!(instance.uri().as_deref(), Some("http://10.0.0.7:8080/v1"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Instance<P> {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) address: Option<String>,
+    pub(crate) port: Option<u16>,
+    pub(crate) ssl_port: Option<u16>,
+    pub(crate) payload: P,
+    /// Milliseconds since 1970; none before it is registered.
+    pub(crate) registered: Option<i64>,
+    pub(crate) service_type: ServiceType,
+    pub(crate) uri_spec: Option<UriSpec>,
+    pub(crate) is_enabled: bool,
+}
+
+/// How the node of an instance comes and goes, in Curator's words.
+///
+/// What this crate registers is [`Dynamic`](Self::Dynamic); the others are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServiceType {
+    /// It goes with its session.
+    #[default]
+    Dynamic,
+    /// The same, under a name that the server gives.
+    DynamicSequential,
+    /// It stays until somebody removes it.
+    Static,
+    /// It stays, also when its client closes.
+    Permanent,
+}
+
+impl<P> Instance<P> {
+    /// Begins an instance of the service `name`, with this payload.
+    pub fn builder(name: impl Into<String>, payload: P) -> InstanceBuilder<P> {
+        InstanceBuilder {
+            instance: Self {
+                name: name.into(),
+                id: Uuid::new_v4().to_string(),
+                address: None,
+                port: None,
+                ssl_port: None,
+                payload,
+                registered: None,
+                service_type: ServiceType::Dynamic,
+                uri_spec: None,
+                is_enabled: true,
+            },
+        }
+    }
+
+    /// Returns the name of the service.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns what tells it from the other instances of the service.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns its host name or address.
+    pub fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
+    /// Returns its port.
+    pub fn port(&self) -> Option<u16> {
+        self.port
+    }
+
+    /// Returns its port for encrypted connections.
+    pub fn ssl_port(&self) -> Option<u16> {
+        self.ssl_port
+    }
+
+    /// Returns the payload.
+    pub fn payload(&self) -> &P {
+        &self.payload
+    }
+
+    /// Returns when it was registered, by the clock of the process that did; `None` if it was not yet.
+    pub fn registration_time(&self) -> Option<SystemTime> {
+        let millis = self.registered?;
+        let distance = Duration::from_millis(millis.unsigned_abs());
+        if millis < 0 {
+            SystemTime::UNIX_EPOCH.checked_sub(distance)
+        } else {
+            SystemTime::UNIX_EPOCH.checked_add(distance)
+        }
+    }
+
+    /// Returns how its node comes and goes.
+    pub fn service_type(&self) -> ServiceType {
+        self.service_type
+    }
+
+    /// Returns the pattern of its URIs.
+    pub fn uri_spec(&self) -> Option<&UriSpec> {
+        self.uri_spec.as_ref()
+    }
+
+    /// Tells whether it is to be picked.
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled
+    }
+
+    /// Returns its URI by its [pattern](Self::uri_spec), if it has one and everything that the pattern names.
+    pub fn uri(&self) -> Option<String> {
+        self.uri_spec.as_ref()?.of(self)
+    }
+
+    /// Returns the value of a variable of a [`UriSpec`].
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        Some(match name {
+            "scheme" if self.ssl_port.is_some() => "https".to_owned(),
+            "scheme" => "http".to_owned(),
+            "name" => self.name.clone(),
+            "id" => self.id.clone(),
+            "address" => self.address.clone()?,
+            "port" => self.port?.to_string(),
+            "ssl-port" => self.ssl_port?.to_string(),
+            "registration-time-utc" => self.registered?.to_string(),
+            "service-type" => self.service_type.as_str().to_lowercase(),
+            _ => return None,
+        })
+    }
+
+    /// Replaces the payload.
+    pub fn set_payload(&mut self, payload: P) {
+        self.payload = payload;
+    }
+
+    /// Returns the payload, to be changed.
+    pub fn payload_mut(&mut self) -> &mut P {
+        &mut self.payload
+    }
+
+    /// Sets whether it is to be picked.
+    pub fn set_enabled(&mut self, is_enabled: bool) {
+        self.is_enabled = is_enabled;
+    }
+
+    /// Sets its host name or address.
+    pub fn set_address(&mut self, address: impl Into<String>) {
+        self.address = Some(address.into());
+    }
+
+    /// Sets its port.
+    pub fn set_port(&mut self, port: Option<u16>) {
+        self.port = port;
+    }
+
+    /// Sets its port for encrypted connections.
+    pub fn set_ssl_port(&mut self, port: Option<u16>) {
+        self.ssl_port = port;
+    }
+}
+
+/// Everything but the payload, which may be a secret.
+impl<P> fmt::Debug for Instance<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Instance")
+            .field("name", &self.name)
+            .field("id", &self.id)
+            .field("address", &self.address)
+            .field("port", &self.port)
+            .field("ssl_port", &self.ssl_port)
+            .field("service_type", &self.service_type)
+            .field("is_enabled", &self.is_enabled)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServiceType {
+    /// Returns Curator's word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Dynamic => "DYNAMIC",
+            Self::DynamicSequential => "DYNAMIC_SEQUENTIAL",
+            Self::Static => "STATIC",
+            Self::Permanent => "PERMANENT",
+        }
+    }
+
+    /// Reads Curator's word for it.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        [
+            Self::Dynamic,
+            Self::DynamicSequential,
+            Self::Static,
+            Self::Permanent,
+        ]
+        .into_iter()
+        .find(|kind| kind.as_str() == word)
+    }
+}
+
+/// Builds an [`Instance`]; made by [`Instance::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "an instance is built by `build`"]
+pub struct InstanceBuilder<P> {
+    instance: Instance<P>,
+}
+
+impl<P> InstanceBuilder<P> {
+    /// Sets what tells it from the other instances of the service; default a random UUID.
+    ///
+    /// A process that has the same id each time it starts finds the node of the time before, see
+    /// [`WhenTaken`](crate::WhenTaken).
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.instance.id = id.into();
+        self
+    }
+
+    /// Sets its host name or address; default none.
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.instance.address = Some(address.into());
+        self
+    }
+
+    /// Sets its port; default none.
+    pub fn port(mut self, port: u16) -> Self {
+        self.instance.port = Some(port);
+        self
+    }
+
+    /// Sets its port for encrypted connections; default none.
+    pub fn ssl_port(mut self, port: u16) -> Self {
+        self.instance.ssl_port = Some(port);
+        self
+    }
+
+    /// Sets the pattern of its URIs; default none.
+    pub fn uri_spec(mut self, spec: UriSpec) -> Self {
+        self.instance.uri_spec = Some(spec);
+        self
+    }
+
+    /// Sets whether it is to be picked; default yes.
+    pub fn enabled(mut self, is_enabled: bool) -> Self {
+        self.instance.is_enabled = is_enabled;
+        self
+    }
+
+    /// Builds the instance.
+    ///
+    /// # Errors
+    ///
+    /// When the name or the id is no name of a node, or the address is empty.
+    pub fn build(self) -> Result<Instance<P>, BuildError> {
+        let instance = self.instance;
+        check_name(&instance.name).map_err(|problem| BuildError::Name {
+            name: instance.name.clone(),
+            problem,
+        })?;
+        check_name(&instance.id).map_err(|problem| BuildError::Id {
+            id: instance.id.clone(),
+            problem,
+        })?;
+        if instance.address.as_deref() == Some("") {
+            return Err(BuildError::EmptyAddress);
+        }
+        Ok(instance)
+    }
+}
+
+/// Tells what keeps a text from being the name of a node.
+pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() {
+        Err("it is empty")
+    } else if name.len() > MOST_BYTES {
+        Err("it is longer than 4,096 bytes")
+    } else if name.contains('/') {
+        Err("it has a slash in it, which ends the name of a node")
+    } else if zk_core::NodePath::root().join(name).is_err() {
+        Err(
+            "a node cannot have it: it is . or .., or has a control or an unassigned character in it",
+        )
+    } else {
+        Ok(())
+    }
+}
+
+/// An instance cannot be as it was described.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The name of the service is no name of a node.
+    #[error("a service cannot be named {name:?}: {problem}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The id is no name of a node.
+    #[error("an instance cannot have the id {id:?}: {problem}")]
+    Id {
+        /// The id.
+        id: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The address is empty.
+    #[error("the address is empty; leave it out or name a host")]
+    EmptyAddress,
+}
+
+/// Longer names are nobody's, and many of them make a list of children that no server sends.
+const MOST_BYTES: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // covers: D1
+    #[test]
+    fn names_that_no_node_can_have_are_refused_and_say_why() {
+        let build = |name: &str, id: &str| Instance::builder(name, ()).id(id).build();
+        assert!(build("orders", "a").is_ok());
+        assert!(build("de.example.Orders:2", "host:80").is_ok());
+        let long = "x".repeat(4097);
+        for (name, id, expected) in [
+            ("", "a", "a service cannot be named \"\": it is empty"),
+            (
+                "a/b",
+                "a",
+                "a service cannot be named \"a/b\": it has a slash in it, which ends the name of a node",
+            ),
+            ("a", "", "an instance cannot have the id \"\": it is empty"),
+            (
+                "a",
+                "x/y",
+                "an instance cannot have the id \"x/y\": it has a slash in it, which ends the name of a node",
+            ),
+        ] {
+            assert_eq!(build(name, id).unwrap_err().to_string(), expected);
+        }
+        for id in [".", "..", "a\0b", "\u{1}", long.as_str()] {
+            assert!(build("a", id).is_err(), "{id:?}");
+        }
+        let error = Instance::builder("a", ()).address("").build().unwrap_err();
+        assert_eq!(error, BuildError::EmptyAddress);
+    }
+
+    #[test]
+    fn ids_differ_unless_they_are_given_and_payloads_are_not_shown() {
+        let one = Instance::builder("a", "secret").build().unwrap();
+        let two = Instance::builder("a", "secret").build().unwrap();
+        assert_ne!(one.id(), two.id());
+        assert!(!format!("{one:?}").contains("secret"));
+    }
+}

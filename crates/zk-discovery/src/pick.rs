@@ -1,0 +1,345 @@
+//! Which instance is picked.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+
+use crate::instance::Instance;
+
+/// An instance that may be picked; cheap to clone.
+pub struct Candidate<P>(Arc<Inner<P>>);
+
+struct Inner<P> {
+    instance: Arc<Instance<P>>,
+    uses: Arc<AtomicUsize>,
+    hash: u64,
+}
+
+impl<P> Candidate<P> {
+    pub(crate) fn new(instance: Arc<Instance<P>>, uses: Arc<AtomicUsize>) -> Self {
+        let hash = hash(instance.id().as_bytes());
+        Self(Arc::new(Inner {
+            instance,
+            uses,
+            hash,
+        }))
+    }
+
+    /// Returns the instance.
+    pub fn instance(&self) -> &Arc<Instance<P>> {
+        &self.0.instance
+    }
+
+    /// Returns how often this process has it [picked](crate::Picked) now.
+    pub fn in_use(&self) -> usize {
+        self.0.uses.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn uses(&self) -> &Arc<AtomicUsize> {
+        &self.0.uses
+    }
+}
+
+impl<P> Clone for Candidate<P> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<P> fmt::Debug for Candidate<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidate")
+            .field("instance", &self.0.instance)
+            .field("in_use", &self.in_use())
+            .finish()
+    }
+}
+
+/// Chooses one of several instances.
+///
+/// It is called on the thread of who picks, and must not block.
+pub trait Strategy<P> {
+    /// Chooses one of `among`, which has at least one, in an order that stays while the instances do.
+    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P>;
+}
+
+impl<P, S: Strategy<P> + ?Sized> Strategy<P> for &S {
+    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
+        (**self).choose(among)
+    }
+}
+
+impl<P, S: Strategy<P> + ?Sized> Strategy<P> for Arc<S> {
+    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
+        (**self).choose(among)
+    }
+}
+
+/// One after the other, in the order of their nodes.
+///
+/// When instances come or go the turn goes on from the same number, so that one may be passed over or come twice.
+#[derive(Debug, Default)]
+pub struct RoundRobin {
+    next: AtomicUsize,
+}
+
+impl RoundRobin {
+    /// Begins at the first instance.
+    pub const fn new() -> Self {
+        Self {
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// Begins at a random instance, so that the processes of a fleet that start together do not all begin at the same.
+    pub fn anywhere() -> Self {
+        Self {
+            next: AtomicUsize::new(fastrand::usize(..)),
+        }
+    }
+}
+
+impl<P> Strategy<P> for RoundRobin {
+    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
+        &among[self.next.fetch_add(1, Ordering::Relaxed) % among.len()]
+    }
+}
+
+/// Any of them, each as likely as the others.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
+pub struct Random;
+
+impl<P> Strategy<P> for Random {
+    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
+        &among[fastrand::usize(..among.len())]
+    }
+}
+
+/// The one that this process has [in use](Candidate::in_use) least, any of them if there are several.
+///
+/// Picks of several threads at the same moment may go to the same instance.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
+pub struct LeastUsed;
+
+impl<P> Strategy<P> for LeastUsed {
+    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
+        let start = fastrand::usize(..among.len());
+        let (before, from) = among.split_at(start);
+        let mut best = &among[start];
+        let mut least = usize::MAX;
+        for candidate in from.iter().chain(before) {
+            let uses = candidate.in_use();
+            if uses < least {
+                (best, least) = (candidate, uses);
+            }
+        }
+        best
+    }
+}
+
+/// The same instance for the same key, in every process, for as long as there is that instance.
+///
+/// It is rendezvous hashing: each instance has a number for the key, and the greatest one is chosen.
+/// When an instance goes, only its keys move, evenly to all the others; when one comes, it gets its even share of the keys,
+/// and no other key moves.
+/// The number is made of FNV-1a in 64 bits over the id and over the key, mixed as in `SplitMix64`: it is the same in every
+/// process, on every machine, and in every version of this crate.
+///
+/// # Cost
+///
+/// Some nanoseconds for each instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConsistentHash {
+    key: u64,
+}
+
+impl ConsistentHash {
+    /// Chooses by this key.
+    pub fn of(key: impl AsRef<[u8]>) -> Self {
+        Self {
+            key: hash(key.as_ref()),
+        }
+    }
+
+    fn score<P>(self, candidate: &Candidate<P>) -> u64 {
+        // The key is turned, since otherwise an id that is the same as the key would give nothing.
+        mix(candidate.0.hash ^ self.key.rotate_left(32))
+    }
+}
+
+impl<P> Strategy<P> for ConsistentHash {
+    fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
+        let mut best = &among[0];
+        let mut most = self.score(best);
+        for candidate in &among[1..] {
+            let score = self.score(candidate);
+            if score > most {
+                (best, most) = (candidate, score);
+            }
+        }
+        best
+    }
+}
+
+/// FNV-1a, whose upper bits say little of short texts, mixed.
+fn hash(bytes: &[u8]) -> u64 {
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    mix(hash)
+}
+
+/// The last step of `SplitMix64`.
+const fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::Strategy;
+    use super::*;
+
+    fn candidates(ids: impl IntoIterator<Item = usize>) -> Vec<Candidate<()>> {
+        let candidate = |id: usize| {
+            let built = Instance::builder("s", ())
+                .id(format!("10.0.0.{id}:80"))
+                .build();
+            Candidate::new(Arc::new(built.unwrap()), Arc::default())
+        };
+        ids.into_iter().map(candidate).collect()
+    }
+
+    fn id(candidate: &Candidate<()>) -> String {
+        candidate.instance().id().to_owned()
+    }
+
+    fn counted(strategy: &dyn Strategy<()>, among: &[Candidate<()>], times: usize) -> Vec<usize> {
+        let mut counts: BTreeMap<_, _> = among.iter().map(|one| (id(one), 0)).collect();
+        for _ in 0..times {
+            *counts.get_mut(&id(strategy.choose(among))).unwrap() += 1;
+        }
+        counts.into_values().collect()
+    }
+
+    // covers: D2
+    #[test]
+    fn round_robin_takes_one_after_the_other_also_past_the_end_of_its_numbers() {
+        let among = candidates(0..3);
+        assert_eq!(counted(&RoundRobin::new(), &among, 9), [3, 3, 3]);
+        let last = RoundRobin {
+            next: AtomicUsize::new(usize::MAX),
+        };
+        assert_eq!(counted(&last, &among, 1).iter().sum::<usize>(), 1);
+        counted(&RoundRobin::anywhere(), &among, 1);
+        assert_eq!(counted(&RoundRobin::new(), &among, 2), [1, 1, 0]);
+    }
+
+    // covers: D2
+    #[test]
+    fn random_takes_each_as_often() {
+        let among = candidates(0..4);
+        for count in counted(&Random, &among, 40_000) {
+            assert!((9_000..11_000).contains(&count), "{count}");
+        }
+    }
+
+    // covers: D2
+    #[test]
+    fn least_used_takes_those_that_are_used_least() {
+        let among = candidates(0..3);
+        for (uses, possible) in [
+            ([2, 1, 2], vec!["10.0.0.1:80"]),
+            ([0, 1, 0], vec!["10.0.0.0:80", "10.0.0.2:80"]),
+            ([usize::MAX, usize::MAX, 7], vec!["10.0.0.2:80"]),
+        ] {
+            for (one, uses) in among.iter().zip(uses) {
+                one.uses().store(uses, Ordering::Relaxed);
+            }
+            let mut seen = std::collections::BTreeSet::new();
+            for _ in 0..200 {
+                seen.insert(id(LeastUsed.choose(&among)));
+            }
+            assert!(seen.iter().eq(&possible), "{uses:?}: {seen:?}");
+        }
+        // All as much as can be.
+        for one in &among {
+            one.uses().store(usize::MAX, Ordering::Relaxed);
+        }
+        LeastUsed.choose(&among);
+    }
+
+    /// These values are for ever: another version of this crate has to choose the same.
+    // covers: D2
+    #[test]
+    fn consistent_hashes_are_the_same_in_every_version() {
+        assert_eq!(hash(b""), 0xf52a_15e9_a9b5_e89b);
+        assert_eq!(hash(b"a"), 0x02c0_bdbf_4814_20f8);
+        let among = candidates(0..5);
+        let chosen =
+            ["a", "b", "user-42", ""].map(|key| id(ConsistentHash::of(key).choose(&among)));
+        assert_eq!(
+            chosen,
+            ["10.0.0.4:80", "10.0.0.3:80", "10.0.0.1:80", "10.0.0.0:80"]
+        );
+    }
+
+    // covers: D2
+    #[test]
+    fn when_an_instance_goes_its_share_of_the_keys_moves_and_nothing_else() {
+        const KEYS: usize = 20_000;
+        for count in [2, 5, 20] {
+            let all = candidates(0..count);
+            let mut moved_to = BTreeMap::<_, usize>::new();
+            let mut moved = 0;
+            let gone = id(&all[1]);
+            let rest: Vec<_> = all.iter().filter(|one| id(one) != gone).cloned().collect();
+            for key in 0..KEYS {
+                let hash = ConsistentHash::of(format!("user-{key}"));
+                let (before, after) = (id(hash.choose(&all)), id(hash.choose(&rest)));
+                if before == gone {
+                    moved += 1;
+                    *moved_to.entry(after).or_default() += 1;
+                } else {
+                    assert_eq!(before, after);
+                }
+            }
+            let share = KEYS / count;
+            assert!(
+                (share * 9 / 10..share * 11 / 10).contains(&moved),
+                "{count}: {moved}"
+            );
+            // Evenly to all the others.
+            let part = moved / (count - 1);
+            for (to, keys) in moved_to {
+                assert!(
+                    (part / 2..=part * 2).contains(&keys),
+                    "{count}: {to} {keys}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        // covers: D2
+        #[test]
+        fn consistent_hashes_do_not_depend_on_the_order(
+            mut ids in proptest::collection::hash_set(0_usize..1000, 1..20),
+            key in any::<Vec<u8>>(),
+        ) {
+            let one = candidates(ids.iter().copied());
+            let mut other = candidates(ids.drain());
+            other.sort_by_key(id);
+            let hash = ConsistentHash::of(key);
+            prop_assert_eq!(id(hash.choose(&one)), id(hash.choose(&other)));
+        }
+    }
+}

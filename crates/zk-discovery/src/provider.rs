@@ -1,0 +1,400 @@
+//! The instances of a service, followed and picked.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tokio::time::timeout_at;
+use zk_cache::ChildrenCache;
+use zk_cache::End;
+use zk_core::NodePath;
+use zk_core::Session;
+
+use crate::admission::PickError;
+use crate::admission::WhenAllAside;
+use crate::admission::WhenStale;
+use crate::admission::admit;
+use crate::book::Book;
+use crate::changes::Changes;
+use crate::follow::Board;
+use crate::follow::follow;
+use crate::instance::Instance;
+use crate::layout::Format;
+use crate::ledger::FailureRules;
+use crate::ledger::Ledger;
+use crate::pick::Candidate;
+use crate::pick::Strategy;
+use crate::roster::Roster;
+
+/// The settings of [`Providers`].
+///
+/// # Defaults
+///
+/// - [`failures`](Self::with_failures): [`FailureRules::default`]
+/// - [`stale`](Self::with_stale): [`WhenStale::UseFor`] a minute
+/// - [`all_aside`](Self::with_all_aside): [`WhenAllAside::UseAll`]
+/// - [`most_bytes`](Self::with_most_bytes): 1 MiB
+#[derive(Debug, Clone, Copy)]
+pub struct ProviderOptions {
+    failures: FailureRules,
+    stale: WhenStale,
+    all_aside: WhenAllAside,
+    most_bytes: usize,
+}
+
+impl Default for ProviderOptions {
+    fn default() -> Self {
+        Self {
+            failures: FailureRules::default(),
+            stale: WhenStale::UseFor(Duration::from_secs(60)),
+            all_aside: WhenAllAside::UseAll,
+            most_bytes: 1 << 20,
+        }
+    }
+}
+
+impl ProviderOptions {
+    /// Sets when an instance that fails is set aside; the default is three failures within half a minute, for half a minute.
+    #[must_use]
+    pub const fn with_failures(mut self, rules: FailureRules) -> Self {
+        self.failures = rules;
+        self
+    }
+
+    /// Sets what is picked while the connection is broken; default, for a minute, what was known before.
+    #[must_use]
+    pub const fn with_stale(mut self, when: WhenStale) -> Self {
+        self.stale = when;
+        self
+    }
+
+    /// Sets what is picked when every instance is set aside; default, one of them all the same.
+    #[must_use]
+    pub const fn with_all_aside(mut self, when: WhenAllAside) -> Self {
+        self.all_aside = when;
+        self
+    }
+
+    /// Sets how large the node of an instance may be, in bytes; default 1 MiB, and larger ones are quarantined.
+    #[must_use]
+    pub const fn with_most_bytes(mut self, bytes: usize) -> Self {
+        self.most_bytes = bytes;
+        self
+    }
+}
+
+/// The instances of a service, followed live and kept in memory; made by
+/// [`Registry::providers`](crate::Registry::providers).
+///
+/// Clones share it.
+/// It keeps its session open, as each clone of that does.
+///
+/// # Dropping
+///
+/// Dropping the last clone, and the last [`Picked`] of it, ends it: [`changes`](Self::changes) end with
+/// [`End::Stopped`], and its watch is taken back in the background.
+///
+/// # Cost
+///
+/// At first a read for each instance, many at once, and then a message of the server and a read for each change.
+/// Each instance is decoded once for each change of it.
+/// A change makes a list anew that has a pointer for each instance: for 1,000 instances that takes some ten microseconds.
+/// See [`ChildrenCache::start_with`] for what a break of the connection costs.
+pub struct Providers<P>(Arc<Inner<P>>);
+
+struct Inner<P> {
+    service: String,
+    options: ProviderOptions,
+    board: Arc<Board<P>>,
+    tally: Arc<Tally>,
+    task: AbortHandle,
+}
+
+/// What has failed, as one process has seen it.
+#[derive(Debug)]
+struct Tally {
+    ledger: Mutex<Ledger>,
+    /// Whether anything was ever set aside: mostly nothing is, and nobody has to look.
+    is_used: AtomicBool,
+    since: Instant,
+}
+
+impl<P> Drop for Inner<P> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl<P: Send + Sync + 'static> Providers<P> {
+    pub(crate) fn start(
+        session: &Session,
+        service: &str,
+        parent: &NodePath,
+        format: Arc<dyn Format<P>>,
+        options: ProviderOptions,
+    ) -> Self {
+        let cache = ChildrenCache::start(session, parent.clone()).expect("a path is a path");
+        let board = Board::new();
+        let book = Book::new(service, parent, format, options.most_bytes);
+        let events = cache.events();
+        let task = tokio::spawn(follow(cache, events, book, Arc::clone(&board)));
+        Self(Arc::new(Inner {
+            service: service.to_owned(),
+            options,
+            board,
+            tally: Arc::new(Tally {
+                ledger: Mutex::new(Ledger::new(options.failures)),
+                is_used: AtomicBool::new(false),
+                since: Instant::now(),
+            }),
+            task: task.abort_handle(),
+        }))
+    }
+}
+
+impl<P> Providers<P> {
+    /// Returns the name of the service.
+    pub fn service(&self) -> &str {
+        &self.0.service
+    }
+
+    /// Returns what is known now. Takes no lock and asks nobody.
+    pub fn instances(&self) -> Roster<P> {
+        self.0.board.roster()
+    }
+
+    /// Tells whether everything is known but what is on its way. Takes no lock and asks nobody.
+    pub fn is_synchronized(&self) -> bool {
+        self.instances().is_synchronized()
+    }
+
+    /// Waits until everything is known, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// [`End::SessionLost`].
+    pub async fn synchronized(&self) -> Result<Roster<P>, End> {
+        let mut next = self.0.board.subscribe();
+        loop {
+            // What comes from here on is waited for below.
+            next.mark_unchanged();
+            let roster = self.instances();
+            if let Some(end) = &roster.0.end {
+                return Err(end.clone());
+            }
+            if roster.is_synchronized() {
+                return Ok(roster);
+            }
+            if next.changed().await.is_err() {
+                return Err(End::Stopped);
+            }
+        }
+    }
+
+    /// Returns what changes, as a consumer of its own: at first an [`Added`](crate::Change::Added) for each instance that
+    /// there is, and [`Synchronized`](crate::Change::Synchronized) as soon as that is all.
+    pub fn changes(&self) -> Changes<P> {
+        Changes::new(&self.0.board, Roster::nothing())
+    }
+
+    /// Returns what changes from this roster on: first the [difference](Roster::since) to what there is now.
+    pub fn changes_since(&self, roster: &Roster<P>) -> Changes<P> {
+        Changes::new(&self.0.board, roster.clone())
+    }
+
+    /// Picks an instance. Waits for nothing, and asks nobody.
+    ///
+    /// Instances that are not enabled are passed over, and so are those that are set aside, see
+    /// [`report_failure`](Self::report_failure).
+    /// An instance that has died is picked until its session has expired: report that it failed, and pick again.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the list cannot be relied on; a list that was never read or has ended is never used.
+    pub fn pick(&self, strategy: &(impl Strategy<P> + ?Sized)) -> Result<Picked<P>, PickError> {
+        let newest = self.0.board.newest();
+        let page = &*newest.roster.0;
+        let options = &self.0.options;
+        let stale_for = newest.stale_since.map(|since| since.elapsed());
+        admit(page.state, page.end.as_ref(), stale_for, options.stale)?;
+        let (is_none, tally) = (page.enabled.is_empty(), &self.0.tally);
+        if is_none {
+            return Err(PickError::Empty {
+                service: self.0.service.clone(),
+            });
+        }
+        let chosen = match tally.usable(&page.enabled) {
+            None => strategy.choose(&page.enabled).clone(),
+            Some(usable) if !usable.is_empty() => strategy.choose(&usable).clone(),
+            Some(_) if options.all_aside == WhenAllAside::UseAll => {
+                strategy.choose(&page.enabled).clone()
+            }
+            Some(_) => {
+                return Err(PickError::AllAside {
+                    service: self.0.service.clone(),
+                });
+            }
+        };
+        chosen.uses().fetch_add(1, Ordering::Relaxed);
+        Ok(Picked {
+            candidate: chosen,
+            tally: Arc::clone(tally),
+        })
+    }
+
+    /// Picks an instance, and waits for one to be there, at most for `limit`.
+    ///
+    /// # Errors
+    ///
+    /// That of the last try when the time is over; [`PickError::Ended`] at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// [`PickError::Ended`].
+    pub async fn pick_timeout(
+        &self,
+        strategy: &(impl Strategy<P> + ?Sized),
+        limit: Duration,
+    ) -> Result<Picked<P>, PickError> {
+        let deadline = Instant::now().checked_add(limit);
+        let mut next = self.0.board.subscribe();
+        loop {
+            // What comes from here on is waited for below.
+            next.mark_unchanged();
+            let error = match self.pick(strategy) {
+                Err(error) if error.is_passing() => error,
+                answer => return answer,
+            };
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                return Err(error);
+            }
+            let until = [deadline, self.0.tally.next_return()];
+            match until.into_iter().flatten().min() {
+                Some(until) => drop(timeout_at(until, next.changed()).await),
+                None => drop(next.changed().await),
+            }
+        }
+    }
+
+    /// Notes that an instance has failed; with as many failures as the [rules](ProviderOptions::with_failures) say, it is set
+    /// aside for a time. Answers whether it is set aside by this one.
+    ///
+    /// [`Picked::failed`] does the same.
+    pub fn report_failure(&self, id: &str) -> bool {
+        self.0.tally.report(id)
+    }
+}
+
+impl<P> Clone for Providers<P> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<P> fmt::Debug for Providers<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Providers")
+            .field("service", &self.0.service)
+            .field("instances", &self.instances())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tally {
+    fn now(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    fn report(&self, id: &str) -> bool {
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_aside = ledger.report(id, self.now());
+        if is_aside {
+            self.is_used.store(true, Ordering::Release);
+        }
+        is_aside
+    }
+
+    /// Those that are not set aside; `None` for all of them.
+    fn usable<P>(&self, all: &[Candidate<P>]) -> Option<Vec<Candidate<P>>> {
+        if !self.is_used.load(Ordering::Acquire) {
+            return None;
+        }
+        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now();
+        ledger.next_return(now)?;
+        let usable = all
+            .iter()
+            .filter(|candidate| !ledger.is_aside(candidate.instance().id(), now));
+        Some(usable.cloned().collect())
+    }
+
+    fn next_return(&self) -> Option<Instant> {
+        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        self.since.checked_add(ledger.next_return(self.now())?)
+    }
+}
+
+/// An instance that was picked, and counts as in use for as long as this lives.
+///
+/// It is what was known when it was picked.
+///
+/// # Dropping
+///
+/// It is not in use any more.
+#[must_use = "it counts as in use until this is dropped"]
+pub struct Picked<P> {
+    candidate: Candidate<P>,
+    tally: Arc<Tally>,
+}
+
+impl<P> Picked<P> {
+    /// Returns the instance, to be kept for longer.
+    pub fn instance(&self) -> &Arc<Instance<P>> {
+        self.candidate.instance()
+    }
+
+    /// Notes that it has failed, see [`Providers::report_failure`].
+    pub fn failed(self) -> bool {
+        self.tally.report(self.id())
+    }
+}
+
+impl<P> Deref for Picked<P> {
+    type Target = Instance<P>;
+
+    fn deref(&self) -> &Instance<P> {
+        self.candidate.instance()
+    }
+}
+
+impl<P> Drop for Picked<P> {
+    fn drop(&mut self) {
+        self.candidate.uses().fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<P> fmt::Debug for Picked<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Picked").field(&self.candidate).finish()
+    }
+}

@@ -1,0 +1,427 @@
+//! Where services are registered.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_core::Error;
+use zk_core::ErrorClass;
+use zk_core::ErrorKind;
+use zk_core::NodePath;
+use zk_core::OwnedNode;
+use zk_core::ParsePathError;
+use zk_core::Session;
+use zk_core::SessionId;
+
+use crate::claim::Claimant;
+use crate::claim::Step;
+use crate::claim::WhenTaken;
+use crate::clock::registration_time;
+use crate::curator::Curator;
+use crate::error::RegisterError;
+use crate::instance::Instance;
+use crate::instance::ServiceType;
+use crate::instance::check_name;
+use crate::layout::Format;
+use crate::layout::Layout;
+use crate::provider::ProviderOptions;
+use crate::provider::Providers;
+use crate::registration::Loss;
+use crate::registration::Registration;
+
+/// The services below a base path, over one session.
+///
+/// Clones share it.
+/// Use one for each session and base: two of them in one process do not know of each other, see [`register`](Self::register).
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_discovery::{Instance, Registry};
+///
+/// let registry = Registry::new(&session, "/services")?;
+/// let instance = Instance::builder("orders", ()).address("10.0.0.7").port(8080).build()?;
+/// let registration = registry.register(instance).await?;
+/// registration.update(|instance| instance.set_enabled(false)).await?;
+/// registration.unregister().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Registry<L = Curator> {
+    session: Session,
+    base: NodePath,
+    layout: Arc<L>,
+    when_taken: WhenTaken,
+    previous: Arc<[SessionId]>,
+    held: Arc<Held>,
+}
+
+/// The nodes that are registered, or about to be.
+#[derive(Debug, Default)]
+struct Held(Mutex<BTreeSet<NodePath>>);
+
+impl Registry {
+    /// Makes a registry below `base`, in [Curator's layout](Curator).
+    ///
+    /// # Errors
+    ///
+    /// When `base` is no path.
+    pub fn new<B>(session: &Session, base: B) -> Result<Self, ParsePathError>
+    where
+        B: TryInto<NodePath>,
+        B::Error: Into<ParsePathError>,
+    {
+        Ok(Self {
+            session: session.clone(),
+            base: base.try_into().map_err(Into::into)?,
+            layout: Arc::new(Curator::new()),
+            when_taken: WhenTaken::WaitFor(2 * session.session_timeout()),
+            previous: Arc::new([]),
+            held: Arc::default(),
+        })
+    }
+}
+
+impl<L: Layout> Registry<L> {
+    /// Sets the layout; default [`Curator`].
+    #[must_use]
+    pub fn with_layout<M: Layout>(self, layout: M) -> Registry<M> {
+        Registry {
+            session: self.session,
+            base: self.base,
+            layout: Arc::new(layout),
+            when_taken: self.when_taken,
+            previous: self.previous,
+            held: self.held,
+        }
+    }
+
+    /// Sets what to do when the node of an instance belongs to another session; default to wait for twice the session
+    /// timeout.
+    #[must_use]
+    pub const fn with_taken(mut self, when: WhenTaken) -> Self {
+        self.when_taken = when;
+        self
+    }
+
+    /// Names sessions that this process had before, and that are over for it.
+    ///
+    /// A node of theirs is removed rather than waited for: whoever knows that its session is lost need not wait until the
+    /// ensemble has found out as well.
+    /// Never name the session of another process, which may be alive.
+    #[must_use]
+    pub fn succeeding(mut self, previous: impl IntoIterator<Item = SessionId>) -> Self {
+        self.previous = previous.into_iter().collect();
+        self
+    }
+
+    /// Returns the path below which the services are.
+    pub fn base(&self) -> &NodePath {
+        &self.base
+    }
+
+    /// Returns the view of the session that it uses.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Registers an instance, and answers what keeps it registered.
+    ///
+    /// Its node goes with the session, so that nobody finds the instance once the process is gone.
+    /// While the connection is broken the node stays as it is: nothing is removed or made again.
+    ///
+    /// Where there is a node already, see [`with_taken`](Self::with_taken) and [`succeeding`](Self::succeeding); one of
+    /// another session is never overwritten.
+    /// When an answer is lost, the data of the node tells whether this call has made it: the registration time is another
+    /// one for each call of this process.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::Taken`] when the node is somebody else's, or of this registry already.
+    /// [`RegisterError::Failed`] when the ensemble did not do it within the session's operation timeout, or the instance
+    /// is larger than servers take.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime, on which the registration is watched.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: a node that was made, or will be by a request that has left, is removed in the background.
+    ///
+    /// # Session loss
+    ///
+    /// [`RegisterError::SessionLost`].
+    ///
+    /// # Cost
+    ///
+    /// One round trip, two more for each parent that is missing; a watch for as long as it is registered.
+    pub async fn register<P>(&self, instance: Instance<P>) -> Result<Registration<P>, RegisterError>
+    where
+        L: Format<P>,
+        P: Send + 'static,
+    {
+        let mut instance = instance;
+        if instance.service_type != ServiceType::Dynamic {
+            return Err(RegisterError::NotDynamic(instance.service_type));
+        }
+        instance.registered = Some(registration_time());
+        let parent = self.layout.parent(&self.base, &instance.name)?;
+        let entry = self.layout.encode(&instance)?;
+        let path = child(&parent, &entry.name)?;
+        instance.id = entry.name;
+        let Some(place) = Place::take(&self.held, path.clone()) else {
+            let owner = Some(self.session.id());
+            return Err(RegisterError::Taken { path, owner });
+        };
+        let node = self.claim(&path, entry.data).await?;
+        let format: Arc<dyn Format<P>> = Arc::<L>::clone(&self.layout);
+        Ok(Registration::new(instance, node, format, place))
+    }
+
+    /// Makes the node, as soon as there is none of anybody else.
+    async fn claim(&self, path: &NodePath, data: Vec<u8>) -> Result<OwnedNode, RegisterError> {
+        let session = &self.session;
+        let since = Instant::now();
+        let mut has_settled = false;
+        loop {
+            let create = session.create(path, data.as_slice()).container_parents();
+            if let Some(node) = create.claimed().await? {
+                return Ok(node);
+            }
+            // A server that lags does not know it yet.
+            let (synced, found) = tokio::join!(
+                biased;
+                session.sync(path).into_future(),
+                session.exists(path).into_future(),
+            );
+            synced?;
+            let Some(stat) = found? else {
+                continue;
+            };
+            let claimant = Claimant {
+                session: session.id(),
+                previous: &self.previous,
+                policy: self.when_taken,
+                has_settled,
+                waited: since.elapsed(),
+            };
+            match claimant.decide(stat.ephemeral_owner) {
+                Step::Refuse => {
+                    return Err(RegisterError::Taken {
+                        path: path.clone(),
+                        owner: stat.ephemeral_owner,
+                    });
+                }
+                Step::Settle => {
+                    let limit = session.operation_timeout();
+                    drop(tokio::time::timeout(limit, session.settled()).await);
+                    has_settled = true;
+                }
+                Step::Remove => match session.delete(path).created_by(stat.czxid).await {
+                    Err(error) if !error.is_no_node() => return Err(error.into()),
+                    _ => {}
+                },
+                Step::Wait(limit) => {
+                    tracing::info!(%path, owner = ?stat.ephemeral_owner, "waiting until another session's node is gone");
+                    let wait = session.wait_for_deletion(path).created_by(stat.czxid);
+                    match wait.timeout(limit).await {
+                        Err(error) if error.kind() == ErrorKind::TimedOut => {}
+                        other => other?,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Registers an instance, and again whenever somebody removes its node, for as long as the session lives.
+    ///
+    /// For the body of [`supervise`](zk_core::SessionBuilder::supervise), which runs it again with the next session.
+    /// It never answers but with the error that ends it.
+    /// What cannot be done for the moment, and a node that somebody has removed, is tried again after a second.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::SessionLost`], and those of [`register`](Self::register) that do not pass.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the instance is unregistered in the background.
+    ///
+    /// # Session loss
+    ///
+    /// [`RegisterError::SessionLost`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+    /// use zk_core::{RetryPolicy, Session};
+    /// use zk_discovery::{Instance, RegisterError, Registry};
+    ///
+    /// let instance = Instance::builder("orders", ()).id("orders-1").address("10.0.0.7").build()?;
+    /// Session::builder("zk1,zk2,zk3")
+    ///     .supervise(RetryPolicy::default(), async |session| {
+    ///         let registry = Registry::new(&session, "/services")?;
+    ///         // … and serve beside it.
+    ///         Err::<(), RegisterError>(registry.keep_registered(&instance).await)
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn keep_registered<P>(&self, instance: &Instance<P>) -> RegisterError
+    where
+        L: Format<P>,
+        P: Clone + Send + 'static,
+    {
+        loop {
+            match self.register(instance.clone()).await {
+                Ok(registration) => match registration.lost().await {
+                    Loss::SessionLost => return RegisterError::SessionLost,
+                    loss => {
+                        tracing::warn!(path = %registration.path(), %loss, "registering again");
+                    }
+                },
+                Err(error) if error.class() == ErrorClass::Recoverable => {
+                    tracing::debug!(%error, "registering again");
+                }
+                Err(error) => return error,
+            }
+            drop(tokio::time::timeout(PAUSE, self.session.lost()).await);
+        }
+    }
+
+    /// Returns the names of all services, in order, also of those that have no instance.
+    ///
+    /// # Errors
+    ///
+    /// When the ensemble does not answer. That the base does not exist is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// One round trip. All names come in one answer.
+    pub async fn services(&self) -> Result<Vec<String>, Error> {
+        let names = match self.session.list(&self.base).await {
+            Ok((names, _)) => names,
+            Err(error) if error.is_no_node() => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let services = names.iter().filter_map(|name| self.layout.service(name));
+        let mut services: Vec<_> = services.collect();
+        services.sort();
+        Ok(services)
+    }
+
+    /// Follows the instances of a service, with default options.
+    ///
+    /// # Errors
+    ///
+    /// When there can be no such service.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime, on which they are followed.
+    pub fn providers<P>(&self, service: &str) -> Result<Providers<P>, ParsePathError>
+    where
+        L: Format<P>,
+        P: Send + Sync + 'static,
+    {
+        self.providers_with(service, ProviderOptions::default())
+    }
+
+    /// Follows the instances of a service.
+    ///
+    /// # Errors
+    ///
+    /// When there can be no such service.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime, on which they are followed.
+    pub fn providers_with<P>(
+        &self,
+        service: &str,
+        options: ProviderOptions,
+    ) -> Result<Providers<P>, ParsePathError>
+    where
+        L: Format<P>,
+        P: Send + Sync + 'static,
+    {
+        let parent = self.layout.parent(&self.base, service)?;
+        let format: Arc<dyn Format<P>> = Arc::<L>::clone(&self.layout);
+        Ok(Providers::start(
+            &self.session,
+            service,
+            &parent,
+            format,
+            options,
+        ))
+    }
+}
+
+impl<L: fmt::Debug> fmt::Debug for Registry<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("session", &self.session.id())
+            .field("base", &self.base)
+            .field("layout", &self.layout)
+            .field("when_taken", &self.when_taken)
+            .field("previous", &self.previous)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The path of a child, whose name a layout gave.
+fn child(parent: &NodePath, name: &str) -> Result<NodePath, ParsePathError> {
+    // With a slash in it, it would be a path.
+    match check_name(name) {
+        Ok(()) => parent.join(name),
+        Err(_) => parent.join(""),
+    }
+}
+
+/// The place of an instance in this registry, free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    held: Arc<Held>,
+    path: NodePath,
+}
+
+impl Place {
+    fn take(held: &Arc<Held>, path: NodePath) -> Option<Self> {
+        let mut paths = held.0.lock().unwrap_or_else(PoisonError::into_inner);
+        paths.insert(path.clone()).then(|| Self {
+            held: Arc::clone(held),
+            path,
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut paths = self.held.0.lock().unwrap_or_else(PoisonError::into_inner);
+        paths.remove(&self.path);
+    }
+}
+
+/// Before something is tried again that cannot be done for the moment.
+const PAUSE: Duration = Duration::from_secs(1);
