@@ -1,0 +1,153 @@
+//! Everything at once, at random, by seed.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use zk_core::ConnectionState;
+use zk_core::Session;
+use zk_discovery::Change;
+use zk_discovery::Changes;
+use zk_discovery::Registration;
+use zk_discovery::WhenTaken;
+use zk_sim::Chaos;
+use zk_sim::Check;
+use zk_sim::Disturbance;
+use zk_sim::Ensemble;
+use zk_sim::wait::pass;
+
+use crate::instance;
+use crate::known;
+use crate::providers;
+use crate::registered;
+use crate::registry;
+
+/// Registers, changes and unregisters instances at random, with the next session when its own is lost. What it holds at
+/// the end it gives back by its sessions.
+async fn serve(ensemble: Ensemble, me: usize, mut random: fastrand::Rng) {
+    let mut session: Session = ensemble.connect().await;
+    let mut previous = Vec::new();
+    let mut held: Vec<Registration<String>> = Vec::new();
+    for round in 0..ROUNDS {
+        if session.state() == ConnectionState::Lost {
+            previous.push(session.id());
+            held.clear();
+            session = ensemble.connect().await;
+        }
+        let registry = registry(&session)
+            .with_taken(WhenTaken::WaitFor(Duration::from_millis(300)))
+            .succeeding(previous.iter().copied());
+        // Some ids are wanted by all of them.
+        let id = match random.u8(0..3) {
+            0 => "shared".to_owned(),
+            _ => format!("{me}-{}", random.u8(0..2)),
+        };
+        let patience = Duration::from_micros(random.u64(0..200_000));
+        match random.u8(0..8) {
+            0..4 => {
+                let registering = registry.register(instance(&id, &format!("{me} {round}")));
+                // Some are dropped on the way.
+                if let Ok(Ok(one)) = tokio::time::timeout(patience, registering).await {
+                    held.push(one);
+                }
+            }
+            4..6 => {
+                if let Some(one) = held.last() {
+                    let update = one.set_payload(format!("{me} {round}"));
+                    drop(tokio::time::timeout(patience, update).await);
+                }
+            }
+            6 => drop((!held.is_empty()).then(|| held.swap_remove(0))),
+            _ => {
+                if let Some(one) = held.pop() {
+                    drop(tokio::time::timeout(patience, one.unregister()).await);
+                }
+            }
+        }
+        for one in held.extract_if(.., |one| !one.is_registered()) {
+            drop(one);
+        }
+        pass(Duration::from_micros(random.u64(0..100_000))).await;
+    }
+}
+
+/// Plays changes and checks that each fits to those before it.
+async fn play(mut changes: Changes<String>, told: &Cell<usize>) -> Vec<(String, String)> {
+    let mut list = std::collections::BTreeMap::new();
+    while let Some(change) = changes.next().await {
+        told.set(told.get() + 1);
+        match change {
+            Change::Added(one) => {
+                let before = list.insert(one.id().to_owned(), one.payload().clone());
+                assert_eq!(before, None, "{one:?} is added twice");
+            }
+            Change::Updated { old, new } => {
+                let before = list.insert(new.id().to_owned(), new.payload().clone());
+                assert_eq!(before.as_ref(), Some(old.payload()), "{new:?}");
+            }
+            Change::Removed(one) => {
+                let before = list.remove(one.id());
+                assert_eq!(before.as_ref(), Some(one.payload()), "{one:?}");
+            }
+            Change::Quarantined(entry) => panic!("{entry:?}"),
+            _ => {}
+        }
+    }
+    list.into_iter().collect()
+}
+
+async fn run(ensemble: Ensemble, seed: u64, told: &Cell<usize>) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let watching = ensemble.connect().await;
+    let following = providers(&watching);
+    let servers: Vec<_> = (0..3)
+        .map(|me| tokio::spawn(serve(ensemble.clone(), me, random.fork())))
+        .collect();
+    let chaos = Chaos::default()
+        .lasting(Duration::from_secs(4))
+        .every(Duration::from_millis(150))
+        .longest(Duration::from_secs(3))
+        .weighing(Disturbance::Expire, 1);
+    let playing = play(following.changes(), told);
+    let besetting = async {
+        chaos.beset(&ensemble, servers).await;
+        // Every handle is dropped: nothing may be left, of whichever session.
+        let left = async {
+            while !registered(&ensemble).is_empty() {
+                pass(Duration::from_millis(100)).await;
+            }
+        };
+        let left = tokio::time::timeout(Duration::from_secs(60), left).await;
+        assert!(left.is_ok(), "left: {:?}", registered(&ensemble));
+        let settled = async {
+            while watching.state() != ConnectionState::Lost && !known(&following).is_empty() {
+                pass(Duration::from_millis(100)).await;
+            }
+        };
+        let settled = tokio::time::timeout(Duration::from_secs(60), settled).await;
+        assert!(settled.is_ok(), "known: {:?}", known(&following));
+        let last = known(&following);
+        drop(following);
+        last
+    };
+    let (played, last) = tokio::join!(biased; playing, besetting);
+    assert_eq!(played, last);
+}
+
+/// After each rest a consumer has what there is, its changes lead there, and nothing is left of what was dropped,
+/// unregistered or lost.
+// covers: D1 D2
+// against traps D1 D2 D3 P1
+#[test]
+fn whatever_happens_consumers_know_what_there_is_and_nothing_is_left() {
+    let told = Cell::new(0);
+    let checked = Check::new(0..SEEDS).run(async |ensemble, seed| run(ensemble, seed, &told).await);
+    println!("{} changes told, in {checked}", told.get());
+    assert!(
+        checked.seeds == 1 || told.get() > 20 * usize::try_from(checked.seeds).unwrap(),
+        "{} changes prove nothing",
+        told.get()
+    );
+}
+
+const SEEDS: u64 = 150;
+const ROUNDS: usize = 40;

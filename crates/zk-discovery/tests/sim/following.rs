@@ -1,0 +1,288 @@
+//! Following a service.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::Serialize;
+use zk_core::Acl;
+use zk_discovery::BadEntry;
+use zk_discovery::End;
+use zk_discovery::Instance;
+use zk_discovery::ProviderOptions;
+use zk_discovery::Roster;
+use zk_sim::Ensemble;
+use zk_sim::wait::pass;
+use zk_sim::wait::soon;
+
+use crate::instance;
+use crate::known;
+use crate::path;
+use crate::providers;
+use crate::registry;
+use crate::told_until;
+
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn instances_that_come_change_and_go_are_told() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let providers = providers(&session);
+    let mut changes = providers.changes();
+    // A service that does not exist has no instances.
+    assert_eq!(told_until("sync", &mut changes).await, ["synchronized"]);
+    assert!(providers.synchronized().await.unwrap().is_empty());
+    let registry = registry(&other);
+    let a = registry.register(instance("a", "1")).await.unwrap();
+    assert_eq!(told_until("+ a", &mut changes).await, ["+ a 1"]);
+    let b = registry.register(instance("b", "1")).await.unwrap();
+    a.set_payload("2".to_owned()).await.unwrap();
+    assert_eq!(told_until("~", &mut changes).await, ["+ b 1", "~ a 1 -> 2"]);
+    b.unregister().await.unwrap();
+    assert_eq!(told_until("-", &mut changes).await, ["- b 1"]);
+    assert_eq!(known(&providers), [("a".into(), "2".into())]);
+    let roster = providers.instances();
+    assert_eq!(roster.get("a").unwrap().address(), Some("10.0.0.7"));
+    assert!(roster.get("b").is_none() && roster.len() == 1 && !roster.is_empty());
+    // Who comes late is told what there is.
+    let late = told_until("sync", &mut providers.changes()).await;
+    assert_eq!(late, ["+ a 2", "synchronized"]);
+    assert_eq!(registry.services().await.unwrap(), ["orders"]);
+    assert_eq!(
+        crate::Registry::new(&session, "/none")
+            .unwrap()
+            .services()
+            .await
+            .unwrap(),
+        [""; 0]
+    );
+
+    // A break is told, and what came of it.
+    ensemble
+        .session(session.id())
+        .cut_for(Duration::from_secs(1));
+    assert_eq!(told_until("stale", &mut changes).await, ["stale"]);
+    assert!(!providers.is_synchronized());
+    other.delete(path("a")).await.unwrap();
+    let again = registry.register(instance("c", "1")).await.unwrap();
+    let told = told_until("sync", &mut changes).await;
+    assert_eq!(told, ["- a 2", "+ c 1", "synchronized"]);
+    drop(again);
+}
+
+/// Trap D5: one bad entry is told once and harms no other one.
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn bad_entries_are_quarantined_until_they_are_mended() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let good = registry(&other)
+        .register(instance("good", "1"))
+        .await
+        .unwrap();
+    let entries: [(&str, &[u8]); 5] = [
+        ("empty", b""),
+        ("id", br#"{"name":"orders","id":"else"}"#),
+        ("name", br#"{"name":"else","id":"name"}"#),
+        ("syntax", b"{"),
+        ("utf8", b"\xff\xfe"),
+    ];
+    for (name, data) in entries {
+        other.create(path(name), data).await.unwrap();
+    }
+    let providers = providers(&session);
+    let mut changes = providers.changes();
+    let told = told_until("sync", &mut changes).await;
+    let names: Vec<_> = told
+        .iter()
+        .map(|line| line.split(':').next().unwrap())
+        .collect();
+    let expected =
+        ["empty", "id", "name", "syntax", "utf8"].map(|name| format!("! {}", path(name)));
+    assert_eq!(
+        names[..5],
+        expected.each_ref().map(String::as_str),
+        "{told:?}"
+    );
+    assert_eq!(told[5..], ["+ good 1", "synchronized"]);
+    let roster = providers.instances();
+    assert_eq!((roster.quarantined().len(), roster.len()), (5, 1));
+    let reason = roster.quarantined()[2].reason();
+    assert!(matches!(reason, BadEntry::OtherService { .. }));
+
+    // Mended, broken in another way, gone.
+    let mended = r#"{"name":"orders","id":"syntax","payload":"m"}"#;
+    other.set(path("syntax"), mended).await.unwrap();
+    let told = told_until("+", &mut changes).await;
+    assert_eq!(told, ["released /services/orders/syntax", "+ syntax m"]);
+    other.set(path("syntax"), "[").await.unwrap();
+    let told = told_until("!", &mut changes).await;
+    assert_eq!(told[0], "- syntax m");
+    other.delete(path("utf8")).await.unwrap();
+    let told = told_until("released", &mut changes).await;
+    assert_eq!(told, ["released /services/orders/utf8"]);
+    // What is quarantined is not told again over a break.
+    ensemble.session(session.id()).cut();
+    let told = told_until("sync", &mut changes).await;
+    assert_eq!(told, ["stale", "synchronized"]);
+    drop(good);
+}
+
+#[derive(Debug, Serialize)]
+struct Touchy;
+
+impl<'de> Deserialize<'de> for Touchy {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        assert!(text != "panic", "asked for");
+        Ok(Self)
+    }
+}
+
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn entries_whose_decoder_panics_or_that_are_too_large_are_quarantined() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let registry = registry(&session);
+    let _held = [
+        registry.register(instance("a", "panic")).await.unwrap(),
+        registry
+            .register(instance("b", &"x".repeat(500)))
+            .await
+            .unwrap(),
+        registry.register(instance("c", "fine")).await.unwrap(),
+    ];
+    let options = ProviderOptions::default().with_most_bytes(400);
+    let providers = registry
+        .providers_with::<Touchy>("orders", options)
+        .unwrap();
+    let roster = soon("it is read", providers.synchronized()).await.unwrap();
+    let reasons: Vec<_> = roster
+        .quarantined()
+        .iter()
+        .map(|one| one.reason().clone())
+        .collect();
+    assert!(
+        matches!(
+            reasons[..],
+            [BadEntry::Panicked, BadEntry::TooLarge { most: 400, .. }]
+        ),
+        "{reasons:?}"
+    );
+    assert_eq!(roster.len(), 1);
+}
+
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn entries_that_may_not_be_read_are_quarantined() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (
+        ensemble.connect().await,
+        ensemble.connect().digest("u", "p").await,
+    );
+    let _good = registry(&other)
+        .register(instance("good", "1"))
+        .await
+        .unwrap();
+    let secret = Acl::creator_only();
+    other.create(path("secret"), "x").acl(secret).await.unwrap();
+    let providers = providers(&session);
+    let told = told_until("sync", &mut providers.changes()).await;
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[0].starts_with("! /services/orders/secret: the server does not let it"));
+}
+
+/// A consumer that sleeps is told the difference, however much has happened.
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn a_slow_consumer_is_told_the_difference() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let providers = providers(&session);
+    let mut changes = providers.changes();
+    told_until("sync", &mut changes).await;
+    let base: Roster<String> = providers.instances();
+    let a = registry(&other).register(instance("a", "")).await.unwrap();
+    for number in 0..500 {
+        a.set_payload(number.to_string()).await.unwrap();
+        let passing = registry(&other).register(instance("b", "x")).await.unwrap();
+        passing.unregister().await.unwrap();
+    }
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(told_until("+", &mut changes).await, ["+ a 499"]);
+    assert_eq!(
+        told_until("+", &mut providers.changes_since(&base)).await,
+        ["+ a 499"]
+    );
+    // One that was made anew is told as such.
+    drop(a);
+    other.settled().await;
+    let _a = registry(&other)
+        .register(instance("a", "499"))
+        .await
+        .unwrap();
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(told_until("+", &mut changes).await, ["- a 499", "+ a 499"]);
+}
+
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn it_ends_with_its_session_or_its_last_handle_and_leaves_no_watch() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let a = registry(&session)
+        .register(instance("a", "1"))
+        .await
+        .unwrap();
+    let first = providers(&session);
+    let clone = first.clone();
+    let mut changes = first.changes();
+    told_until("sync", &mut changes).await;
+    let picked = first.pick(&zk_discovery::Random).unwrap();
+    drop((first, clone));
+    assert_eq!(
+        told_until("ended", &mut changes).await,
+        ["ended: the cache was stopped"]
+    );
+    assert!(changes.next().await.is_none());
+    assert_eq!(picked.payload(), "1");
+    a.unregister().await.unwrap();
+    drop(a);
+    ensemble.assert_nothing_left([session.clone()]).await;
+
+    let second = providers(&session);
+    let mut changes = second.changes();
+    told_until("sync", &mut changes).await;
+    ensemble.expire(session.id());
+    let told = told_until("ended", &mut changes).await;
+    assert_eq!(told.last().unwrap(), "ended: the session is over");
+    let end = second.synchronized().await.unwrap_err();
+    assert!(matches!(end, End::SessionLost));
+}
+
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn a_thousand_instances_are_read_once_each() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let registry = registry(&other);
+    let mut held = Vec::new();
+    for number in 0..1000 {
+        let one: Instance<String> = instance(&format!("{number:04}"), "x");
+        held.push(registry.register(one).await.unwrap());
+    }
+    let before = ensemble.request_count();
+    let providers = Arc::new(providers(&session));
+    let roster = soon("all are read", providers.synchronized())
+        .await
+        .unwrap();
+    assert_eq!(roster.len(), 1000);
+    let requests = ensemble.request_count() - before;
+    assert!(requests < 1020, "{requests} requests");
+    let before = ensemble.request_count();
+    for _ in 0..1000 {
+        drop(providers.pick(&zk_discovery::Random).unwrap());
+    }
+    assert_eq!(ensemble.request_count(), before);
+}

@@ -1,0 +1,226 @@
+//! Picking, and the policies of an empty, a stale and a failing list.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_discovery::ConsistentHash;
+use zk_discovery::FailureRules;
+use zk_discovery::LeastUsed;
+use zk_discovery::PickError;
+use zk_discovery::ProviderOptions;
+use zk_discovery::Providers;
+use zk_discovery::Random;
+use zk_discovery::Registration;
+use zk_discovery::RoundRobin;
+use zk_discovery::WhenAllAside;
+use zk_discovery::WhenStale;
+use zk_sim::Ensemble;
+use zk_sim::wait::pass;
+use zk_sim::wait::polled;
+use zk_sim::wait::soon;
+
+use crate::instance;
+use crate::registry;
+
+struct Stage {
+    ensemble: Ensemble,
+    session: Session,
+    held: Vec<Registration<String>>,
+    providers: Providers<String>,
+}
+
+async fn stage(ids: &[&str], options: ProviderOptions) -> Stage {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let mut held = Vec::new();
+    for id in ids {
+        held.push(registry(&other).register(instance(id, "x")).await.unwrap());
+    }
+    let providers = registry(&session)
+        .providers_with("orders", options)
+        .unwrap();
+    assert!(matches!(providers.pick(&Random), Err(PickError::Loading)));
+    soon("it is read", providers.synchronized()).await.unwrap();
+    Stage {
+        ensemble,
+        session,
+        held,
+        providers,
+    }
+}
+
+fn picks(providers: &Providers<String>, strategy: &RoundRobin, times: usize) -> String {
+    let pick = |_| providers.pick(strategy).unwrap().id().to_owned();
+    (0..times).map(pick).collect()
+}
+
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn enabled_instances_are_picked_by_the_strategy() {
+    let stage = stage(&["a", "b", "c"], ProviderOptions::default()).await;
+    let providers = &stage.providers;
+    assert_eq!(picks(providers, &RoundRobin::new(), 7), "abcabca");
+    // Held ones count as used until they are dropped.
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(providers.pick(&LeastUsed).unwrap());
+    }
+    let ids: BTreeSet<_> = held.iter().map(|one| one.id().to_owned()).collect();
+    assert_eq!(ids.len(), 3);
+    let free = held.pop().unwrap();
+    let id = free.id().to_owned();
+    // That it is updated changes nothing about it.
+    let its = stage.held.iter().find(|one| one.path().name() == Some(&id));
+    its.unwrap().set_payload("y".to_owned()).await.unwrap();
+    soon("the update is seen", async {
+        while providers.instances().get(&id).unwrap().payload() != "y" {
+            pass(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    assert_ne!(providers.pick(&LeastUsed).unwrap().id(), "");
+    drop(free);
+    for _ in 0..20 {
+        assert_eq!(providers.pick(&LeastUsed).unwrap().id(), id);
+    }
+    let same = providers
+        .pick(&ConsistentHash::of("k"))
+        .unwrap()
+        .id()
+        .to_owned();
+    for _ in 0..20 {
+        assert_eq!(providers.pick(&ConsistentHash::of("k")).unwrap().id(), same);
+    }
+    // One that is not enabled is known and passed over.
+    stage.held[1]
+        .update(|one| one.set_enabled(false))
+        .await
+        .unwrap();
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(picks(providers, &RoundRobin::new(), 4), "acac");
+    assert_eq!(providers.instances().len(), 3);
+}
+
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_is_an_error_at_once_or_waited_for() {
+    let stage = stage(&["a"], ProviderOptions::default()).await;
+    let providers = &stage.providers;
+    let second = Duration::from_secs(1);
+    assert_eq!(
+        providers.pick_timeout(&Random, second).await.unwrap().id(),
+        "a"
+    );
+    stage.held[0].unregister().await.unwrap();
+    pass(second).await;
+    let error = providers.pick(&Random).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the service orders has no instance that is enabled"
+    );
+    let began = tokio::time::Instant::now();
+    let error = providers
+        .pick_timeout(&Random, 3 * second)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, PickError::Empty { .. }));
+    assert_eq!(began.elapsed(), 3 * second);
+    let mut waiting = Box::pin(providers.pick_timeout(&Random, Duration::MAX));
+    assert!(polled(1, &mut waiting).await.is_none());
+    let other = stage.ensemble.connect().await;
+    let _b = registry(&other).register(instance("b", "x")).await.unwrap();
+    assert_eq!(soon("there is one", waiting).await.unwrap().id(), "b");
+    stage.ensemble.expire(stage.session.id());
+    stage.session.lost().await;
+    let ended = soon("it ends", providers.pick_timeout(&Random, Duration::MAX)).await;
+    // What it knew is not used any more.
+    assert!(matches!(ended, Err(PickError::Ended(_)) | Ok(_)));
+    pass(second).await;
+    assert!(matches!(providers.pick(&Random), Err(PickError::Ended(_))));
+}
+
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn a_stale_list_is_used_as_the_policy_says() {
+    let second = Duration::from_secs(1);
+    for (policy, after_1, after_4) in [
+        (WhenStale::Use, true, true),
+        (WhenStale::UseFor(3 * second), true, false),
+        (WhenStale::Refuse, false, false),
+    ] {
+        let stage = stage(&["a"], ProviderOptions::default().with_stale(policy)).await;
+        let providers = &stage.providers;
+        stage.ensemble.session(stage.session.id()).partition();
+        soon("the break is noticed", async {
+            let mut changes = providers.changes();
+            while !matches!(changes.next().await, Some(zk_discovery::Change::Stale)) {}
+        })
+        .await;
+        pass(second).await;
+        assert_eq!(providers.pick(&Random).is_ok(), after_1, "{policy:?}");
+        pass(3 * second).await;
+        let pick = providers.pick(&Random);
+        assert_eq!(pick.is_ok(), after_4, "{policy:?}");
+        if let Err(error) = pick {
+            assert!(matches!(error, PickError::Stale { .. }), "{error}");
+        }
+        stage.ensemble.session(stage.session.id()).heal();
+        let healed = providers.pick_timeout(&Random, 10 * second).await;
+        assert_eq!(healed.unwrap().id(), "a");
+    }
+}
+
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn instances_that_fail_are_set_aside_for_a_time() {
+    let second = Duration::from_secs(1);
+    let rules = FailureRules::default()
+        .with_failures(2)
+        .with_within(5 * second)
+        .with_aside(10 * second);
+    let options = ProviderOptions::default().with_failures(rules);
+    let stage = stage(&["a", "b"], options).await;
+    let providers = &stage.providers;
+    let turn = RoundRobin::new();
+    let one = providers.pick(&turn).unwrap();
+    assert!(!one.failed());
+    assert_eq!(picks(providers, &RoundRobin::new(), 4), "abab");
+    assert!(providers.report_failure("a"));
+    assert_eq!(picks(providers, &RoundRobin::new(), 4), "bbbb");
+    // All of them: the default is to use them all the same.
+    assert!(!providers.report_failure("b") && providers.report_failure("b"));
+    assert_eq!(picks(providers, &RoundRobin::new(), 4), "abab");
+    pass(9 * second).await;
+    providers.report_failure("b");
+    pass(second).await;
+    assert_eq!(picks(providers, &RoundRobin::new(), 4), "abab");
+    assert!(!providers.report_failure("nobody"));
+}
+
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn when_all_are_set_aside_a_pick_waits_for_the_first_to_come_back() {
+    let rules = FailureRules::default().with_failures(1);
+    let options = ProviderOptions::default()
+        .with_failures(rules)
+        .with_all_aside(WhenAllAside::Refuse);
+    let stage = stage(&["a", "b"], options).await;
+    let providers = &stage.providers;
+    providers.report_failure("b");
+    pass(Duration::from_secs(7)).await;
+    providers.report_failure("a");
+    let error = providers.pick(&Random).unwrap_err();
+    assert!(matches!(error, PickError::AllAside { .. }), "{error}");
+    let began = tokio::time::Instant::now();
+    let picked = providers
+        .pick_timeout(&Random, Duration::from_secs(60))
+        .await;
+    assert_eq!(picked.unwrap().id(), "b");
+    let waited = began.elapsed().as_secs_f64();
+    assert!((waited - 23.0).abs() < 0.1, "{waited}");
+    let error = providers
+        .pick_timeout(&RoundRobin::new(), Duration::ZERO)
+        .await;
+    assert_eq!(error.unwrap().id(), "b");
+}

@@ -1,0 +1,366 @@
+//! Registering and unregistering, with each request and each await gone wrong.
+
+use std::time::Duration;
+
+use zk_core::RetryPolicy;
+use zk_core::Session;
+use zk_core::Update;
+use zk_core::WatchEvent;
+use zk_discovery::Dubbo;
+use zk_discovery::DubboProvider;
+use zk_discovery::Instance;
+use zk_discovery::Loss;
+use zk_discovery::RegisterError;
+use zk_sim::Ensemble;
+use zk_sim::Setback;
+use zk_sim::matching;
+use zk_sim::wait::pass;
+use zk_sim::wait::polled;
+use zk_sim::wait::soon;
+
+use crate::instance;
+use crate::path;
+use crate::registered;
+use crate::registry;
+
+fn one(payload: &str) -> Vec<(String, String)> {
+    vec![("a".to_owned(), payload.to_owned())]
+}
+
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn an_instance_is_there_until_it_is_unregistered_or_dropped_or_its_session_ends() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let registration = registry(&session).register(instance("a", "1")).await;
+    let registration = registration.unwrap();
+    assert_eq!(registered(&ensemble), one("1"));
+    let node = ensemble.tree().node(&path("a")).unwrap().clone();
+    assert_eq!(node.owner(), Some(session.id()));
+    assert!(registration.is_registered());
+    assert_eq!(registration.session_id(), session.id());
+    registration.unregister().await.unwrap();
+    assert_eq!(registered(&ensemble), []);
+    assert_eq!(registration.lost().await, Loss::Unregistered);
+    // Again and again.
+    registration.unregister().await.unwrap();
+
+    let dropped = registry(&session).register(instance("a", "2")).await;
+    drop(dropped.unwrap());
+    session.settled().await;
+    assert_eq!(registered(&ensemble), []);
+
+    let last = registry(&session).register(instance("a", "3")).await;
+    let last = last.unwrap();
+    session.close().await.unwrap();
+    assert_eq!(registered(&ensemble), []);
+    assert_eq!(last.lost().await, Loss::SessionLost);
+    assert!(!last.is_registered());
+    last.unregister().await.unwrap();
+    let error = registry(&session).register(instance("a", "4")).await;
+    assert!(matches!(error, Err(RegisterError::SessionLost)));
+}
+
+/// Whichever request or answer is lost, what was asked for is so, once.
+// covers: D1
+// against traps X6 D3
+#[tokio::test(start_paused = true)]
+async fn each_request_of_a_life_may_be_lost_on_the_way_or_back() {
+    let mut struck = 0;
+    for on_the_way_back in [false, true] {
+        for nth in 1..30 {
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().await;
+            let script = ensemble.on(matching::anything()).session(session.id());
+            let script = script.nth(nth);
+            let lost = if on_the_way_back {
+                script.lose_reply()
+            } else {
+                script.lose_request()
+            };
+            let registry = registry(&session);
+            let what = format!("request {nth}, {on_the_way_back}");
+            let registration = registry.register(instance("a", "1")).await;
+            let registration = registration.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(registered(&ensemble), one("1"), "{what}");
+            let czxid = ensemble.tree().node(&path("a")).unwrap().stat().czxid;
+            let updated = registration.set_payload("2".to_owned()).await;
+            updated.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(registered(&ensemble), one("2"), "{what}");
+            let stat = ensemble.tree().node(&path("a")).unwrap().stat();
+            assert_eq!((stat.czxid, stat.version), (czxid, 1), "{what}");
+            let gone = registration.unregister().await;
+            gone.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(registered(&ensemble), [], "{what}");
+            struck += lost.count();
+            drop(registration);
+            ensemble.assert_nothing_left([session]).await;
+        }
+    }
+    assert!(struck > 20, "only {struck} requests were lost");
+}
+
+/// A call that is dropped at any of its awaits, whatever befalls the session then, leaves nothing behind, and the next one
+/// finds its place free.
+// covers: D1
+// against traps X1
+#[tokio::test(start_paused = true)]
+async fn a_dropped_registration_leaves_nothing_and_can_be_made_again_at_once() {
+    for setback in Setback::ALL {
+        for times in 0.. {
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().server(1).await;
+            let registry = registry(&session);
+            let registering = registry.register(instance("a", "1"));
+            let done = polled(times, registering).await;
+            setback.strike(&ensemble, session.id());
+            let is_done = done.is_some();
+            drop(done);
+            let again = soon("it is registered", registry.register(instance("a", "2")));
+            let again = again.await.unwrap();
+            pass(Duration::from_secs(3)).await;
+            assert_eq!(registered(&ensemble), [("a".into(), "2".into())]);
+            drop(again);
+            ensemble.assert_nothing_left([session]).await;
+            if is_done {
+                assert!(times > 3, "done after {times} polls");
+                break;
+            }
+        }
+    }
+}
+
+// covers: D1
+// against traps D3
+#[tokio::test(start_paused = true)]
+async fn an_unregistration_that_was_dropped_or_failed_is_made_again() {
+    for setback in Setback::ALL {
+        for times in 0.. {
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().server(1).await;
+            let registration = registry(&session).register(instance("a", "1")).await;
+            let registration = registration.unwrap();
+            let done = polled(times, registration.unregister()).await;
+            setback.strike(&ensemble, session.id());
+            soon("it is gone", registration.unregister()).await.unwrap();
+            assert_eq!(registered(&ensemble), []);
+            assert_eq!(registration.lost().await, Loss::Unregistered);
+            drop(registration);
+            ensemble.assert_nothing_left([session]).await;
+            if done.is_some() {
+                break;
+            }
+        }
+    }
+    // One that failed, for lack of a connection.
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let impatient = session
+        .with_operation_timeout(Duration::from_millis(200))
+        .with_retry(RetryPolicy::never());
+    let registration = registry(&impatient).register(instance("a", "1")).await;
+    let registration = registration.unwrap();
+    ensemble
+        .session(session.id())
+        .cut_for(Duration::from_secs(1));
+    registration.unregister().await.unwrap_err();
+    assert!(registration.is_registered());
+    pass(Duration::from_secs(2)).await;
+    registration.unregister().await.unwrap();
+    assert_eq!(registered(&ensemble), []);
+}
+
+/// Trap X14: what is removed is the node of the registration, and not one that took its place.
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn a_node_that_took_the_place_is_never_removed_nor_written() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let registration = registry(&session).register(instance("a", "1")).await;
+    let registration = registration.unwrap();
+    other.delete(path("a")).await.unwrap();
+    let theirs = registry(&other).register(instance("a", "theirs")).await;
+    let theirs = theirs.unwrap();
+    let update = registration.set_payload("mine".to_owned()).await;
+    let message = update.unwrap_err().to_string();
+    assert_eq!(message, "/services/orders/a is not registered any more");
+    assert_eq!(soon("it is lost", registration.lost()).await, Loss::Deleted);
+    registration.unregister().await.unwrap();
+    drop(registration);
+    session.settled().await;
+    assert_eq!(registered(&ensemble), one("theirs"));
+    assert!(theirs.is_registered());
+}
+
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn whoever_is_registered_is_told_when_that_ends() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let other = ensemble.connect().await;
+    let registration = registry(&session).register(instance("a", "1")).await;
+    let registration = registration.unwrap();
+    let lost = polled(1, registration.lost()).await;
+    assert_eq!(lost, None);
+    other.delete(path("a")).await.unwrap();
+    assert_eq!(soon("it is told", registration.lost()).await, Loss::Deleted);
+
+    let again = registry(&session).register(instance("b", "1")).await;
+    let again = again.unwrap();
+    ensemble.expire(session.id());
+    let loss = soon("it is told", again.lost()).await;
+    assert_eq!(loss, Loss::SessionLost);
+}
+
+/// Trap D1: a connection that breaks and comes back changes no node.
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn nobody_sees_an_instance_flap_over_broken_connections() {
+    let ensemble = Ensemble::new(3);
+    let (session, watching) = (ensemble.connect().await, ensemble.connect().await);
+    let registration = registry(&session).register(instance("a", "1")).await;
+    let registration = registration.unwrap();
+    let keeper = registry(&session);
+    let keeping = tokio::spawn(async move { keeper.keep_registered(&instance("b", "1")).await });
+    pass(Duration::from_secs(1)).await;
+    let subscribe = watching.subscribe("/services").recursive();
+    let mut events = subscribe.await.unwrap();
+    for round in 0..20 {
+        let link = ensemble.session(session.id());
+        match round % 4 {
+            0 => link.cut(),
+            1 => link.cut_for(Duration::from_secs(2)),
+            2 => link.move_to(1 + round % 3),
+            _ => link.silence(),
+        }
+        pass(Duration::from_secs(8)).await;
+    }
+    assert!(registration.is_registered() && !keeping.is_finished());
+    let mut seen = Vec::new();
+    while let Some(Some(event)) = polled(1, events.next()).await {
+        if let Update::Changed { path, event } = event {
+            seen.push((path, event));
+        }
+    }
+    assert_eq!(seen, []);
+    // It does see what there is to be seen.
+    keeping.abort();
+    soon("it is unregistered", async {
+        loop {
+            let event = events.next().await.unwrap();
+            if matches!(
+                event,
+                Update::Changed {
+                    event: WatchEvent::Deleted,
+                    ..
+                }
+            ) {
+                break;
+            }
+        }
+    })
+    .await;
+}
+
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_registered_is_put_again_when_somebody_removes_it() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let registry = registry(&session);
+    let keeping = tokio::spawn(async move { registry.keep_registered(&instance("a", "1")).await });
+    for _ in 0..5 {
+        pass(Duration::from_secs(2)).await;
+        assert_eq!(registered(&ensemble), one("1"));
+        other.delete(path("a")).await.unwrap();
+        assert_eq!(registered(&ensemble), []);
+    }
+    // What passes ends it not.
+    ensemble
+        .on(matching::creates(&path("a")))
+        .refuse(zk_core::transport::Fault::Later(
+            zk_core::ErrorKind::Throttled,
+        ));
+    pass(Duration::from_secs(10)).await;
+    assert_eq!(registered(&ensemble), one("1"));
+    ensemble.expire(session.id());
+    let error = soon("it ends with its session", keeping).await.unwrap();
+    assert!(matches!(error, RegisterError::SessionLost), "{error}");
+    assert_eq!(registered(&ensemble), []);
+}
+
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn what_is_dropped_while_it_is_kept_goes() {
+    for moment in 0..40 {
+        let ensemble = Ensemble::new(3);
+        let session: Session = ensemble.connect().await;
+        let registry = registry(&session);
+        let one = instance("a", "1");
+        let moment = Duration::from_micros(500 * moment);
+        let kept = tokio::time::timeout(moment, registry.keep_registered(&one)).await;
+        assert!(kept.is_err());
+        // The last of them was registered.
+        assert!(moment < Duration::from_millis(15) || registered(&ensemble) == self::one("1"));
+        ensemble.assert_nothing_left([session]).await;
+    }
+}
+
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_too_large_or_not_to_be_written_is_refused_before_anything_is_sent() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let before = ensemble.request_count();
+    let registry = registry(&session);
+    let large = instance("a", &"x".repeat(2 << 20));
+    let error = registry.register(large).await.unwrap_err();
+    assert!(
+        matches!(&error, RegisterError::Failed(error) if error.kind() == zk_core::ErrorKind::TooLarge)
+    );
+    let dubbo = registry.with_layout(Dubbo);
+    let nowhere = Instance::builder("a.B", DubboProvider::new("dubbo")).build();
+    let error = dubbo.register(nowhere.unwrap()).await.unwrap_err();
+    assert!(matches!(error, RegisterError::Encode(_)), "{error}");
+    assert_eq!(ensemble.request_count(), before);
+}
+
+// covers: D1 D2
+#[tokio::test(start_paused = true)]
+async fn a_provider_of_dubbo_is_registered_under_its_url_and_found_again() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let registry = crate::Registry::new(&session, "/dubbo")
+        .unwrap()
+        .with_layout(Dubbo);
+    let build = |port| {
+        let provider = DubboProvider::new("dubbo").with("side", "provider");
+        let built = Instance::builder("com.example.Orders", provider);
+        built.address("10.0.0.7").port(port).build().unwrap()
+    };
+    let first = registry.register(build(20880)).await.unwrap();
+    let prefix = "/dubbo/com.example.Orders/providers/dubbo%3A%2F%2F10.0.0.7%3A20880%2Fcom.example.Orders%3Fside%3Dprovider%26timestamp%3D";
+    assert!(
+        first.path().as_str().starts_with(prefix),
+        "{}",
+        first.path()
+    );
+    let providers = registry
+        .providers::<DubboProvider>("com.example.Orders")
+        .unwrap();
+    let roster = providers.synchronized().await.unwrap();
+    assert_eq!(roster.instances().next().unwrap().port(), Some(20880));
+    assert_eq!(registry.services().await.unwrap(), ["com.example.Orders"]);
+    // What stands in the name of a node cannot be changed in place.
+    let error = first.update(|one| one.set_port(Some(1))).await.unwrap_err();
+    assert!(
+        matches!(error, zk_discovery::UpdateError::OtherNode { .. }),
+        "{error}"
+    );
+    first.update(|_| ()).await.unwrap();
+    // Two of one host and port are two.
+    let second = registry.register(build(20880)).await.unwrap();
+    assert_ne!(first.path(), second.path());
+    first.unregister().await.unwrap();
+    second.unregister().await.unwrap();
+}

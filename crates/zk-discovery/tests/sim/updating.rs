@@ -1,0 +1,154 @@
+//! Updates in place.
+
+use std::time::Duration;
+
+use zk_core::ErrorKind;
+use zk_discovery::Instance;
+use zk_discovery::Registration;
+use zk_discovery::UpdateError;
+use zk_sim::Ensemble;
+use zk_sim::Setback;
+use zk_sim::matching;
+use zk_sim::wait::polled;
+use zk_sim::wait::soon;
+
+use crate::instance;
+use crate::path;
+use crate::registered;
+use crate::registry;
+
+fn version(ensemble: &Ensemble) -> i32 {
+    ensemble.tree().node(&path("a")).unwrap().stat().version
+}
+
+fn data(ensemble: &Ensemble) -> String {
+    let tree = ensemble.tree();
+    String::from_utf8(tree.node(&path("a")).unwrap().data().to_vec()).unwrap()
+}
+
+async fn add(registration: &Registration<String>, more: &str) -> Result<(), UpdateError> {
+    let update = |one: &mut Instance<String>| one.payload_mut().push_str(more);
+    registration.update(update).await
+}
+
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn an_update_begins_with_what_the_node_has() {
+    let ensemble = Ensemble::new(3);
+    let (session, operator) = (ensemble.connect().await, ensemble.connect().await);
+    let registration = registry(&session).register(instance("a", "1")).await;
+    let registration = registration.unwrap();
+    add(&registration, "2").await.unwrap();
+    add(&registration, "").await.unwrap();
+    assert_eq!(
+        (registered(&ensemble)[0].1.as_str(), version(&ensemble)),
+        ("12", 1)
+    );
+    // An operator takes it out of service by hand.
+    let text = data(&ensemble);
+    let disabled = text.replace("\"uriSpec\":null", "\"uriSpec\":null,\"enabled\":false");
+    operator.set(path("a"), disabled).await.unwrap();
+    add(&registration, "3").await.unwrap();
+    assert!(data(&ensemble).contains("\"enabled\":false"));
+    assert!(!registration.instance().await.is_enabled());
+    assert_eq!(registered(&ensemble)[0].1, "123");
+    // What cannot be read is mended.
+    operator.set(path("a"), "{").await.unwrap();
+    add(&registration, "4").await.unwrap();
+    assert_eq!(registered(&ensemble)[0].1, "1234");
+}
+
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn updates_that_are_made_at_once_are_all_made() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let registration = registry(&session).register(instance("a", "")).await;
+    let registration = std::sync::Arc::new(registration.unwrap());
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        let registration = std::sync::Arc::clone(&registration);
+        tasks.push(tokio::spawn(async move { add(&registration, "x").await }));
+    }
+    for task in tasks {
+        soon("it is updated", task).await.unwrap().unwrap();
+    }
+    assert_eq!(registered(&ensemble)[0].1.len(), 20);
+    assert_eq!(version(&ensemble), 20);
+}
+
+/// A writer that comes in between each look and each write.
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn an_update_that_others_always_overtake_gives_up_and_says_so() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let registration = registry(&session).register(instance("a", "1")).await;
+    let registration = registration.unwrap();
+    let refused = zk_core::transport::Fault::Refused(ErrorKind::BadVersion, None);
+    ensemble
+        .on(matching::sets(&path("a")))
+        .every()
+        .refuse(refused);
+    let error = add(&registration, "2").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "/services/orders/a was changed by others between each look and each write, 8 times"
+    );
+    assert_eq!(registration.instance().await.payload(), "1");
+}
+
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn an_update_that_was_dropped_is_made_or_not_and_the_next_one_knows() {
+    for setback in Setback::ALL {
+        for times in 0.. {
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().server(1).await;
+            let registration = registry(&session).register(instance("a", "1")).await;
+            let registration = registration.unwrap();
+            let done = polled(times, add(&registration, "2")).await;
+            setback.strike(&ensemble, session.id());
+            let set = |one: &mut Instance<String>| one.set_payload("3".to_owned());
+            let next = soon("it is updated", registration.update(set));
+            next.await.unwrap();
+            assert_eq!(registered(&ensemble)[0].1, "3");
+            assert!(registration.is_registered());
+            if done.is_some() {
+                break;
+            }
+        }
+    }
+}
+
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn an_update_of_what_is_gone_says_so() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let registration = registry(&session).register(instance("a", "1")).await;
+    let registration = registration.unwrap();
+    // Between the look and the write.
+    let held = ensemble
+        .on(matching::gets(&path("a")))
+        .session(session.id())
+        .hold();
+    let mut update = Box::pin(add(&registration, "2"));
+    assert!(polled(1, &mut update).await.is_none());
+    soon("it looks", held.happened()).await;
+    other.delete(path("a")).await.unwrap();
+    held.release();
+    let error = soon("it ends", update).await.unwrap_err();
+    assert!(matches!(error, UpdateError::Gone { .. }), "{error}");
+    assert_eq!(registered(&ensemble), []);
+    ensemble.expire(session.id());
+    session.lost().await;
+    let error = add(&registration, "3").await.unwrap_err();
+    assert_eq!(error.class(), zk_core::ErrorClass::Fatal);
+    let timeout = Duration::from_secs(1);
+    assert!(
+        tokio::time::timeout(timeout, registration.lost())
+            .await
+            .is_ok()
+    );
+}
