@@ -9,6 +9,7 @@
 //! | `Contender.java` | [`PeerContender`] | acquires and releases an `InterProcessMutex` when told to |
 //! | `SemaphoreContender.java` | [`PeerSemaphore`] | acquires and releases leases of an `InterProcessSemaphoreV2` when told to |
 //! | `Revocable.java` | [`Revocable`] | holds an `InterProcessMutex` until it is revoked, and revokes others |
+//! | `DiscoveryPeer.java` | [`PeerDiscovery`] | registers instances with Curator's service discovery, and lists them |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `Lock` |
 //! | `RwContender.java` | [`PeerRwLock`] | acquires and releases an `InterProcessReadWriteLock` when told to |
 //! | `rw_contender.py` | [`PeerRwLock`] | the same with kazoo's `ReadLock` and `WriteLock` |
@@ -23,8 +24,8 @@
 //! | `SeedCounter.java` | [`seed_counter`] | moves the counter of sequential nodes to its end, offline |
 //!
 //! Where the distribution has no such packages, `ZK_TESTS_CURATOR_HOME` names a directory with these jars:
-//! curator-client, curator-framework, curator-recipes, guava, failureaccess unless guava has it inside, ecj, and zookeeper-recipes-lock
-//! unless it is beside ZooKeeper's own jars.
+//! curator-client, curator-framework, curator-recipes, curator-x-discovery, jackson-core, jackson-annotations,
+//! jackson-databind, guava, failureaccess unless guava has it inside, ecj, and zookeeper-recipes-lock unless it is beside ZooKeeper's own jars.
 
 mod bench;
 mod cache;
@@ -34,6 +35,7 @@ mod contender;
 mod counter;
 mod curator;
 mod dialogue;
+mod discovery;
 mod jars;
 mod kazoo;
 mod queue;
@@ -55,6 +57,7 @@ pub use self::contender::Held;
 pub use self::contender::PeerContender;
 pub use self::counter::seed_counter;
 pub use self::curator::Curator;
+pub use self::discovery::PeerDiscovery;
 pub use self::kazoo::Kazoo;
 pub use self::queue::CuratorQueue;
 pub use self::queue::QueueAct;

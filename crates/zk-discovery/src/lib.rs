@@ -1,4 +1,107 @@
-//! x
+//! Service discovery on ZooKeeper: instances that register, and providers that are followed and picked.
+//!
+//! A [`Registry`] puts an [`Instance`] of a service into a node that goes with its session, in the layout of Curator's
+//! service discovery or of Dubbo, so that Java services and ours find each other.
+//! [`Providers`] have all instances of a service in memory, kept up to date by [`zk_cache`], and pick one.
+//!
+//! Use it where ZooKeeper runs already and instances come and go in seconds.
+//! It tells who is registered, not who is well: an instance that hangs stays registered, and one that died is found until its
+//! session has expired, so [report](Providers::report_failure) what fails.
+//! Do not decide with it who may do something; that takes a lock or an election.
+//!
+//! ```no_run
+//! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+//! use zk_core::Session;
+//! use zk_discovery::{Instance, Registry, RoundRobin};
+//!
+//! let session = Session::builder("zk1:2181,zk2:2181,zk3:2181").connect().await?;
+//! let registry = Registry::new(&session, "/services")?;
+//! let orders = Instance::builder("orders", "eu-west".to_owned()).address("10.0.0.7").port(8080);
+//! let registration = registry.register(orders.build()?).await?;
+//!
+//! let providers = registry.providers::<String>("orders")?;
+//! providers.synchronized().await?;
+//! let turn = RoundRobin::anywhere();
+//! let picked = providers.pick(&turn)?;
+//! println!("{:?}:{:?} in {}", picked.address(), picked.port(), picked.payload());
+//! registration.unregister().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guarantees
+//!
+//! 1. An instance is registered once, whichever answer is lost, and a call that is dropped, wherever, leaves no node.
+//! 2. A connection that breaks and comes back changes no node: nobody sees an instance flap.
+//! 3. An update writes the node in place, under its version, on top of what others have written there.
+//! 4. What is updated or removed is the node of the registration, never one that took its place; see
+//!    [`Registration::update`] for the one case that ZooKeeper does not tell apart.
+//! 5. A node of another live session is never overwritten, see [`WhenTaken`]; one of an
+//!    [earlier session of the same process](Registry::succeeding) is removed by its transaction.
+//! 6. A registration [says](Registration::lost) when it is gone. It is put again only by who asks for that:
+//!    [`Registry::keep_registered`] while the session lives, [`supervise`](zk_core::SessionBuilder::supervise) beyond.
+//! 7. After each [`Change::Synchronized`] the list has what the server had when the connection was made, or later.
+//!    Changes played over a list lead to the next one; a slow consumer is told the difference, and holds up nobody.
+//! 8. An entry that is no instance is [quarantined](Quarantined), told once with its path and the reason, and harms no other;
+//!    when it is mended it is an instance.
+//! 9. A list that was not read yet or has ended is never picked from, and one that may be out of date only as
+//!    [`WhenStale`] says.
+//! 10. Everything ends with its session, or with its last handle, and leaves no watch and no task behind.
+//!
+//! Not guaranteed: that a picked instance lives; that two processes know of a change at the same moment; that each change is
+//! told by itself.
+//!
+//! # Failure behaviour
+//!
+//! | event | who has registered sees | who follows sees |
+//! |---|---|---|
+//! | the connection breaks | nothing | [`Change::Stale`], picks as [`WhenStale`] says; back again the difference and [`Change::Synchronized`] |
+//! | the session is lost | [`Loss::SessionLost`] | [`Change::Ended`], [`PickError::Ended`] |
+//! | the process is killed | | [`Change::Removed`] within its session timeout, and some |
+//! | somebody removes the node | [`Loss::Deleted`] | [`Change::Removed`] |
+//! | somebody writes the node | nothing; the next update begins with it | [`Change::Updated`], or [`Change::Quarantined`] |
+//! | the node is another session's | [`RegisterError::Taken`], after a wait | |
+//! | there is no instance | | [`PickError::Empty`] at once; [`Providers::pick_timeout`] waits |
+//! | an instance fails again and again | | it is set aside for a time, see [`FailureRules`] |
+//! | all are set aside | | as [`WhenAllAside`] says |
+//! | the list may not be read, or is too long | | [`Change::Incomplete`], [`Roster::gap`] |
+//!
+//! # Layout
+//!
+//! ```text
+//! /services                       the base
+//! └── orders                      a service; a container node, where servers have these
+//!     ├── orders-1                an instance, ephemeral, named by its id; JSON
+//!     └── orders-2
+//! ```
+//!
+//! That is Curator's, and [`Curator`] says what stands in the JSON and what of it Java understands.
+//! With [`Dubbo`] it is `/dubbo/<interface>/providers/<encoded URL>`, and with a [`Layout`] and a [`Format`] of one's own it is
+//! that.
+//!
+//! # Picking
+//!
+//! | strategy | picks |
+//! |---|---|
+//! | [`RoundRobin`] | one after the other |
+//! | [`Random`] | any |
+//! | [`LeastUsed`] | the one that this process uses least; a [`Picked`] is a use |
+//! | [`ConsistentHash`] | the same for the same key; when an instance comes or goes, only its share of the keys moves |
+//! | a [`Strategy`] of one's own | by the payload, for example by a weight |
+//!
+//! # Observing
+//!
+//! `tracing` events of the level warn say that an entry is quarantined, and that a node of ours was removed by somebody.
+//! Payloads are in no debug output.
+//!
+//! # What it does not do
+//!
+//! It checks nobody's health, and does not tell other processes who failed.
+//! It does not carry a list over to the next session: follow the service with the next one.
+//!
+//! # Features
+//!
+//! None.
 
 mod admission;
 mod book;
@@ -58,3 +161,7 @@ pub use uri::UriSpec;
 pub use zk_cache::End;
 pub use zk_cache::Gap;
 pub use zk_cache::State;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -21,18 +21,26 @@ pub struct Curator {
     classpath: Vec<PathBuf>,
 }
 
-const PACKAGES: [&str; 4] = [
+const PACKAGES: [&str; 8] = [
     "libcurator-client-java",
     "libcurator-framework-java",
     "libcurator-recipes-java",
     "libguava-java",
+    "libcurator-discovery-java",
+    "libjackson2-core-java",
+    "libjackson2-annotations-java",
+    "libjackson2-databind-java",
 ];
 
-const JARS: [&str; 4] = [
+const JARS: [&str; 8] = [
     "curator-client",
     "curator-framework",
     "curator-recipes",
     "guava",
+    "curator-x-discovery",
+    "jackson-core",
+    "jackson-annotations",
+    "jackson-databind",
 ];
 
 /// Debian's guava has it inside, guava's own release has not.
@@ -66,6 +74,10 @@ const SOURCES: &[(&str, &str)] = &[
     ("Counter.java", include_str!("../../java/Counter.java")),
     ("QueuePeer.java", include_str!("../../java/QueuePeer.java")),
     ("Revocable.java", include_str!("../../java/Revocable.java")),
+    (
+        "DiscoveryPeer.java",
+        include_str!("../../java/DiscoveryPeer.java"),
+    ),
 ];
 
 impl Curator {

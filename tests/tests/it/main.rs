@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod discovery;
 mod expire;
 mod id;
 mod leader;

@@ -91,6 +91,25 @@ async fn a_wait_that_is_over_or_dropped_leaves_nothing() {
 
 // covers: C10
 #[tokio::test(start_paused = true)]
+async fn a_wait_for_the_end_of_one_node_is_over_when_another_one_has_its_place() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let (_, first) = session.create("/a", "").await.unwrap();
+    session.delete("/a").await.unwrap();
+    let (_, second) = session.create("/a", "").await.unwrap();
+    let wait = |czxid| {
+        let wait = session.wait_for_deletion("/a").created_by(czxid);
+        wait.timeout(Duration::from_secs(1))
+    };
+    soon("the first one is gone", wait(first.czxid).into_future())
+        .await
+        .unwrap();
+    let error = wait(second.czxid).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+}
+
+// covers: C10
+#[tokio::test(start_paused = true)]
 async fn a_wait_that_is_over_without_a_connection_says_so() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;

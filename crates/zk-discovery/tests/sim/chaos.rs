@@ -1,8 +1,10 @@
 //! Everything at once, at random, by seed.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Barrier;
 use zk_core::ConnectionState;
 use zk_core::Session;
 use zk_discovery::Change;
@@ -14,6 +16,7 @@ use zk_sim::Check;
 use zk_sim::Disturbance;
 use zk_sim::Ensemble;
 use zk_sim::wait::pass;
+use zk_sim::wait::soon;
 
 use crate::instance;
 use crate::known;
@@ -23,7 +26,7 @@ use crate::registry;
 
 /// Registers, changes and unregisters instances at random, with the next session when its own is lost. What it holds at
 /// the end it gives back by its sessions.
-async fn serve(ensemble: Ensemble, me: usize, mut random: fastrand::Rng) {
+async fn serve(ensemble: Ensemble, me: usize, mut random: fastrand::Rng, rest: Arc<Barrier>) {
     let mut session: Session = ensemble.connect().await;
     let mut previous = Vec::new();
     let mut held: Vec<Registration<String>> = Vec::new();
@@ -68,6 +71,9 @@ async fn serve(ensemble: Ensemble, me: usize, mut random: fastrand::Rng) {
         }
         pass(Duration::from_micros(random.u64(0..100_000))).await;
     }
+    // What it holds is compared between the two.
+    rest.wait().await;
+    rest.wait().await;
 }
 
 /// Plays changes and checks that each fits to those before it.
@@ -95,12 +101,20 @@ async fn play(mut changes: Changes<String>, told: &Cell<usize>) -> Vec<(String, 
     list.into_iter().collect()
 }
 
-async fn run(ensemble: Ensemble, seed: u64, told: &Cell<usize>) {
+async fn run(ensemble: Ensemble, seed: u64, told: &Cell<usize>, compared: &Cell<usize>) {
     let mut random = fastrand::Rng::with_seed(seed);
     let watching = ensemble.connect().await;
     let following = providers(&watching);
+    let rest = Arc::new(Barrier::new(4));
     let servers: Vec<_> = (0..3)
-        .map(|me| tokio::spawn(serve(ensemble.clone(), me, random.fork())))
+        .map(|me| {
+            tokio::spawn(serve(
+                ensemble.clone(),
+                me,
+                random.fork(),
+                Arc::clone(&rest),
+            ))
+        })
         .collect();
     let chaos = Chaos::default()
         .lasting(Duration::from_secs(4))
@@ -109,7 +123,22 @@ async fn run(ensemble: Ensemble, seed: u64, told: &Cell<usize>) {
         .weighing(Disturbance::Expire, 1);
     let playing = play(following.changes(), told);
     let besetting = async {
-        chaos.beset(&ensemble, servers).await;
+        let comparing = async {
+            soon("all rest", rest.wait()).await;
+            pass(Duration::from_secs(10)).await;
+            let what = format!("{following:?} knows {:?}", known(&following));
+            let same = async {
+                while watching.state() != ConnectionState::Lost
+                    && known(&following) != registered(&ensemble)
+                {
+                    pass(Duration::from_millis(100)).await;
+                }
+            };
+            soon(&what, same).await;
+            compared.set(compared.get() + known(&following).len());
+            rest.wait().await;
+        };
+        tokio::join!(biased; chaos.beset(&ensemble, servers), comparing);
         // Every handle is dropped: nothing may be left, of whichever session.
         let left = async {
             while !registered(&ensemble).is_empty() {
@@ -139,13 +168,21 @@ async fn run(ensemble: Ensemble, seed: u64, told: &Cell<usize>) {
 // against traps D1 D2 D3 P1
 #[test]
 fn whatever_happens_consumers_know_what_there_is_and_nothing_is_left() {
-    let told = Cell::new(0);
-    let checked = Check::new(0..SEEDS).run(async |ensemble, seed| run(ensemble, seed, &told).await);
-    println!("{} changes told, in {checked}", told.get());
+    let (told, compared) = (Cell::new(0), Cell::new(0));
+    let checked = Check::new(0..SEEDS)
+        .run(async |ensemble, seed| run(ensemble, seed, &told, &compared).await);
+    println!(
+        "{} changes told, {} instances compared, in {checked}",
+        told.get(),
+        compared.get()
+    );
     assert!(
-        checked.seeds == 1 || told.get() > 20 * usize::try_from(checked.seeds).unwrap(),
-        "{} changes prove nothing",
-        told.get()
+        checked.seeds == 1
+            || (told.get() > 20 * usize::try_from(checked.seeds).unwrap()
+                && compared.get() > usize::try_from(checked.seeds).unwrap()),
+        "{} changes and {} instances prove nothing",
+        told.get(),
+        compared.get()
     );
 }
 

@@ -1,0 +1,126 @@
+//! Curator's service discovery and ours, on one path.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::Serialize;
+use zk_core::Session;
+use zk_discovery::Curator as Layout;
+use zk_discovery::Instance;
+use zk_discovery::Providers;
+use zk_discovery::Registry;
+use zk_discovery::UriSpec;
+use zk_tests::peers::Curator;
+use zk_tests::peers::PeerDiscovery;
+
+use crate::lock::observer;
+use crate::lock::three_servers;
+
+const BASE: &str = "/services";
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Meta {
+    zone: String,
+    weight: u32,
+}
+
+fn meta(zone: &str, weight: u32) -> Meta {
+    Meta {
+        zone: zone.to_owned(),
+        weight,
+    }
+}
+
+fn registry(session: &Session) -> Registry {
+    Registry::new(session, BASE)
+        .unwrap()
+        .with_layout(Layout::new().with_payload_class(PeerDiscovery::PAYLOAD_CLASS))
+}
+
+/// Waits until exactly these are known: their ids and payloads.
+async fn knows(providers: &Providers<Meta>, expected: &[(&str, Meta)]) {
+    let mut changes = providers.changes();
+    let is_so = || {
+        let roster = providers.instances();
+        let pairs = roster.instances().map(|one| (one.id(), one.payload()));
+        pairs.eq(expected.iter().map(|(id, meta)| (*id, meta)))
+    };
+    let waiting = async {
+        while !is_so() {
+            changes.next().await.expect("it goes on");
+        }
+    };
+    let so = tokio::time::timeout(Duration::from_secs(30), waiting).await;
+    let known = providers.instances();
+    assert!(so.is_ok(), "waited 30 s for {expected:?}: {known:?}");
+}
+
+// covers: D1 D2
+#[tokio::test(flavor = "multi_thread")]
+async fn curator_finds_our_instances_and_we_find_its() {
+    let ensemble = three_servers().await;
+    let curator = Curator::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let connect = ensemble.connect_string();
+    let mut peer = PeerDiscovery::start(&curator, &connect, BASE, "orders")
+        .await
+        .unwrap();
+    let providers = registry(&session).providers::<Meta>("orders").unwrap();
+
+    // Its to us, with updates.
+    peer.register("java", "a", 1).await.unwrap();
+    knows(&providers, &[("java", meta("a", 1))]).await;
+    let found = providers.instances();
+    let found = found.get("java").unwrap();
+    assert_eq!(
+        (found.address(), found.port()),
+        (Some("10.0.0.1"), Some(8080))
+    );
+    assert_eq!(found.uri().as_deref(), Some("http://10.0.0.1:8080"));
+    peer.update("java", "b", 2).await.unwrap();
+    knows(&providers, &[("java", meta("b", 2))]).await;
+
+    // What it writes, byte by byte, is what we write of the same.
+    let (bytes, _) = session.get("/services/orders/java").await.unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    assert_eq!(
+        text,
+        r#"{"name":"orders","id":"java","address":"10.0.0.1","port":8080,"sslPort":null,"payload":{"@class":"DiscoveryPeer$Meta","zone":"b","weight":2},"registrationTimeUTC":5,"serviceType":"DYNAMIC","uriSpec":{"parts":[{"value":"scheme","variable":true},{"value":"://","variable":false},{"value":"address","variable":true},{"value":":","variable":false},{"value":"port","variable":true}]}}"#
+    );
+
+    // Ours to it, with updates.
+    let ours = Instance::builder("orders", meta("c", 3))
+        .id("rust")
+        .address("10.0.0.2")
+        .ssl_port(8443)
+        .uri_spec(UriSpec::parse("{scheme}://{address}:{ssl-port}").unwrap());
+    let registration = registry(&session).register(ours.build().unwrap()).await;
+    let registration = registration.unwrap();
+    let java = "java=b:2:true:http://10.0.0.1:8080";
+    let list = peer.list().await.unwrap();
+    assert_eq!(list, [java, "rust=c:3:true:https://10.0.0.2:8443"]);
+    registration.set_payload(meta("d", 4)).await.unwrap();
+    registration
+        .update(|one| one.set_enabled(false))
+        .await
+        .unwrap();
+    let list = peer.list().await.unwrap();
+    // It also honours what it does not write.
+    assert_eq!(list, [java, "rust=d:4:false:https://10.0.0.2:8443"]);
+    assert!(providers.pick(&zk_discovery::Random).unwrap().id() == "java");
+
+    // Both ways out.
+    registration.unregister().await.unwrap();
+    assert_eq!(peer.list().await.unwrap(), [java]);
+    knows(&providers, &[("java", meta("b", 2))]).await;
+    peer.unregister("java").await.unwrap();
+    knows(&providers, &[]).await;
+    assert_eq!(registry(&session).services().await.unwrap(), ["orders"]);
+
+    // A process that is killed.
+    peer.register("java", "e", 5).await.unwrap();
+    knows(&providers, &[("java", meta("e", 5))]).await;
+    drop(peer);
+    knows(&providers, &[]).await;
+    ensemble.down().await.unwrap();
+}
