@@ -34,7 +34,6 @@ const PURE: &[&str] = &[
     "crates/zk-discovery/src/curator.rs",
     "crates/zk-discovery/src/dubbo.rs",
     "crates/zk-discovery/src/dubbo/encoding.rs",
-    "crates/zk-discovery/src/instance.rs",
     "crates/zk-discovery/src/layout.rs",
     "crates/zk-discovery/src/ledger.rs",
     "crates/zk-discovery/src/pick.rs",

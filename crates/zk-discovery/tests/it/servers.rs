@@ -51,9 +51,12 @@ async fn an_instance_does_not_flap_when_its_server_is_killed() {
         let server = ensemble.server(server).unwrap();
         server.kill().await.unwrap();
         ensemble.wait_quorum().await.unwrap();
-        soon("the session is there again", session.sync("/"))
-            .await
-            .unwrap();
+        soon(
+            "the session is there again",
+            session.sync("/").into_future(),
+        )
+        .await
+        .unwrap();
         registration
             .update(|one| one.payload_mut().push('x'))
             .await
