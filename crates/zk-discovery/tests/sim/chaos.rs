@@ -177,9 +177,7 @@ fn whatever_happens_consumers_know_what_there_is_and_nothing_is_left() {
         compared.get()
     );
     assert!(
-        checked.seeds == 1
-            || (told.get() > 20 * usize::try_from(checked.seeds).unwrap()
-                && compared.get() > usize::try_from(checked.seeds).unwrap()),
+        checked.seeds == 1 || (told.get() > 20 * checked.seeds && compared.get() > checked.seeds),
         "{} changes and {} instances prove nothing",
         told.get(),
         compared.get()
