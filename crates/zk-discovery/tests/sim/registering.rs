@@ -192,6 +192,32 @@ async fn a_node_that_took_the_place_is_never_removed_nor_written() {
     assert!(theirs.is_registered());
 }
 
+/// The same before it has heard that its own node is gone, at a server that lags.
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn a_node_that_took_the_place_unseen_is_not_removed_either() {
+    for by_dropping in [false, true] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().server(1).await;
+        let other = ensemble.connect().server(3).await;
+        let registration = registry(&session).register(instance("a", "1")).await;
+        let registration = registration.unwrap();
+        ensemble.server(1).lag_by(Duration::from_millis(500));
+        other.delete(path("a")).await.unwrap();
+        let theirs = registry(&other).register(instance("a", "theirs")).await;
+        let theirs = theirs.unwrap();
+        assert!(registration.is_registered(), "it was not to know yet");
+        if by_dropping {
+            drop(registration);
+        } else {
+            registration.unregister().await.unwrap();
+        }
+        session.settled().await;
+        assert_eq!(registered(&ensemble), one("theirs"));
+        drop(theirs);
+    }
+}
+
 // covers: D1
 #[tokio::test(start_paused = true)]
 async fn whoever_is_registered_is_told_when_that_ends() {
