@@ -43,8 +43,6 @@ pub struct Registration<P> {
     node: Mutex<Option<OwnedNode>>,
     fate: Arc<Fate>,
     watcher: AbortHandle,
-    // After the node.
-    _place: Place,
 }
 
 /// What was written last.
@@ -58,6 +56,8 @@ struct Current<P> {
 struct Fate {
     loss: watch::Sender<Option<Loss>>,
     is_leaving: AtomicBool,
+    /// The place in the registry, until the node is gone.
+    place: Mutex<Option<Place>>,
 }
 
 /// Why an instance is not registered any more.
@@ -87,6 +87,7 @@ impl<P: 'static> Registration<P> {
         let fate = Arc::new(Fate {
             loss: watch::Sender::new(None),
             is_leaving: AtomicBool::new(false),
+            place: Mutex::new(Some(place)),
         });
         let watcher = tokio::spawn(watch_over(
             session.clone(),
@@ -106,7 +107,6 @@ impl<P: 'static> Registration<P> {
             node: Mutex::new(Some(node)),
             fate,
             watcher: watcher.abort_handle(),
-            _place: place,
         }
     }
 
@@ -310,6 +310,14 @@ impl<P: 'static> Registration<P> {
 impl<P> Drop for Registration<P> {
     fn drop(&mut self) {
         self.watcher.abort();
+        // The removal is in line before the place is free for another registration.
+        let node = self
+            .node
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(node);
+        self.fate.free();
     }
 }
 
@@ -326,6 +334,7 @@ impl<P> fmt::Debug for Registration<P> {
 impl Fate {
     /// The first word is the last one.
     fn decide(&self, loss: Loss) {
+        self.free();
         self.loss.send_if_modified(|found| {
             let is_first = found.is_none();
             if is_first {
@@ -333,6 +342,16 @@ impl Fate {
             }
             is_first
         });
+    }
+
+    /// Lets the same be registered again.
+    fn free(&self) {
+        let place = self
+            .place
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(place);
     }
 }
 

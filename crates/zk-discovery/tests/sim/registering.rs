@@ -32,8 +32,8 @@ fn one(payload: &str) -> Vec<(String, String)> {
 async fn an_instance_is_there_until_it_is_unregistered_or_dropped_or_its_session_ends() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let registration = registry(&session).register(instance("a", "1")).await;
-    let registration = registration.unwrap();
+    let registry = registry(&session);
+    let registration = registry.register(instance("a", "1")).await.unwrap();
     assert_eq!(registered(&ensemble), one("1"));
     let node = ensemble.tree().node(&path("a")).unwrap().clone();
     assert_eq!(node.owner(), Some(session.id()));
@@ -44,20 +44,26 @@ async fn an_instance_is_there_until_it_is_unregistered_or_dropped_or_its_session
     assert_eq!(registration.lost().await, Loss::Unregistered);
     // Again and again.
     registration.unregister().await.unwrap();
+    // It may be registered anew although the old handle is still there.
+    let anew = registry.register(instance("a", "1")).await.unwrap();
+    session.delete(path("a")).await.unwrap();
+    assert_eq!(soon("it is told", anew.lost()).await, Loss::Deleted);
+    let anew = (registry.register(instance("a", "1")).await.unwrap(), anew);
+    drop(anew);
 
-    let dropped = registry(&session).register(instance("a", "2")).await;
+    let dropped = registry.register(instance("a", "2")).await;
     drop(dropped.unwrap());
     session.settled().await;
     assert_eq!(registered(&ensemble), []);
 
-    let last = registry(&session).register(instance("a", "3")).await;
+    let last = registry.register(instance("a", "3")).await;
     let last = last.unwrap();
     session.close().await.unwrap();
     assert_eq!(registered(&ensemble), []);
     assert_eq!(last.lost().await, Loss::SessionLost);
     assert!(!last.is_registered());
     last.unregister().await.unwrap();
-    let error = registry(&session).register(instance("a", "4")).await;
+    let error = registry.register(instance("a", "4")).await;
     assert!(matches!(error, Err(RegisterError::SessionLost)));
 }
 
