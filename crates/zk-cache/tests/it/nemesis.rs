@@ -12,7 +12,6 @@ use zk_core::NodePath;
 use zk_core::Session;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
-use zk_harness::dist::Search;
 use zk_harness::nemesis::Fault;
 use zk_harness::nemesis::Nemesis;
 use zk_harness::proxy::Clients;
@@ -162,9 +161,8 @@ async fn whatever_is_broken_on_3_8_the_events_lead_to_what_there_is() {
 /// nothing out of order.
 async fn the_events_lead_to_what_there_is(version: &str) {
     let seed = seed();
-    let search = Search::from_env().expect("good settings").version(version);
     let ensemble = Ensemble::builder()
-        .search(search)
+        .zookeeper(version)
         .servers(3)
         .data(DataStore::Memory)
         .sync_limit(5)
