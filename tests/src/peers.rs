@@ -12,7 +12,7 @@
 //! | `DiscoveryPeer.java` | [`PeerDiscovery`] | registers instances with Curator's service discovery, and lists them |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `Lock` |
 //! | `RwContender.java` | [`PeerRwLock`] | acquires and releases an `InterProcessReadWriteLock` when told to |
-//! | `rw_contender.py` | [`PeerRwLock`] | the same with kazoo's `ReadLock` and `WriteLock` |
+//! | `contender.py` | [`PeerRwLock`] | the same with kazoo's `ReadLock` and `WriteLock` |
 //! | `RecipeContender.java` | [`PeerContender`] | the same as `Contender.java` with ZooKeeper's own `WriteLock` |
 //! | `Elector.java` | [`PeerContender`] | takes part in an election of `LeaderLatch` or `LeaderSelector` |
 //! | `Melee.java`, `melee.py` | [`Melee`](crate::melee::Melee) | take locks again and again, and are killed |
