@@ -145,11 +145,21 @@ impl Worker {
         }
     }
 
-    /// Ends the registration first, which is what the others go by, and then the lease of the number.
+    /// Ends the registration, which is what the others go by, and then the lease of the number.
     async fn leave(&self, name: WorkerName, number: WorkerId) -> Result<(), Error> {
-        match self.session.delete(self.tree.worker(name)).await {
-            Err(error) if !error.is_no_node() => return Err(error),
-            _ => {}
+        let registration = self.tree.worker(name);
+        let whole = self
+            .session
+            .transaction()
+            .delete(&registration)
+            .delete(self.tree.assigned_to(name))
+            .commit_marked(self.tree.markers());
+        // With tasks left its node has to stay, until the master has taken them back.
+        if whole.await.is_err() {
+            match self.session.delete(&registration).await {
+                Err(error) if !error.is_no_node() => return Err(error),
+                _ => {}
+            }
         }
         number.release().await
     }
