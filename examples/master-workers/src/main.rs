@@ -96,17 +96,18 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a process until somebody ends it.
+/// Runs a process until somebody ends it; who asks twice does not wait for it.
 async fn serve(sessions: SessionBuilder, tree: Tree, name: &str) -> anyhow::Result<()> {
     let (stopper, stop) = Stopper::new();
     let node = Node::new(tree, Teller::of_process(name));
     tokio::select! {
         served = Box::pin(node.run(sessions, &stop)) => served,
-        never = async {
+        impatience = async {
             told_to_end().await;
             stopper.stop();
-            std::future::pending().await
-        } => never,
+            told_to_end().await;
+            anyhow::bail!("ended although it was not done with what it worked at")
+        } => impatience,
     }
 }
 

@@ -155,12 +155,10 @@ impl Master {
                 let mut outcomes = stream::iter(moves)
                     .map(|it| async move { (self.carry_out(lease, it.step, &it.data).await, it) })
                     .buffered(IN_FLIGHT);
-                let mut has_room = false;
                 while let Some((outcome, it)) = outcomes.next().await {
                     match outcome? {
                         Outcome::Done => {
                             self.tell(it.step);
-                            has_room |= !matches!(it.step, Step::Assign { .. });
                             desk.note(it);
                         }
                         Outcome::TooLate | Outcome::Unknown => {}
@@ -168,9 +166,6 @@ impl Master {
                     }
                 }
                 drop(outcomes);
-                if has_room {
-                    continue;
-                }
             }
             tokio::select! {
                 biased;
