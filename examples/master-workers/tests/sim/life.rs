@@ -6,14 +6,20 @@ use std::time::Duration;
 
 use master_workers::Node;
 use master_workers::Stopper;
+use master_workers::TaskId;
 use master_workers::Teller;
 use master_workers::prune::Pruned;
 use master_workers::prune::prune;
 use master_workers::settings::Settings;
 use master_workers::status::Status;
 use master_workers::submit::submit;
+use master_workers::worker::TaskResult;
+use zk_core::codec::Codec as _;
+use zk_core::codec::Toml;
 use zk_lock::FairLock;
+use zk_sim::Check;
 use zk_sim::Ensemble;
+use zk_sim::matching::transactions;
 use zk_sim::wait::soon;
 
 use crate::count;
@@ -23,6 +29,16 @@ use crate::run;
 use crate::set;
 use crate::tree;
 use crate::until;
+
+/// Somebody whose lines are kept.
+fn heard(name: &str) -> (Teller, Arc<Mutex<Vec<String>>>) {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = Arc::clone(&lines);
+    let teller = Teller::new(name, move |line| {
+        noted.lock().unwrap().push(line.to_owned());
+    });
+    (teller, lines)
+}
 
 fn texts(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|number| format!("paint {number}"))
@@ -38,16 +54,12 @@ async fn who_is_told_to_end_finishes_what_it_works_at_and_leaves_the_rest() {
         ..Settings::default()
     };
     set(&session, &settings).await;
-    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-    let noted = Arc::clone(&lines);
-    let teller = Teller::new("anna", move |line| {
-        noted.lock().unwrap().push(line.to_owned());
-    });
+    let (teller, lines) = heard("anna");
     let (stopper, stop) = Stopper::new();
     let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), teller), stop));
     submit(&session, &tree(), texts(6)).await.unwrap();
     until("it works", || {
-        let lines = lines.lock().unwrap();
+        let lines = lines.lock().unwrap().clone();
         lines
             .iter()
             .filter(|it| it.contains(" begins task "))
@@ -86,7 +98,7 @@ async fn results_are_cleared_away_by_one_at_a_time() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     for number in 0..250 {
-        let task = master_workers::TaskId::new(number);
+        let task = TaskId::new(number);
         let create = session.create(tree().result(task), "").parents();
         create.await.unwrap();
     }
@@ -101,4 +113,74 @@ async fn results_are_cleared_away_by_one_at_a_time() {
     let left: Vec<u32> = places(&ensemble).keys().map(|it| it.number()).collect();
     assert_eq!(left, (240..250).collect::<Vec<_>>());
     ensemble.assert_nothing_left([session, other]).await;
+}
+
+/// Whichever answer to a worker is lost, it is one worker, and what it has done is done.
+// covers: C13 I2
+#[test]
+fn lost_answers_make_no_second_worker_and_no_second_result() {
+    let lost = |which: usize, ensemble: &Ensemble| match which {
+        0 => ensemble.on(transactions("/app/workers/**")).lose_reply(),
+        1 => ensemble.on(transactions("/app/workers/**")).lose_request(),
+        2 => ensemble.on(transactions("/app/done/**")).lose_reply(),
+        3 => ensemble.on(transactions("/app/done/**")).lose_request(),
+        4 => ensemble.on(transactions("/app/tasks/**")).lose_reply(),
+        _ => ensemble.on(transactions("/app/tasks/**")).lose_request(),
+    };
+    let checked = Check::new(0..6).run(async |ensemble, seed| {
+        let which = usize::try_from(seed).expect("it is small");
+        let scripted = lost(which, &ensemble);
+        let session = ensemble.connect().await;
+        let (anna, lines) = heard("anna");
+        let (stopper, stop) = Stopper::new();
+        let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+        submit(&session, &tree(), texts(3)).await.unwrap();
+        until("all is done", || count(&ensemble, &tree().done()) == 3).await;
+        assert_eq!(scripted.count(), 1, "nothing was lost");
+        let status = Status::read(&session, &tree()).await.unwrap();
+        assert_eq!(status.workers.len(), 1, "{status}");
+        stopper.stop();
+        soon("it ends", process).await.unwrap();
+        let lines = lines.lock().unwrap().clone();
+        let times = |what: &str| lines.iter().filter(|it| it.contains(what)).count();
+        assert_eq!(
+            (times("is worker "), times("has done task ")),
+            (1, 3),
+            "{lines:#?}"
+        );
+        assert_eq!(times("no longer its task"), 0, "{lines:#?}");
+        ensemble.assert_nothing_left([session]).await;
+    });
+    assert!(checked.seeds > 0);
+}
+
+/// An operator takes a worker out while it works.
+// covers: I5 E3
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another_name() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let settings = Settings {
+        work: Duration::from_secs(3),
+        ..Settings::default()
+    };
+    set(&session, &settings).await;
+    let (anna, lines) = heard("anna");
+    let (stopper, stop) = Stopper::new();
+    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+    submit(&session, &tree(), texts(1)).await.unwrap();
+    let said = |what: &str| lines.lock().unwrap().iter().any(|it| it.contains(what));
+    until("it works", || said(" begins task 0")).await;
+    let status = Status::read(&session, &tree()).await.unwrap();
+    let (first, _) = status.workers.first_key_value().unwrap();
+    session.delete(tree().worker(*first)).await.unwrap();
+    until("it is done", || count(&ensemble, &tree().done()) == 1).await;
+    assert!(said(", which somebody has removed"), "{lines:#?}");
+    let (data, _) = session.get(tree().result(TaskId::new(0))).await.unwrap();
+    let result: TaskResult = Toml.decode(&data).unwrap();
+    assert_ne!(result.worker, first.to_string());
+    stopper.stop();
+    soon("it ends", process).await.unwrap();
+    assert_eq!(count(&ensemble, &tree().assigned()), 0);
+    ensemble.assert_nothing_left([session]).await;
 }
