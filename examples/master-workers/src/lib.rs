@@ -15,6 +15,18 @@
 //! die, and then another one does it again. Work that must not be done twice has to be able to tell that it was done, for
 //! instance by the number of the task.
 //!
+//! # When an answer is lost
+//!
+//! A transaction whose answer was lost may have been carried out, and is not sent again by itself. There are three ways to
+//! deal with that here:
+//!
+//! - Whoever registers under a name that nobody else has sends it again: that the name is taken says that the first try was
+//!   carried out (`worker.rs`).
+//! - Whoever moves a task needs no answer: the next look shows where it is, and a second try is refused, as the task is not
+//!   where it was ([`Outcome::Unknown`](master::Outcome::Unknown)).
+//! - Whoever finishes a task wants to know whether it was this worker who did, and lets a
+//!   [marker](zk_core::Transaction::commit_marked) tell (`worker.rs`).
+//!
 //! # What to read
 //!
 //! | file | what it shows |

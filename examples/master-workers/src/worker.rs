@@ -127,17 +127,16 @@ impl Worker {
     /// worker that is gone.
     async fn register(&self, name: WorkerName) -> Result<(), Error> {
         loop {
-            // If the answer is lost, the marker tells: a registration that nobody knows of would be given tasks.
             let registered = self
                 .session
                 .transaction()
                 .create_ephemeral(self.tree.worker(name), self.teller.name())
                 .create(self.tree.assigned_to(name), self.teller.name())
-                .commit_marked(self.tree.markers())
+                .commit()
                 .await;
             match registered {
                 Ok(_) => return Ok(()),
-                // Nobody else has that name, so that an earlier round has made it after all.
+                // Nobody else has that name: the transaction before this one, whose answer was lost, has made it.
                 Err(error) if error.is_node_exists() => return Ok(()),
                 Err(error) if error.class() == ErrorClass::Recoverable => {}
                 Err(error) => return Err(error),
@@ -153,8 +152,9 @@ impl Worker {
             .transaction()
             .delete(&registration)
             .delete(self.tree.assigned_to(name))
-            .commit_marked(self.tree.markers());
-        // With tasks left its node has to stay, until the master has taken them back.
+            .commit();
+        // With tasks left its node has to stay, until the master has taken them back. If the answer is lost, the second
+        // request finds nothing or ends it.
         if whole.await.is_err() {
             match self.session.delete(&registration).await {
                 Err(error) if !error.is_no_node() => return Err(error),
@@ -272,8 +272,9 @@ impl Worker {
         result: &TaskResult,
     ) -> Result<Finished, Error> {
         let data = Toml.encode(result).expect("texts and numbers");
-        let mut is_in_doubt = false;
         loop {
+            // Sent again after a lost answer, it would find the task gone: done by the first try, or taken away? The marker
+            // that goes with it tells.
             let committed = self
                 .session
                 .transaction()
@@ -287,12 +288,8 @@ impl Worker {
             };
             match error.failed_part() {
                 Some(0) if error.is_no_node() => return Ok(Finished::Unregistered),
-                // Only this worker finishes it as long as it is registered.
-                Some(1) if error.is_no_node() && is_in_doubt => return Ok(Finished::Done),
                 Some(1) if error.is_no_node() => return Ok(Finished::Gone),
-                _ if error.class() == ErrorClass::Recoverable => {
-                    is_in_doubt |= error.is_outcome_unknown();
-                }
+                _ if error.class() == ErrorClass::Recoverable => {}
                 _ => return Err(error),
             }
         }

@@ -1,5 +1,6 @@
 //! What a process does when nothing is wrong, and at its end.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use zk_lock::FairLock;
 use zk_sim::Check;
 use zk_sim::Ensemble;
 use zk_sim::matching::transactions;
+use zk_sim::matching::writes;
 use zk_sim::wait::soon;
 
 use crate::count;
@@ -179,8 +181,62 @@ async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another
     let (data, _) = session.get(tree().result(TaskId::new(0))).await.unwrap();
     let result: TaskResult = Toml.decode(&data).unwrap();
     assert_ne!(result.worker, first.to_string());
+    // One that has nothing to do notices it as well.
+    let status = Status::read(&session, &tree()).await.unwrap();
+    let (second, _) = status.workers.first_key_value().unwrap();
+    session.delete(tree().worker(*second)).await.unwrap();
+    until("it is there again", || {
+        count(&ensemble, &tree().workers()) == 1
+    })
+    .await;
     stopper.stop();
     soon("it ends", process).await.unwrap();
     assert_eq!(count(&ensemble, &tree().assigned()), 0);
     ensemble.assert_nothing_left([session]).await;
 }
+
+/// A process may die after any of its writes, its answer being on its way.
+// covers: C6 C13 Q3
+#[test]
+fn after_whichever_write_a_process_dies_each_text_is_one_result() {
+    let died = Cell::new(0);
+    Check::new(0..WRITES).run(async |ensemble, seed| {
+        let watcher = ensemble.connect().await;
+        let (stopper, stop) = Stopper::new();
+        let anna = Node::new(tree(), deaf("anna"));
+        let process = tokio::spawn(run(ensemble.clone(), anna, stop));
+        let others = [watcher.id()];
+        until("anna has a session", || ensemble.sessions().len() == 2).await;
+        let mut sessions = ensemble.sessions().into_iter();
+        let session = sessions.find(|session| !others.contains(session)).unwrap();
+        until("anna is there", || count(&ensemble, &tree().workers()) == 1).await;
+        let nth = usize::try_from(seed).expect("it is small");
+        let last = ensemble.on(writes()).session(session).nth(nth + 1).hold();
+        submit(&watcher, &tree(), texts(2)).await.unwrap();
+        until("all is done, or it is dead", || {
+            last.count() == 1 || count(&ensemble, &tree().done()) == 2
+        })
+        .await;
+        died.set(died.get() + last.count());
+        ensemble.expire(session);
+        last.release();
+        until("all is done", || count(&ensemble, &tree().done()) >= 2).await;
+        stopper.stop();
+        soon("it ends", process).await.unwrap();
+        let places = places(&ensemble);
+        assert_eq!(places.len(), 2, "{places:?}");
+        assert!(
+            places.values().all(|places| places.len() == 1),
+            "{places:?}"
+        );
+        assert_eq!(count(&ensemble, &tree().done()), 2);
+    });
+    let (died, writes) = (died.get() as u64, WRITES);
+    assert!(
+        died > 10 && died < writes,
+        "{died} of {writes}: all writes are to be had, and no more"
+    );
+}
+
+/// More than a process makes for two texts.
+const WRITES: u64 = 40;
