@@ -15,6 +15,7 @@ use master_workers::settings::Settings;
 use master_workers::status::Status;
 use master_workers::submit::submit;
 use master_workers::worker::TaskResult;
+use master_workers::worker::Worker;
 use zk_core::codec::Codec as _;
 use zk_core::codec::Toml;
 use zk_lock::FairLock;
@@ -193,6 +194,41 @@ async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another
     soon("it ends", process).await.unwrap();
     assert_eq!(count(&ensemble, &tree().assigned()), 0);
     ensemble.assert_nothing_left([session]).await;
+}
+
+/// Its server lags, so that it is not told.
+// covers: I5 C13
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn a_worker_that_does_not_know_that_it_was_removed_finishes_nothing() {
+    let ensemble = Ensemble::new(3);
+    let operator = ensemble.connect().await;
+    let settings = Settings {
+        work: Duration::from_secs(1),
+        ..Settings::default()
+    };
+    for path in tree().foundations() {
+        operator.create(path, "").parents().await.unwrap();
+    }
+    set(&operator, &settings).await;
+    let session = ensemble.connect().server(1).await;
+    let live = Settings::live(&tree());
+    let _following = live.follow(&session);
+    let (anna, lines) = heard("anna");
+    let worker = Worker::new(&session, &tree(), &live, &anna);
+    let (_stopper, stop) = Stopper::new();
+    let working = tokio::spawn(async move { worker.work(&stop).await });
+    until("it is there", || count(&ensemble, &tree().workers()) == 1).await;
+    let status = Status::read(&operator, &tree()).await.unwrap();
+    let (name, _) = status.workers.first_key_value().unwrap();
+    let assignment = tree().assignment(*name, TaskId::new(0));
+    operator.create(&assignment, "paint").await.unwrap();
+    let said = |what: &str| lines.lock().unwrap().iter().any(|it| it.contains(what));
+    until("it works", || said(" begins task 0")).await;
+    ensemble.server(1).lag_for(Duration::from_secs(3));
+    operator.delete(tree().worker(*name)).await.unwrap();
+    until("it has begun anew", || said(", which somebody has removed")).await;
+    assert_eq!(places(&ensemble)[&TaskId::new(0)], [assignment.to_string()]);
+    working.abort();
 }
 
 /// A process may die after any of its writes, its answer being on its way.
