@@ -22,6 +22,7 @@ const PURE: &[&str] = &[
     "crates/zk-config/src/life.rs",
     "crates/zk-config/src/outcome.rs",
     "crates/zk-config/src/plan.rs",
+    "crates/zk-config/src/problem.rs",
     "crates/zk-config/src/subtree.rs",
     "crates/zk-cache/src/node.rs",
     "crates/zk-cache/src/reducer.rs",
