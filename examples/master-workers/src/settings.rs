@@ -170,7 +170,6 @@ mod tests {
         }
     }
 
-    // covers: G3
     #[test]
     fn settings_survive_being_written_and_read() {
         let settings = Settings {
