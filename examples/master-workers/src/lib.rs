@@ -38,6 +38,7 @@
 //! | [`worker`] | a number leased ([`WorkerIds`](zk_id::WorkerIds)), a registration, a [transaction whose answer may be lost](zk_core::Transaction::commit_marked) |
 //! | [`settings`] | a typed value that follows a document in TOML ([`Typed`](zk_config::Typed)) |
 //! | [`submit`] | offers to a [`WorkQueue`](zk_queue::WorkQueue) |
+//! | [`door`] | processes that are [registered](zk_discovery::Registry::keep_registered) and [picked](zk_discovery::Providers::pick) |
 //! | [`prune`] | a [`FairLock`](zk_lock::FairLock), and writes that it guards |
 //!
 //! # Nodes
@@ -53,6 +54,7 @@
 //! │   └── task-0000000016              a task that it has
 //! ├── done/task-0000000015             a result, in TOML
 //! ├── worker-numbers, task-numbers     zk-id
+//! ├── services/processes               who can be asked what it did last: zk-discovery
 //! ├── markers                          of transactions whose answer may be lost: zk-core
 //! └── prune-lock                       zk-lock
 //! ```
@@ -68,6 +70,7 @@
 )]
 
 mod desk;
+pub mod door;
 pub mod master;
 mod node;
 pub mod plan;
@@ -80,6 +83,7 @@ mod tell;
 mod tree;
 pub mod worker;
 
+pub use door::Door;
 pub use node::Node;
 pub use stop::Stop;
 pub use stop::Stopper;

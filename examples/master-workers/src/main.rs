@@ -6,10 +6,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Parser;
 use clap::Subcommand;
+use master_workers::Door;
 use master_workers::Node;
 use master_workers::Stopper;
 use master_workers::Teller;
 use master_workers::Tree;
+use master_workers::door::ask;
 use master_workers::prune::Pruned;
 use master_workers::prune::prune;
 use master_workers::status::Status;
@@ -56,6 +58,12 @@ enum Command {
     },
     /// Print who is there and how many tasks there are
     Status,
+    /// Ask processes what they did last
+    Ask {
+        /// How many, one after the other
+        #[arg(long, default_value_t = 1)]
+        count: usize,
+    },
     /// Delete old results, unless somebody else does
     Prune {
         /// Keep those of so many newest tasks
@@ -69,7 +77,8 @@ async fn main() -> ExitCode {
     match run(Cli::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            Teller::of_process("error").say(format_args!("{error:#}"));
+            use std::io::Write as _;
+            drop(writeln!(std::io::stderr(), "error: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -99,7 +108,8 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
 /// Runs a process until somebody ends it; who asks twice does not wait for it.
 async fn serve(sessions: SessionBuilder, tree: Tree, name: &str) -> anyhow::Result<()> {
     let (stopper, stop) = Stopper::new();
-    let node = Node::new(tree, Teller::of_process(name));
+    let door = Door::open().await.context("a door cannot be opened")?;
+    let node = Node::new(tree, Teller::of_process(name)).with_door(door);
     tokio::select! {
         served = Box::pin(node.run(sessions, &stop)) => served,
         impatience = async {
@@ -146,6 +156,7 @@ async fn command(command: Command, session: &Session, tree: &Tree) -> anyhow::Re
             }
         }
         Command::Status => Status::read(session, tree).await?.to_string(),
+        Command::Ask { count } => ask(session, tree, count).await?.join("\n"),
         Command::Prune { keep } => match prune(session, tree, keep).await? {
             Pruned::Deleted(results) => format!("{results} results deleted"),
             Pruned::Busy { holder } => format!("{holder} is at it already"),
@@ -186,7 +197,7 @@ mod tests {
             .filter_map(|line| line.strip_prefix("$ ")?.split_once("-p master-workers -- "))
             .map(|(_, command)| command)
             .collect();
-        for name in ["node", "submit", "status", "prune"] {
+        for name in ["node", "submit", "status", "ask", "prune"] {
             assert!(commands.iter().any(|it| it.starts_with(name)), "{name}");
         }
         for command in commands {

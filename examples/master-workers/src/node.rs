@@ -4,6 +4,7 @@
 //! again with the next one; nothing is carried over, so that there is nothing to repair.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use zk_config::Typed;
@@ -11,11 +12,13 @@ use zk_core::RetryPolicy;
 use zk_core::Session;
 use zk_core::SessionBuilder;
 use zk_core::SuperviseError;
+use zk_discovery::Registry;
 use zk_leader::ElectionOptions;
 use zk_leader::End;
 use zk_leader::Lease;
 use zk_leader::Selector;
 
+use crate::door::Door;
 use crate::master::Master;
 use crate::settings;
 use crate::settings::Settings;
@@ -30,6 +33,7 @@ pub struct Node {
     tree: Tree,
     settings: Typed<Settings>,
     teller: Teller,
+    door: Option<Arc<Door>>,
 }
 
 impl Node {
@@ -39,7 +43,15 @@ impl Node {
             settings: Settings::live(&tree),
             tree,
             teller,
+            door: None,
         }
+    }
+
+    /// Gives it a door, by which others find it and ask what it did last.
+    #[must_use]
+    pub fn with_door(mut self, door: Door) -> Self {
+        self.door = Some(Arc::new(door));
+        self
     }
 
     /// Runs with one session after the other until it is asked to stop.
@@ -74,6 +86,7 @@ impl Node {
                 Ok(())
             }
             () = settings::tell_changes(self.settings.clone(), &self.teller) => Ok(()),
+            () = self.answer() => Ok(()),
         }
     }
 
@@ -124,12 +137,45 @@ impl Node {
             handle.leave().await;
             Ok(())
         };
-        // The one that fails ends the other one.
-        let ((), ()) = tokio::try_join!(Box::pin(leading), Box::pin(working))?;
+        tokio::select! {
+            biased;
+            // The one that fails ends the other one.
+            done = async { tokio::try_join!(Box::pin(leading), Box::pin(working)) } => {
+                let ((), ()) = done?;
+            }
+            error = self.be_found(&session) => return Err(error),
+        }
         self.teller.say(format_args!("ends"));
         // What is left in the background is waited for; the answers are known by now.
         drop(session.close().await);
         Ok(())
+    }
+}
+
+impl Node {
+    /// Answers at the door, if there is one.
+    async fn answer(&self) {
+        match &self.door {
+            Some(door) => door.answer(&self.teller).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Is registered for as long as the session lives; a node of an earlier session goes by itself, as the name of each
+    /// is another one.
+    async fn be_found(&self, session: &Session) -> anyhow::Error {
+        let Some(door) = &self.door else {
+            return std::future::pending().await;
+        };
+        let (registry, instance) = match (
+            Registry::new(session, self.tree.services()),
+            door.instance(&self.teller),
+        ) {
+            (Ok(registry), Ok(instance)) => (registry, instance),
+            (Err(error), _) => return error.into(),
+            (_, Err(error)) => return error.into(),
+        };
+        registry.keep_registered(&instance).await.into()
     }
 }
 

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 
 /// Tells lines in the name of a process; clones tell in the same name.
 #[derive(Clone)]
 pub struct Teller {
     name: Arc<str>,
     tell: Arc<dyn Fn(&str) + Send + Sync>,
+    last: Arc<Mutex<String>>,
 }
 
 impl Teller {
@@ -25,6 +28,7 @@ impl Teller {
         Self {
             name: name.into(),
             tell: Arc::new(tell),
+            last: Arc::default(),
         }
     }
 
@@ -33,9 +37,17 @@ impl Teller {
         &self.name
     }
 
+    /// Returns the line that was told last.
+    pub fn last(&self) -> String {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
+    }
+
     /// Tells a line.
     pub fn say(&self, line: fmt::Arguments<'_>) {
-        (self.tell)(&format!("{}: {line}", self.name));
+        let line = format!("{}: {line}", self.name);
+        (self.tell)(&line);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = line;
     }
 }
 

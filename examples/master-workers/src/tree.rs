@@ -47,6 +47,11 @@ impl Tree {
         below(&self.root, "worker-numbers")
     }
 
+    /// Returns the node below which processes are found.
+    pub fn services(&self) -> NodePath {
+        below(&self.root, "services")
+    }
+
     /// Returns the lock of those who clear away old results.
     pub fn prune_lock(&self) -> NodePath {
         below(&self.root, "prune-lock")

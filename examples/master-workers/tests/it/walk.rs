@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use master_workers::settings::Settings;
+use rustix::process::Signal;
 use zk_config::Publisher;
 use zk_core::codec::Toml;
 use zk_harness::Ensemble;
@@ -11,6 +12,7 @@ use crate::Process;
 use crate::children;
 use crate::observer;
 use crate::program;
+use crate::signal;
 use crate::tree;
 use crate::until;
 
@@ -73,5 +75,46 @@ async fn bad_settings_leave_the_last_good_ones_and_everyone_says_where_they_are_
     for path in [tree().workers(), tree().assigned(), tree().worker_numbers()] {
         assert_eq!(children(&session, &path).await, [] as [&str; 0], "{path}");
     }
+    ensemble.down().await.unwrap();
+}
+
+// covers: D1 D2
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_are_found_and_asked_and_one_that_was_killed_is_passed_over() {
+    let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
+    let connect = ensemble.connect_string();
+    let none = program(&connect).arg("ask").output().await.unwrap();
+    let complaint = String::from_utf8(none.stderr).unwrap();
+    assert!(
+        !none.status.success() && complaint.contains("nobody can be asked"),
+        "{complaint}"
+    );
+
+    let [mut anna, ben] = ["anna", "ben"].map(|name| Process::start(name, &connect));
+    let session = observer(&ensemble).await;
+    let found = tree().services().join("processes").unwrap();
+    until("both are registered", async || {
+        (children(&session, &found).await.len() == 2).then_some(())
+    })
+    .await;
+    let asked = async || output(&connect, &["ask", "--count", "4"]).await;
+    let answers = asked().await;
+    let of = |answers: &str, name: &str| {
+        let lines = answers.lines();
+        lines.filter(|line| line.starts_with(name)).count()
+    };
+    assert_eq!((of(&answers, "anna: "), of(&answers, "ben: ")), (2, 2));
+
+    signal(&anna.child, Signal::KILL);
+    anna.child.wait().await.unwrap();
+    // It is registered until its session expires.
+    let answers = asked().await;
+    assert_eq!(of(&answers, "ben: "), 4, "{answers}");
+    until("its registration goes with its session", async || {
+        (children(&session, &found).await.len() == 1).then_some(())
+    })
+    .await;
+    ben.end().await;
+    assert_eq!(children(&session, &found).await, [] as [&str; 0]);
     ensemble.down().await.unwrap();
 }

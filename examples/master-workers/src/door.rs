@@ -1,0 +1,134 @@
+//! A door at which a process says what it did last, to whoever knocks; processes are found by discovery.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::io::AsyncReadExt as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use zk_core::Session;
+use zk_discovery::BuildError;
+use zk_discovery::Instance;
+use zk_discovery::Picked;
+use zk_discovery::ProviderOptions;
+use zk_discovery::Registry;
+use zk_discovery::RoundRobin;
+
+use crate::tell::Teller;
+use crate::tree::Tree;
+
+/// A door on this machine.
+#[derive(Debug)]
+pub struct Door {
+    listener: TcpListener,
+    port: u16,
+}
+
+impl Door {
+    /// Opens a door at a port that is free.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: no door is open.
+    pub async fn open() -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        Ok(Self { listener, port })
+    }
+
+    /// Tells whoever knocks the last line of `teller`, one after the other.
+    pub(crate) async fn answer(&self, teller: &Teller) {
+        loop {
+            match self.listener.accept().await {
+                Ok((mut visitor, _)) => {
+                    let answer = teller.last();
+                    let told = visitor.write_all(answer.as_bytes());
+                    // Who does not listen is not waited for.
+                    drop(timeout(PATIENCE, told).await);
+                }
+                // It will not help to try again at once.
+                Err(_) => drop(timeout(PATIENCE, std::future::pending::<()>()).await),
+            }
+        }
+    }
+
+    /// Describes the process behind this door, to be found.
+    pub(crate) fn instance(&self, teller: &Teller) -> Result<Instance<String>, BuildError> {
+        Instance::builder(SERVICE, teller.name().to_owned())
+            .address(Ipv4Addr::LOCALHOST.to_string())
+            .port(self.port)
+            .build()
+    }
+}
+
+/// Asks processes, one after the other, `count` times in all, and returns what they answer.
+///
+/// A process that does not answer is passed over, and left alone for a time when it does so again: it may have been killed
+/// a moment ago, and is found until its session has expired.
+///
+/// # Errors
+///
+/// When there is no process, or none that answers.
+///
+/// # Cancel safety
+///
+/// Safe, nothing happened.
+///
+/// # Session loss
+///
+/// An error.
+pub async fn ask(session: &Session, tree: &Tree, count: usize) -> anyhow::Result<Vec<String>> {
+    let registry = Registry::new(session, tree.services())?;
+    let processes = registry.providers_with::<String>(SERVICE, ProviderOptions::default())?;
+    processes.synchronized().await?;
+    let turn = RoundRobin::anywhere();
+    let mut answers = Vec::new();
+    let mut silent = 0;
+    while answers.len() < count {
+        let process = processes.pick(&turn).context("nobody can be asked")?;
+        match knock(&process).await {
+            Ok(answer) => {
+                silent = 0;
+                answers.push(answer);
+            }
+            Err(error) => {
+                silent += 1;
+                let name = process.payload().clone();
+                process.failed();
+                if silent > processes.instances().len() {
+                    return Err(error.context(format!("nobody answers, the last one was {name}")));
+                }
+            }
+        }
+    }
+    Ok(answers)
+}
+
+/// Hears what a process has to say.
+async fn knock(process: &Picked<String>) -> anyhow::Result<String> {
+    let (Some(address), Some(port)) = (process.address(), process.port()) else {
+        anyhow::bail!("{} has no door", process.payload());
+    };
+    let hearing = async {
+        let mut stream = TcpStream::connect((address, port)).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok::<_, io::Error>(answer)
+    };
+    Ok(timeout(PATIENCE, hearing)
+        .await
+        .with_context(|| format!("waited {PATIENCE:?} for an answer"))??)
+}
+
+/// The name of the service that each process is an instance of.
+const SERVICE: &str = "processes";
+/// For what takes moments on one machine.
+const PATIENCE: Duration = Duration::from_secs(2);
