@@ -16,6 +16,7 @@ use crate::error::PathError;
 use crate::error::TakeError;
 use crate::line::Line;
 use crate::line::Pick;
+use crate::line::Purpose;
 use crate::line::Taken;
 use crate::offer::Offer;
 use crate::offer::OfferAll;
@@ -140,7 +141,8 @@ impl<T: Send + 'static> Queue<T> {
     /// One round trip, and one more when the list of items is used up or too old.
     pub async fn peek(&self) -> Result<Option<T>, TakeError> {
         let deadline = self.line.deadline();
-        Ok(self.first(deadline).await?.map(|(_, item)| item))
+        let first = self.first(Purpose::Look, deadline).await?;
+        Ok(first.map(|(_, item)| item))
     }
 
     /// Reads the first item and leaves it there; an error when the queue is empty.
@@ -188,8 +190,9 @@ impl<T: Send + 'static> Queue<T> {
     /// Two more for the first one of those that are made at the same time.
     pub async fn poll(&self) -> Result<Option<T>, TakeError> {
         let deadline = self.line.deadline();
-        while let Some((pick, item)) = self.first(deadline).await? {
-            if !self.line.remove(vec![pick], deadline).await?.is_empty() {
+        while let Some((pick, item)) = self.first(Purpose::Take, deadline).await? {
+            let removed = self.line.remove(vec![pick], deadline);
+            if !self.line.looking_ahead(deadline, removed).await?.is_empty() {
                 return Ok(Some(item));
             }
         }
@@ -427,8 +430,12 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     /// The first item there is.
-    async fn first(&self, deadline: Deadline) -> Result<Option<(Pick, T)>, TakeError> {
-        while let Some(hand) = self.line.pick(deadline).await? {
+    async fn first(
+        &self,
+        purpose: Purpose,
+        deadline: Deadline,
+    ) -> Result<Option<(Pick, T)>, TakeError> {
+        while let Some(hand) = self.line.pick(purpose, deadline).await? {
             let Some(pick) = self.line.read(hand, deadline).await? else {
                 continue;
             };
@@ -446,7 +453,7 @@ impl<T: Send + 'static> Queue<T> {
         deadline: Deadline,
     ) -> Result<Option<Vec<(Pick, T)>>, TakeError> {
         let most = most.min(MOST_AT_ONCE);
-        while let Some(hand) = self.line.pick(deadline).await? {
+        while let Some(hand) = self.line.pick(Purpose::Take, deadline).await? {
             let mut hands = vec![hand];
             hands.extend(self.line.more(most - 1));
             let picks = self.line.read_all(hands, deadline).await?;
@@ -479,7 +486,7 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     fn decoded(&self, pick: Pick) -> Option<(Pick, T)> {
-        match self.codec.decode(&pick.data) {
+        match self.codec.decode(&pick.item.data) {
             Ok(item) => Some((pick, item)),
             Err(error) => {
                 pick.hand.shun(&error.to_string());

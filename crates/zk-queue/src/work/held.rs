@@ -20,13 +20,10 @@ use super::Loss;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::SettleError;
+use crate::ground::Ground;
 use crate::layout::Slot;
 use crate::line::Line;
-use crate::line::Pick;
-use crate::line::claim_name;
-use crate::place::below;
 use crate::receipt::Answer;
-use crate::receipt::Failure;
 use crate::shelf::Spot;
 
 /// A claim that is ours. Dropped, it is released in the background.
@@ -39,8 +36,10 @@ pub(super) struct Held {
     pub(super) data: Vec<u8>,
     pub(super) czxid: i64,
     pub(super) deliveries: u32,
-    trusted: Trusted,
-    is_settled: bool,
+    /// What the item was claimed on.
+    pub(super) ground: Arc<Ground>,
+    pub(super) trusted: Trusted,
+    pub(super) is_settled: bool,
 }
 
 /// What tells that a claim is still the one it was.
@@ -51,107 +50,13 @@ pub(super) struct Grip {
     /// The version that claiming gave the item.
     pub(super) version: i32,
     /// The transaction that made the claim, unless its answer was lost.
-    made_by: Option<i64>,
+    pub(super) made_by: Option<i64>,
 }
 
 /// How an item leaves its place.
 pub(super) type Changes = Box<dyn Fn(Transaction) -> Transaction + Send + Sync>;
 
 impl Held {
-    /// Claims an item that was read; `None` when it is claimed already, or gone.
-    pub(super) fn claim(
-        line: &Arc<Line>,
-        bench: &Arc<Bench>,
-        pick: Pick,
-        deadline: Deadline,
-    ) -> Detached<Result<Option<Self>, Error>> {
-        let (line, bench) = (Arc::clone(line), Arc::clone(bench));
-        let session = line.session.clone();
-        Detached::new(
-            &session,
-            async move { Self::claim_now(line, bench, pick, deadline).await },
-            async |claimed| drop(claimed),
-        )
-    }
-
-    async fn claim_now(
-        line: Arc<Line>,
-        bench: Arc<Bench>,
-        pick: Pick,
-        deadline: Deadline,
-    ) -> Result<Option<Self>, Error> {
-        let claim = below(
-            &bench.claims,
-            &claim_name(pick.hand.segment, &pick.hand.name),
-        );
-        let owner = bench.options.owner();
-        // Kept fresh from before the claim on, so that a claim that is in doubt at first is seen to be.
-        let trusted = line.session.keep_trusted();
-        let mut rounds = 0;
-        loop {
-            rounds += 1;
-            let answer = line.receipts.confirm(deadline, |transaction| {
-                claimed(transaction, &claim, &owner, &pick)
-            });
-            let answer = match answer.await {
-                Ok(answer) => answer,
-                Err(failure) => {
-                    let error = failure.error.clone();
-                    if error.kind() == ErrorKind::TooLarge {
-                        pick.hand.shun("it is too large to be claimed");
-                        return Ok(None);
-                    }
-                    if failure.is_in_doubt && !error.is_fatal() {
-                        abandon(&line, claim, owner, pick, failure);
-                    }
-                    return Err(error);
-                }
-            };
-            match answer {
-                Answer::Done(changed) => {
-                    let spot = Spot::clone(&pick.hand);
-                    pick.hand.done();
-                    let version = pick.version.wrapping_add(1);
-                    return Ok(Some(Self {
-                        line,
-                        bench,
-                        deliveries: deliveries_of(&spot.slot, version),
-                        spot,
-                        grip: Grip {
-                            item: pick.path,
-                            claim,
-                            version,
-                            made_by: changed.iter().flatten().find_map(made_by),
-                        },
-                        data: pick.data,
-                        czxid: pick.czxid,
-                        trusted,
-                        is_settled: false,
-                    }));
-                }
-                Answer::Refused { part: 0, error }
-                    if error.is_no_node() && rounds < MOST_ROUNDS =>
-                {
-                    make_container(&line, &bench.claims, deadline).await?;
-                }
-                Answer::Refused { part, error } => {
-                    return match error.kind() {
-                        ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion => {
-                            pick.hand.done();
-                            Ok(None)
-                        }
-                        // The item's own node refuses to be written.
-                        _ if part == 1 && error.class() == ErrorClass::Outcome => {
-                            pick.hand.shun(&format!("it cannot be claimed: {error}"));
-                            Ok(None)
-                        }
-                        _ => Err(error),
-                    };
-                }
-            }
-        }
-    }
-
     pub(super) fn is_trusted(&self) -> bool {
         self.trusted.is_trusted()
     }
@@ -217,29 +122,36 @@ impl Held {
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let answer = self.line.receipts.confirm(deadline, |transaction| {
-                changes(
-                    transaction
-                        .delete(&self.grip.claim)
-                        .delete_version(&self.grip.item, self.grip.version),
-                )
-            });
-            match answer.await? {
+            let ground = &self.ground;
+            let answer = self
+                .line
+                .receipts
+                .confirm_on(ground, deadline, |transaction| {
+                    changes(
+                        transaction
+                            .delete(&self.grip.claim)
+                            .delete_version(&self.grip.item, self.grip.version),
+                    )
+                });
+            let Some(answer) = answer.await? else {
+                // Offers go to another segment since, or all was deleted and made anew.
+                let new = self
+                    .line
+                    .ground_of(&self.grip.item, self.czxid, ground, deadline);
+                match new.await.map_err(SettleError::Core)? {
+                    Some(ground) if rounds < MOST_ROUNDS => self.ground = ground,
+                    _ => return Err(self.is_lost()),
+                }
+                continue;
+            };
+            match answer {
                 Answer::Done(_) => {
                     self.is_settled = true;
                     return Ok(());
                 }
                 Answer::Refused { part: 0 | 1, error } => {
                     return match error.kind() {
-                        ErrorKind::NoNode | ErrorKind::BadVersion => {
-                            self.is_settled = true;
-                            let (line, grip) = (Arc::clone(&self.line), self.grip.clone());
-                            let session = line.session.clone();
-                            session.finish(async move { withdraw(&line, &grip).await });
-                            Err(SettleError::Lost {
-                                path: self.grip.item.clone(),
-                            })
-                        }
+                        ErrorKind::NoNode | ErrorKind::BadVersion => Err(self.is_lost()),
                         kind => {
                             if kind == ErrorKind::NotEmpty {
                                 self.line.shun(&self.spot, "it has children");
@@ -256,6 +168,17 @@ impl Held {
                     _ => return Err(SettleError::Refused(error)),
                 },
             }
+        }
+    }
+
+    /// What is left of a claim that is not ours any more goes in the background.
+    fn is_lost(&mut self) -> SettleError {
+        self.is_settled = true;
+        let (line, grip) = (Arc::clone(&self.line), self.grip.clone());
+        let session = line.session.clone();
+        session.finish(async move { withdraw(&line, &grip).await });
+        SettleError::Lost {
+            path: self.grip.item.clone(),
         }
     }
 
@@ -291,45 +214,9 @@ impl Drop for Held {
     }
 }
 
-/// Claims an item as parts of a transaction.
-fn claimed(transaction: Transaction, claim: &NodePath, owner: &str, pick: &Pick) -> Transaction {
-    transaction.create_ephemeral(claim, owner).set_version(
-        &pick.path,
-        pick.data.clone(),
-        pick.version,
-    )
-}
-
-/// Releases, in the background, a claim of which nobody knows whether it was made: it would last as long as the session.
-fn abandon(line: &Arc<Line>, claim: NodePath, owner: String, pick: Pick, failure: Failure) {
-    let line = Arc::clone(line);
-    let session = line.session.clone();
-    session.finish(async move {
-        let found = line.receipts.find_out(failure, |transaction| {
-            claimed(transaction, &claim, &owner, &pick)
-        });
-        let found = found.await;
-        if let Some(Answer::Refused { .. }) = found {
-            return;
-        }
-        let grip = Grip {
-            item: pick.path.clone(),
-            claim,
-            version: pick.version.wrapping_add(1),
-            made_by: match found {
-                Some(Answer::Done(changed)) => changed.iter().flatten().find_map(made_by),
-                _ => None,
-            },
-        };
-        if let Err(error) = release(&line, &grip).await {
-            tracing::error!(item = %grip.item, %error, "a claim that nobody has may be left");
-        }
-    });
-}
-
 /// Takes a claim away unless it is somebody else's. Applied twice it does no harm, and it is repeated until there is an
 /// answer.
-async fn release(line: &Line, grip: &Grip) -> Result<(), Error> {
+pub(super) async fn release(line: &Line, grip: &Grip) -> Result<(), Error> {
     let mut attempts = 0;
     loop {
         let checked = line.session.transaction();
@@ -377,7 +264,7 @@ async fn withdraw(line: &Line, grip: &Grip) {
 }
 
 /// The transaction that claimed an item, which every server tells with the item that was written.
-fn made_by(changed: &Changed) -> Option<i64> {
+pub(super) fn made_by(changed: &Changed) -> Option<i64> {
     match changed {
         Changed::Set(stat) => Some(stat.mzxid),
         _ => None,
@@ -417,4 +304,4 @@ pub(super) fn deliveries_of(slot: &Slot, version: i32) -> u32 {
         .saturating_add(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
-const MOST_ROUNDS: u32 = 16;
+pub(super) const MOST_ROUNDS: u32 = 16;
