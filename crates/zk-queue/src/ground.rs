@@ -38,15 +38,16 @@ pub(crate) struct Floor {
 }
 
 impl Ground {
-    /// Lets a transaction fail whose first part is a write to `receipt`, unless it is carried out on this ground; with
-    /// the number of parts that this takes.
+    /// Lets a transaction fail unless it is carried out on this ground; with the number of parts that this takes.
+    ///
+    /// `receipt` is one that the transaction checks already.
     pub(crate) fn under(
         &self,
         mut transaction: Transaction,
-        receipt: &NodePath,
+        receipt: Option<&NodePath>,
     ) -> (Transaction, usize) {
         let mut parts = 1;
-        if self.anchor.path() != receipt {
+        if Some(self.anchor.path()) != receipt {
             transaction = transaction.check(self.anchor.path());
             parts += 1;
         }

@@ -159,7 +159,7 @@ impl Receipts {
             let first = self.session.transaction();
             let first = first.set_version(path, "", receipt.version);
             let (first, checks) = match ground {
-                Some(ground) => ground.under(first, path),
+                Some(ground) => ground.under(first, Some(path)),
                 None => (first, 0),
             };
             let commit = build(first).timeout(deadline.remaining()).commit();

@@ -160,11 +160,11 @@ impl Held {
                 item: pick.path,
                 claim,
                 version,
+                czxid: pick.item.czxid,
+                ground: Arc::clone(ground),
                 made_by,
             },
             data: pick.item.data,
-            czxid: pick.item.czxid,
-            ground: Arc::clone(ground),
             trusted,
             is_settled: false,
         }
@@ -215,10 +215,12 @@ fn abandon(
                 item: pick.path.clone(),
                 claim,
                 version: pick.item.version.wrapping_add(1),
+                czxid: pick.item.czxid,
+                ground: Arc::clone(&ground),
                 made_by,
             };
-            if let Err(error) = release(&line, &grip).await {
-                tracing::error!(item = %grip.item, %error, "a claim that nobody has may be left");
+            if let Err(error) = release(&line, grip).await {
+                tracing::error!(item = %pick.path, %error, "a claim that nobody has may be left");
             }
         }
     });

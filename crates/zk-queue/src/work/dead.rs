@@ -49,7 +49,7 @@ fn read_note(note: &str) -> Option<(u32, String)> {
 
 impl Held {
     pub(super) async fn bury(self, reason: String) -> Result<(), SettleError> {
-        let dead = below(&self.bench.dead, &name_of(&self.spot.name, self.czxid));
+        let dead = below(&self.bench.dead, &name_of(&self.spot.name, self.grip.czxid));
         tracing::warn!(item = %self.grip.item, %dead, reason, "an item goes to the dead letters");
         let container = self.bench.dead.clone();
         let (data, note) = (self.data.clone(), note(self.deliveries, &reason));

@@ -3,6 +3,7 @@
 //! The version of an item counts its deliveries, since claiming it writes it: whoever settles a claim does so under the
 //! version that the claim made, so that a claim of somebody else, made after ours was lost, is never taken for ours.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,10 +35,7 @@ pub(super) struct Held {
     pub(super) grip: Grip,
     pub(super) spot: Spot,
     pub(super) data: Vec<u8>,
-    pub(super) czxid: i64,
     pub(super) deliveries: u32,
-    /// What the item was claimed on.
-    pub(super) ground: Arc<Ground>,
     pub(super) trusted: Trusted,
     pub(super) is_settled: bool,
 }
@@ -49,6 +47,10 @@ pub(super) struct Grip {
     pub(super) claim: NodePath,
     /// The version that claiming gave the item.
     pub(super) version: i32,
+    /// The transaction that made the item.
+    pub(super) czxid: i64,
+    /// What it was claimed on.
+    pub(super) ground: Arc<Ground>,
     /// The transaction that made the claim, unless its answer was lost.
     pub(super) made_by: Option<i64>,
 }
@@ -122,7 +124,7 @@ impl Held {
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let ground = &self.ground;
+            let ground = &self.grip.ground;
             let answer = self
                 .line
                 .receipts
@@ -134,13 +136,9 @@ impl Held {
                     )
                 });
             let Some(answer) = answer.await? else {
-                // Offers go to another segment since, or all was deleted and made anew.
-                let new = self
-                    .line
-                    .ground_of(&self.grip.item, self.czxid, ground, deadline);
-                match new.await.map_err(SettleError::Core)? {
-                    Some(ground) if rounds < MOST_ROUNDS => self.ground = ground,
-                    _ => return Err(self.is_lost()),
+                let is_there = self.grip.find_again(&self.line, deadline).await;
+                if !is_there.map_err(SettleError::Core)? {
+                    return Err(self.is_lost());
                 }
                 continue;
             };
@@ -189,13 +187,24 @@ impl Held {
         let session = line.session.clone();
         Detached::new(
             &session,
-            async move { release(&line, &grip).await.map_err(SettleError::Core) },
+            async move { release(&line, grip).await.map_err(SettleError::Core) },
             async |_| {},
         )
     }
 }
 
 impl Grip {
+    /// Goes on on the ground as it is now: offers go to another segment since, or all was deleted and made anew, which is
+    /// when the item is not there any more.
+    async fn find_again(&mut self, line: &Line, deadline: Deadline) -> Result<bool, Error> {
+        let new = line.ground_of(&self.item, self.czxid, &self.ground, deadline);
+        let Some(ground) = new.await? else {
+            return Ok(false);
+        };
+        self.ground = ground;
+        Ok(true)
+    }
+
     /// Lets a transaction fail unless the claim is still ours.
     pub(super) fn checked(&self, transaction: Transaction) -> Transaction {
         transaction
@@ -209,36 +218,48 @@ impl Drop for Held {
         if !self.is_settled {
             let (line, grip) = (Arc::clone(&self.line), self.grip.clone());
             let session = line.session.clone();
-            session.finish(async move { drop(release(&line, &grip).await) });
+            session.finish(async move { drop(release(&line, grip).await) });
         }
     }
 }
 
 /// Takes a claim away unless it is somebody else's. Applied twice it does no harm, and it is repeated until there is an
 /// answer.
-pub(super) async fn release(line: &Line, grip: &Grip) -> Result<(), Error> {
+pub(super) async fn release(line: &Line, mut grip: Grip) -> Result<(), Error> {
     let mut attempts = 0;
     loop {
-        let checked = line.session.transaction();
+        let (checked, checks) = grip.ground.under(line.session.transaction(), None);
         let released = checked
             .check_version(&grip.item, grip.version)
             .delete(&grip.claim);
         let Err(error) = released.commit().await else {
             return Ok(());
         };
-        match error.kind() {
-            // The item is gone, or is somebody else's.
-            ErrorKind::NoNode | ErrorKind::BadVersion if error.failed_part() == Some(0) => {
-                withdraw(line, grip).await;
-                return Ok(());
+        let mut error = error;
+        if let ErrorKind::NoNode | ErrorKind::BadVersion = error.kind() {
+            match error.failed_part().map(|part| part.cmp(&checks)) {
+                Some(Ordering::Less) => match grip.find_again(line, line.deadline()).await {
+                    Ok(true) => continue,
+                    Ok(false) => {
+                        withdraw(line, &grip).await;
+                        return Ok(());
+                    }
+                    Err(lost) => error = lost,
+                },
+                // The item is gone, or is somebody else's.
+                Some(Ordering::Equal) => {
+                    withdraw(line, &grip).await;
+                    return Ok(());
+                }
+                // The claim is gone.
+                _ => return Ok(()),
             }
-            ErrorKind::NoNode => return Ok(()),
-            _ if error.class() == ErrorClass::Recoverable => {
-                attempts += 1;
-                line.deadline().pause(attempts).await;
-            }
-            _ => return Err(error),
         }
+        if error.class() != ErrorClass::Recoverable {
+            return Err(error);
+        }
+        attempts += 1;
+        line.deadline().pause(attempts).await;
     }
 }
 

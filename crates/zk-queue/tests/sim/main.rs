@@ -14,6 +14,7 @@ use zk_sim::Scripted;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 
+mod anew;
 mod basic;
 mod cancellation;
 mod chaos;
