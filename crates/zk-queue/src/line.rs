@@ -254,6 +254,12 @@ impl Line {
 }
 
 impl Stock {
+    fn forget(&mut self) {
+        self.footing = None;
+        self.ahead.clear();
+        self.read = None;
+    }
+
     fn is_fit_for(&self, purpose: Purpose) -> bool {
         match purpose {
             Purpose::Look => true,

@@ -203,10 +203,7 @@ impl Receipts {
                     }
                     None => {
                         self.forget_anchor(&receipt.node);
-                        // Nothing tells any more that the desk is the same.
-                        if ground.is_some_and(|ground| Arc::ptr_eq(&ground.anchor, &receipt.node)) {
-                            return Ok(None);
-                        }
+                        // If there is a ground, it is lost when this was its anchor.
                         drop(receipt);
                         receipt = self.make(deadline).await.map_err(Failure::certain)?;
                     }

@@ -247,9 +247,12 @@ impl Line {
                     .is_some_and(|first| Arc::ptr_eq(first, ground))
         });
         if is_same {
-            stock.footing = None;
-            stock.ahead.clear();
-            stock.read = None;
+            stock.forget();
         }
+    }
+
+    /// Has the lists read again: an item came back to a list that knows nothing of its node.
+    pub(crate) fn forget_list(&self) {
+        lock(&self.stock).forget();
     }
 }

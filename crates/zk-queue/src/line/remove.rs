@@ -204,13 +204,16 @@ impl Line {
         mut picks: Vec<Pick>,
         deadline: Deadline,
     ) -> Result<Vec<Taken>, Unremoved> {
-        let ground = common_ground(&mut picks);
+        let Some(ground) = common_ground(&mut picks) else {
+            self.forget_list();
+            return Ok(Vec::new());
+        };
         let rest = picks.split_off(fitting(picks.iter().map(Pick::size)));
         self.keep_for_later(rest);
-        while let (Some(ground), false) = (&ground, picks.is_empty()) {
-            let answer = self
-                .receipts
-                .confirm_on(ground, deadline, |transaction| without(transaction, &picks));
+        while !picks.is_empty() {
+            let answer = self.receipts.confirm_on(&ground, deadline, |transaction| {
+                without(transaction, &picks)
+            });
             match answer.await {
                 Ok(Some(Answer::Done(_))) => {
                     return Ok(picks.into_iter().map(Taken::of).collect());
@@ -235,11 +238,11 @@ impl Line {
                     picks.extend(others.map_err(Unremoved::Not)?);
                 }
                 Ok(None) => {
-                    self.lost_ground(ground);
+                    self.lost_ground(&ground);
                     break;
                 }
                 Err(failure) if failure.is_in_doubt => {
-                    return Err(Unremoved::InDoubt(picks, Arc::clone(ground), failure));
+                    return Err(Unremoved::InDoubt(picks, ground, failure));
                 }
                 Err(failure) => return Err(Unremoved::Not(failure.error)),
             }

@@ -63,6 +63,7 @@ impl Held {
         deadline: Deadline,
     ) -> Result<Vec<Self>, Error> {
         let Some(ground) = common_ground(&mut picks) else {
+            line.forget_list();
             return Ok(Vec::new());
         };
         let owner = bench.options.owner();

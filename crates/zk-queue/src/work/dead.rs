@@ -78,6 +78,7 @@ impl<T: Send + 'static> WorkQueue<T> {
         let dead = below(&self.bench.dead, &name_of(&pick.hand.name, pick.item.czxid));
         let note = note(deliveries, &reason);
         let Some(ground) = pick.hand.ground.clone() else {
+            self.line.forget_list();
             return Ok(());
         };
         for _ in 0..MOST_ROUNDS {

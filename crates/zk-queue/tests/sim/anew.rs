@@ -7,6 +7,7 @@ use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::codec::Text;
 use zk_core::transport::Fault;
+use zk_queue::Layout;
 use zk_queue::Loss;
 use zk_queue::SettleError;
 use zk_queue::WorkQueue;
@@ -19,6 +20,7 @@ use crate::children;
 use crate::data;
 use crate::pass;
 use crate::queue;
+use crate::queue_of;
 use crate::soon;
 use crate::struck;
 use crate::text;
@@ -205,6 +207,77 @@ async fn an_item_of_a_queue_that_is_gone_is_put_back_behind_those_of_the_next_on
         left.push(text(8));
         assert_eq!(all(&ours).await, left, "{how:?}");
     }
+}
+
+/// One task has it in hand when another one finds the queue gone; then it gives it back.
+// covers: Q1 Q3
+#[tokio::test(start_paused = true)]
+async fn an_item_given_back_after_its_queue_went_is_looked_for_again() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let ours = queue(&session);
+    ours.offer_all(texts(["old 0", "old 1"])).await.unwrap();
+    assert_eq!(ours.poll().await.unwrap().as_deref(), Some("old 0"));
+    pass(Duration::from_secs(2)).await;
+    let mut taking = Box::pin(ours.poll());
+    until_looked(&ensemble, &mut taking).await;
+    other.delete(PATH).recursive().await.unwrap();
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(ours.poll().await.unwrap(), None);
+    drop(taking);
+    assert_eq!(soon("there is nothing", ours.poll()).await.unwrap(), None);
+}
+
+/// Curator's queues put several items into one node.
+// covers: Q1 Q3
+#[tokio::test(start_paused = true)]
+async fn an_item_that_was_alone_in_its_node_is_not_put_back_under_the_eyes_of_who_saw_more() {
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    let layout = Layout::Curator;
+    let (ours, theirs) = (queue_of(&one, layout), queue_of(&two, layout));
+    theirs.offer(&text("first")).await.unwrap();
+    let both = b"\x00\x01\x00\x01\x01\x00\x00\x00\x01a\x01\x00\x00\x00\x01b\x02";
+    let create = two.create("/queues/a/queue-", both).sequential();
+    create.await.unwrap();
+    assert_eq!(theirs.poll().await.unwrap().as_deref(), Some("first"));
+    let mut taking = Box::pin(ours.poll());
+    until_looked(&ensemble, &mut taking).await;
+    assert_eq!(theirs.poll().await.unwrap().as_deref(), Some("a"));
+    let held = ensemble
+        .on(matching::transactions("/queues/a/*"))
+        .session(two.id())
+        .hold();
+    let mut dropped = Box::pin(theirs.poll());
+    tokio::select! {
+        _ = &mut dropped => panic!("its answer is held"),
+        () = struck(&held) => {}
+    }
+    drop(dropped);
+    held.release();
+    soon("it is put back", two.settled()).await;
+    let taken = soon("it goes on", taking).await.unwrap();
+    assert_eq!(taken.as_deref(), Some("b"));
+    assert_eq!(all(&theirs).await, [""; 0]);
+}
+
+/// Lets somebody take until an item was read, and then stand still.
+async fn until_looked<T: std::fmt::Debug>(
+    ensemble: &Ensemble,
+    taking: &mut (impl Future<Output = T> + Unpin),
+) {
+    let looks = || ensemble.arrived(matching::gets("/queues/a/*"));
+    let before = looks();
+    soon("it looks", async {
+        while looks() == before {
+            tokio::select! {
+                biased;
+                taken = &mut *taking => panic!("it was not to go on: {taken:?}"),
+                () = pass(Duration::from_millis(1)) => {}
+            }
+        }
+    })
+    .await;
 }
 
 /// An operator may let us write the items and not the node that has them.
