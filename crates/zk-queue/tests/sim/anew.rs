@@ -224,8 +224,16 @@ async fn an_item_given_back_after_its_queue_went_is_looked_for_again() {
     other.delete(PATH).recursive().await.unwrap();
     pass(Duration::from_secs(2)).await;
     assert_eq!(ours.poll().await.unwrap(), None);
+    other.create(PATH, "").parents().await.unwrap();
+    for item in ["new 0", "new 1"] {
+        let create = other.create(format!("{PATH}/qn-"), item).sequential();
+        create.await.unwrap();
+    }
     drop(taking);
-    assert_eq!(soon("there is nothing", ours.poll()).await.unwrap(), None);
+    let looks = || ensemble.arrived(matching::gets("/queues/a/*"));
+    let before = looks();
+    assert_eq!(all(&ours).await, ["new 0", "new 1"]);
+    assert!(looks() - before < 9, "it looks at it again and again");
 }
 
 /// Curator's queues put several items into one node.
