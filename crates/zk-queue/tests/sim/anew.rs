@@ -270,7 +270,7 @@ async fn an_item_that_was_alone_in_its_node_is_not_put_back_under_the_eyes_of_wh
 }
 
 /// Lets somebody take until an item was read, and then stand still.
-async fn until_looked<T: std::fmt::Debug>(
+pub(crate) async fn until_looked<T: std::fmt::Debug>(
     ensemble: &Ensemble,
     taking: &mut (impl Future<Output = T> + Unpin),
 ) {

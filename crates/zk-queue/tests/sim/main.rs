@@ -16,6 +16,7 @@ use zk_sim::wait::polled;
 
 mod anew;
 mod basic;
+mod batches;
 mod cancellation;
 mod chaos;
 mod faults;
