@@ -63,7 +63,7 @@ pub struct Offer {
 ///
 /// # Cost
 ///
-/// One round trip for each 500 items or half a megabyte.
+/// One round trip for each 500 items or half a megabyte, paths included.
 #[derive(Debug)]
 #[must_use = "nothing is offered until it is awaited"]
 pub struct OfferAll {

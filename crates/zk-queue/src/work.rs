@@ -185,8 +185,12 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Cost
     ///
-    /// Two round trips, one of them a write, and one more when the list of items is used up or too old; while it waits,
-    /// three watches, and lists each time that an item comes or goes, or a claim does.
+    /// A write, and a read of the next item in the same flight: one round trip.
+    /// One more for an item that was not read with the one before, and one when the lists are used up or too old.
+    /// Two more for the first call of a session and for each one that is made at the same time as others, and two for
+    /// the first one that finds items in a new queue.
+    /// While it waits, three watches and one for each segment, and lists each time that an item comes or goes, or a claim
+    /// does.
     pub async fn claim(&self) -> Result<Claim<T>, TakeError> {
         loop {
             if let Some(claim) = self.claim_timeout(Duration::MAX).await? {
@@ -435,7 +439,8 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// Tells for how long the oldest of the items is there that could be claimed now, by the leader's clock; `None` when
     /// there is none.
     ///
-    /// An item that was rejected is as old as that.
+    /// What is looked at is the first item of each priority. One that was rejected with a delay is as old as that, and
+    /// comes before older ones.
     ///
     /// # Errors
     ///

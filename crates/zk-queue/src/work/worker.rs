@@ -39,6 +39,7 @@ enum End {
 impl<T: Send + 'static> WorkQueue<T> {
     /// Claims items and hands them to `handler`, as many at once as the options allow, until `stop` resolves.
     ///
+    /// It claims as many in one transaction as it can process at that moment.
     /// An item for which the handler answers `Ok` is acknowledged, another one is rejected with the handler's reason and
     /// a delay that grows.
     /// The handler is dropped, at one of its awaits, as soon as its claim can no longer be relied on.
