@@ -22,6 +22,7 @@ mod chaos;
 mod faults;
 mod layouts;
 mod placing;
+mod promises;
 mod segments;
 mod work;
 
