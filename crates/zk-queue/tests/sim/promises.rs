@@ -34,11 +34,10 @@ enum Why {
 /// Whether the request is carried out, by what, and why its call ends.
 type Doubt = (bool, fn(Script) -> Scripted, Why);
 
-const DOUBTS: [Doubt; 4] = [
+const DOUBTS: [Doubt; 3] = [
     (true, Script::lose_reply, Why::SessionEnds),
     (false, Script::stall, Why::SessionEnds),
-    (true, Script::lose_reply, Why::TimeIsOver),
-    (false, Script::stall, Why::TimeIsOver),
+    (true, Script::hold, Why::TimeIsOver),
 ];
 
 /// Guarantee 1: what failed without an answer is there once or not at all, and the error says that nobody knows.
@@ -57,11 +56,8 @@ async fn an_offer_in_doubt_says_so_and_is_there_once_or_not_at_all() {
         let script = strike(script.nth(1));
         let offering = tokio::spawn(ours.offer(&text(2)).into_future());
         struck(&script).await;
-        match why {
-            Why::SessionEnds => ensemble.expire(session.id()),
-            Why::TimeIsOver => ensemble
-                .session(session.id())
-                .cut_for(Duration::from_secs(3)),
+        if why == Why::SessionEnds {
+            ensemble.expire(session.id());
         }
         let error = soon(&what, offering).await.unwrap().unwrap_err();
         assert!(matches!(error, OfferError::Unknown(_)), "{what}: {error:?}");
@@ -101,9 +97,6 @@ async fn a_take_in_doubt_when_its_time_is_over_hands_out_the_item() {
             tokio::spawn(async move { ours.poll().await })
         };
         struck(&script).await;
-        ensemble
-            .session(session.id())
-            .cut_for(Duration::from_secs(3));
         let error = soon(&what, taking).await.unwrap().unwrap_err();
         assert_eq!(error.class(), ErrorClass::Recoverable, "{what}");
         let TakeError::Undecided(undecided) = error else {
