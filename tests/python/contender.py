@@ -2,14 +2,15 @@
 
     contender.py CONNECT PATH SESSION_TIMEOUT_MS
 
-    command               answer
-                          ready SESSION_ID               once connected, the id in hexadecimal
-    acquire WAIT_MS       acquired NANOS | timeout NANOS
-    release               released NANOS
-    quit                  bye                            the session is closed
-                          failed MESSAGE                 instead of any of these
+    command                       answer
+                                  ready SESSION_ID               once connected, the id in hexadecimal
+    acquire [read|write] WAIT_MS  acquired NANOS | timeout NANOS
+    release [read|write]          released NANOS
+    quit                          bye                            the session is closed
+                                  failed MESSAGE                 instead of any of these
 
-The words mean what they mean to Contender.java. When the standard input ends, so does the process.
+Without a kind it is a Lock, otherwise a ReadLock or a WriteLock. The words mean what they mean to Contender.java and
+RwContender.java. When the standard input ends, so does the process.
 """
 
 import os
@@ -27,21 +28,22 @@ def say(line):
 def main(connect, path, session_timeout_ms):
     client = KazooClient(hosts=connect, timeout=int(session_timeout_ms) / 1000)
     client.start(timeout=20)
-    lock = client.Lock(path)
+    locks = {"": client.Lock(path), "read": client.ReadLock(path), "write": client.WriteLock(path)}
     # Masked, as it is an unsigned number elsewhere.
     say("ready %x" % (client.client_id[0] & 0xFFFFFFFFFFFFFFFF))
     for command in sys.stdin:
         words = command.split()
         try:
             if words[0] == "acquire":
+                kind = words[1] if len(words) > 2 else ""
                 try:
-                    held = lock.acquire(timeout=int(words[1]) / 1000)
+                    held = locks[kind].acquire(timeout=int(words[-1]) / 1000)
                 except LockTimeout:
                     held = False
                 say(("acquired " if held else "timeout ") + str(time.monotonic_ns()))
             elif words[0] == "release":
                 before = time.monotonic_ns()
-                lock.release()
+                locks[words[1] if len(words) > 1 else ""].release()
                 say("released %d" % before)
             elif words[0] == "quit":
                 client.stop()

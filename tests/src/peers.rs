@@ -11,7 +11,7 @@
 //! | `Revocable.java` | [`Revocable`] | holds an `InterProcessMutex` until it is revoked, and revokes others |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `Lock` |
 //! | `RwContender.java` | [`PeerRwLock`] | acquires and releases an `InterProcessReadWriteLock` when told to |
-//! | `rw_contender.py` | [`PeerRwLock`] | the same with kazoo's `ReadLock` and `WriteLock` |
+//! | `contender.py` | [`PeerRwLock`] | the same with kazoo's `ReadLock` and `WriteLock` |
 //! | `RecipeContender.java` | [`PeerContender`] | the same as `Contender.java` with ZooKeeper's own `WriteLock` |
 //! | `Elector.java` | [`PeerContender`] | takes part in an election of `LeaderLatch` or `LeaderSelector` |
 //! | `Melee.java`, `melee.py` | [`Melee`](crate::melee::Melee) | take locks again and again, and are killed |

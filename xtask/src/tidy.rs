@@ -22,6 +22,7 @@ const PURE: &[&str] = &[
     "crates/zk-config/src/life.rs",
     "crates/zk-config/src/outcome.rs",
     "crates/zk-config/src/plan.rs",
+    "crates/zk-config/src/problem.rs",
     "crates/zk-config/src/subtree.rs",
     "crates/zk-cache/src/node.rs",
     "crates/zk-cache/src/reducer.rs",
@@ -130,6 +131,8 @@ const PURE: &[&str] = &[
     "crates/zk-sim/src/world/links.rs",
     "crates/zk-sim/src/world/quorum.rs",
     "crates/zk-sim/src/world/service.rs",
+    "examples/master-workers/src/plan.rs",
+    "examples/master-workers/src/tree.rs",
 ];
 
 /// The one module that may name the client crate, as a file and as a directory, and the references of benchmarks.
@@ -188,7 +191,7 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
     }
 
     let mut files = Vec::new();
-    for dir in ["crates", "tests", "xtask"] {
+    for dir in ["crates", "examples", "tests", "xtask"] {
         rust_files(root, Path::new(dir), &mut files)?;
     }
     for path in files {
@@ -200,13 +203,13 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
                 .problems
                 .extend(prefixed(&at, source::everywhere(&text)));
         }
-        if at.starts_with("crates/") && !source::is_test_file(&at) {
+        let is_code = at.starts_with("crates/") || at.starts_with("examples/");
+        if is_code && !source::is_test_file(&at) {
             report
                 .problems
                 .extend(prefixed(&at, source::in_crates(&text, &at)));
         }
-        if at.starts_with("crates/") && !TRANSPORT.iter().any(|transport| at.starts_with(transport))
-        {
+        if is_code && !TRANSPORT.iter().any(|transport| at.starts_with(transport)) {
             report
                 .problems
                 .extend(prefixed(&at, source::outside_transport(&text)));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::AbortHandle;
 use zk_core::NodePath;
+use zk_core::ParsePathError;
 use zk_core::Session;
 
 use crate::board::Board;
@@ -33,7 +34,25 @@ impl Drop for Task {
 
 impl Cache {
     /// Starts a cache in the background.
-    pub(crate) fn start(
+    pub(crate) fn start<P>(
+        session: &Session,
+        root: P,
+        options: CacheOptions,
+    ) -> Result<Self, ParsePathError>
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        let root = root.try_into().map_err(Into::into)?;
+        Ok(Self::run(session, root, options, None))
+    }
+
+    /// Starts a cache in the background that has at first what another one had.
+    pub(crate) fn resume(session: &Session, previous: &Snapshot, options: CacheOptions) -> Self {
+        Self::run(session, previous.path().clone(), options, Some(previous))
+    }
+
+    fn run(
         session: &Session,
         root: NodePath,
         options: CacheOptions,

@@ -93,21 +93,18 @@ impl ChildrenCache {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        let path = path.try_into().map_err(Into::into)?;
         let options = options.clone().with_max_depth(1);
-        let cache = Cache::start(session, path, options, None);
-        Ok(Self { cache })
+        Cache::start(session, path, options).map(|cache| Self { cache })
     }
 
     /// Starts a cache that has at first what another one had, see [`TreeCache::resume`](crate::TreeCache::resume).
     ///
     /// # Panics
     ///
-    /// Outside of a Tokio runtime, on which the task of the cache runs.
+    /// Outside of a Tokio runtime, on which the task of the cache runs, and when a selector panics.
     pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
-        let path = previous.path().clone();
         let options = options.clone().with_max_depth(1);
-        let cache = Cache::start(session, path, options, Some(previous));
+        let cache = Cache::resume(session, previous, options);
         Self { cache }
     }
 

@@ -89,10 +89,8 @@ impl NodeCache {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        let path = path.try_into().map_err(Into::into)?;
         let options = options.clone().with_max_depth(0);
-        let cache = Cache::start(session, path, options, None);
-        Ok(Self { cache })
+        Cache::start(session, path, options).map(|cache| Self { cache })
     }
 
     /// Starts a cache that has at first what another one had, see [`TreeCache::resume`](crate::TreeCache::resume).
@@ -101,9 +99,8 @@ impl NodeCache {
     ///
     /// Outside of a Tokio runtime, on which the task of the cache runs.
     pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
-        let path = previous.path().clone();
         let options = options.clone().with_max_depth(0);
-        let cache = Cache::start(session, path, options, Some(previous));
+        let cache = Cache::resume(session, previous, options);
         Self { cache }
     }
 

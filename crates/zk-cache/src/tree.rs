@@ -98,9 +98,8 @@ impl TreeCache {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        let path = path.try_into().map_err(Into::into)?;
-        let cache = Cache::start(session, path, options.clone(), None);
-        Ok(Self { cache })
+        let options = options.clone();
+        Cache::start(session, path, options).map(|cache| Self { cache })
     }
 
     /// Starts a cache that has at first what another one had, which has ended with its session.
@@ -120,8 +119,8 @@ impl TreeCache {
     /// A [selector](CacheOptions::with_selector) is asked there of every node of it.
     /// Then that of a break of the connection, see [`start_with`](Self::start_with).
     pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
-        let path = previous.path().clone();
-        let cache = Cache::start(session, path, options.clone(), Some(previous));
+        let options = options.clone();
+        let cache = Cache::resume(session, previous, options);
         Self { cache }
     }
 

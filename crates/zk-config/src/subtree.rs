@@ -77,9 +77,16 @@ mod deserialize {
         ///
         /// # Errors
         ///
-        /// When a text is not UTF-8, a node has both children and data, or the whole is not of the type: the message names
-        /// the node.
+        /// When a text is not UTF-8, a node has both children and data, a node is more than 128 levels below the root, or
+        /// the whole is not of the type: the message names the node.
         pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+            if let Some(deep) = self.nodes.keys().find(|name| depth(name) > MOST_LEVELS) {
+                let message = format!(
+                    "the node {deep:?} is {} levels below the root; at most {MOST_LEVELS} can be read",
+                    depth(deep)
+                );
+                return Err(DecodeError::new(FORMAT, DecodeErrorKind::Shape, message));
+            }
             let value = if self.is_empty() {
                 Value::new(None, ValueKind::Table(Map::new()))
             } else {
@@ -98,9 +105,9 @@ mod deserialize {
                 format!("{name}/")
             };
             let mut table = Map::new();
-            for child in self.nodes.keys() {
+            for (child, _) in self.nodes.range(prefix.clone()..) {
                 let Some(last) = child.strip_prefix(&prefix) else {
-                    continue;
+                    break;
                 };
                 if !last.is_empty() && !last.contains('/') {
                     table.insert(last.to_owned(), self.value(child)?);
@@ -126,7 +133,17 @@ mod deserialize {
         }
     }
 
+    /// Counts the levels from the root of the subtree down to a node.
+    fn depth(name: &str) -> usize {
+        match name {
+            "" => 0,
+            name => 1 + name.matches('/').count(),
+        }
+    }
+
     const FORMAT: &str = "a subtree of texts";
+    /// A tree is walked, compared and dropped level by level on the stack, which a deep one would use up.
+    const MOST_LEVELS: usize = 128;
 }
 
 #[cfg(all(test, feature = "layers"))]

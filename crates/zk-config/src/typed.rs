@@ -8,12 +8,12 @@ use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -21,6 +21,9 @@ use zk_core::codec::Codec;
 use zk_core::codec::DecodeError;
 
 use crate::plan::Found;
+use crate::problem::Follower;
+use crate::problem::Health;
+use crate::problem::Problem;
 use crate::sight::Below;
 use crate::sight::Eye;
 use crate::sight::Node;
@@ -98,58 +101,6 @@ impl<T> Deref for Current<T> {
     }
 }
 
-/// Why the current value may not be what is wanted.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum Problem {
-    /// Nobody has looked yet.
-    #[error("{path} was not read yet")]
-    NotRead {
-        /// The key.
-        path: NodePath,
-    },
-    /// The connection is broken: the value is the last one known, and may be old.
-    #[error("the connection is broken, so that what was read of {path} may be old")]
-    Stale {
-        /// The key.
-        path: NodePath,
-    },
-    /// There is no node.
-    #[error("there is no node {path}")]
-    Absent {
-        /// The key.
-        path: NodePath,
-    },
-    /// What is published is not of the format or the type.
-    #[error(transparent)]
-    Invalid(DecodeError),
-    /// What is published was refused by the validation.
-    #[error("what is published at {path} is refused: {reason}")]
-    Rejected {
-        /// The key.
-        path: NodePath,
-        /// What the validation said.
-        reason: String,
-    },
-    /// What makes a value of what is published, or its validation, panicked.
-    #[error("what makes or validates the value published at {path} panicked: {message}")]
-    Panicked {
-        /// The key.
-        path: NodePath,
-        /// What the panic said.
-        message: String,
-    },
-    /// It cannot be read, for want of a permission perhaps. It is tried again every ten seconds.
-    #[error(transparent)]
-    Unreadable(Error),
-    /// The session that followed it is over; let the next one [follow](Typed::follow) it.
-    #[error("the session that followed {path} is over")]
-    SessionLost {
-        /// The key.
-        path: NodePath,
-    },
-}
-
 /// Describes a [`Typed`].
 #[must_use = "nothing is followed until it is built"]
 pub struct TypedBuilder<T> {
@@ -170,12 +121,12 @@ enum Source<T> {
 }
 
 /// What was read last.
-#[derive(Default)]
 struct Last {
     /// The highest revision, good or bad.
     revision: Option<i64>,
     /// What the value in force was made from.
     in_force: Option<Seen>,
+    health: Health,
 }
 
 /// What became of a look.
@@ -267,7 +218,8 @@ impl<T: Send + Sync + 'static> Typed<T> {
 
     /// Lets a session keep the value current, for as long as it lives and the answer does.
     ///
-    /// Several sessions may follow it at the same time; what is older never takes the place of what is newer.
+    /// Several sessions may follow it at the same time; what is older never takes the place of what is newer, and what
+    /// happens to one of them is no [problem](Self::problem) as long as another one sees what there is.
     ///
     /// # Panics
     ///
@@ -279,8 +231,8 @@ impl<T: Send + Sync + 'static> Typed<T> {
             Source::Node(_) => {
                 let eye = Eye::new(&session, Node(shared.path.clone()));
                 tokio::spawn(async move {
-                    let take = |it: &Shared<T>, found: &Option<Found>, known| {
-                        it.take_node(found.as_ref(), known)
+                    let take = |it: &Shared<T>, found: &Option<Found>, look: &Look| {
+                        it.take_node(found.as_ref(), look)
                     };
                     shared.watch(eye, take).await;
                 })
@@ -391,9 +343,7 @@ impl<T> TypedBuilder<T> {
                 revision: None,
             })
         });
-        let not_read = Problem::NotRead {
-            path: self.path.clone(),
-        };
+        let health = Health::new(self.path.clone());
         let number = watch::Sender::new(0);
         Typed {
             seen: number.subscribe(),
@@ -403,8 +353,12 @@ impl<T> TypedBuilder<T> {
                 validation: self.validation,
                 current: ArcSwapOption::new(default),
                 number,
-                problem: watch::Sender::new(Some(Arc::new(not_read))),
-                last: Mutex::default(),
+                problem: watch::Sender::new(health.problem()),
+                last: Mutex::new(Last {
+                    revision: None,
+                    in_force: None,
+                    health,
+                }),
             }),
         }
     }
@@ -440,42 +394,43 @@ impl<T: Send + Sync + 'static> Shared<T> {
     async fn watch<S: Scope>(
         &self,
         mut eye: Eye<S>,
-        take: impl Fn(&Self, &S::Snapshot, Option<i64>) -> Taken,
+        take: impl Fn(&Self, &S::Snapshot, &Look) -> Taken,
     ) {
-        let leaving = Leaving(self);
-        // The highest revision that this session has reached.
-        let mut known = None;
+        let leaving = Leaving::new(self);
+        let mut look = Look {
+            follower: leaving.follower,
+            known: None,
+        };
         loop {
             match eye.next().await {
-                Sight::Seen(snapshot) => match take(self, &snapshot, known) {
-                    Taken::Believed(revision) => known = known.max(revision),
+                Sight::Seen(snapshot) => match take(self, &snapshot, &look) {
+                    Taken::Believed(revision) => look.known = look.known.max(revision),
                     Taken::Doubted(newer) => {
                         // It was committed before the server catches up.
-                        known = newer;
+                        look.known = newer;
                         eye.doubt();
                     }
                 },
-                Sight::Stale => self.report(self.stale()),
-                Sight::Failed(error) => self.report(Problem::Unreadable(error)),
+                Sight::Stale => self.trouble(look.follower, self.stale()),
+                Sight::Failed(error) => self.trouble(look.follower, Problem::Unreadable(error)),
                 Sight::SessionLost => break,
             }
         }
-        drop(leaving);
-        self.report(Problem::SessionLost {
+        leaving.because(Problem::SessionLost {
             path: self.path.clone(),
         });
     }
 
-    fn take_node(&self, found: Option<&Found>, known: Option<i64>) -> Taken {
+    fn take_node(&self, found: Option<&Found>, look: &Look) -> Taken {
         let Source::Node(make) = &self.source else {
             unreachable!("a node is looked at for the sake of a node");
         };
         let revision = found.map(|found| found.stat.mzxid);
         let data = found.map(|found| found.data.as_slice());
-        self.take(revision, known, Seen::Node(revision), || make(data))
+        self.take(revision, look, Seen::Node(revision), || make(data))
     }
 
-    fn take_subtree(&self, all: &BTreeMap<NodePath, Found>, known: Option<i64>) -> Taken {
+    fn take_subtree(&self, all: &BTreeMap<NodePath, Found>, look: &Look) -> Taken {
         let Source::Subtree(make) = &self.source else {
             unreachable!("a subtree is looked at for the sake of a subtree");
         };
@@ -485,26 +440,28 @@ impl<T: Send + Sync + 'static> Shared<T> {
             .max();
         let subtree = Subtree::new(self.path.clone(), all);
         let seen = Seen::Subtree(subtree.clone());
-        self.take(revision, known, seen, || Some(make(&subtree)))
+        self.take(revision, look, seen, || Some(make(&subtree)))
     }
 
     /// Puts what was read in force, unless it is older than what was read before, or bad.
     ///
     /// An absence has no revision: whether it is older than what another session has read is known only when the server
-    /// has reached that, `known` at least.
+    /// has reached that, `known` of the look at least.
     fn take(
         &self,
         revision: Option<i64>,
-        known: Option<i64>,
+        look: &Look,
         seen: Seen,
         make: impl FnOnce() -> Option<Result<T, DecodeError>>,
     ) -> Taken {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if revision < last.revision && known < last.revision {
+        let mut last = self.last();
+        if revision < last.revision && look.known < last.revision {
             // Another session has seen more.
             return Taken::Doubted(last.revision);
         }
         if revision.is_some() && revision < last.revision {
+            last.health.well(look.follower);
+            self.tell(&last.health);
             return Taken::Believed(revision);
         }
         last.revision = revision.or(last.revision);
@@ -529,14 +486,8 @@ impl<T: Send + Sync + 'static> Shared<T> {
             }
             Err(problem) => Some(problem),
         };
-        drop(last);
-        match problem {
-            Some(problem) => self.report(problem),
-            None => {
-                self.problem
-                    .send_if_modified(|problem| problem.take().is_some());
-            }
-        }
+        last.health.read(look.follower, problem);
+        self.tell(&last.health);
         Taken::Believed(revision)
     }
 
@@ -555,13 +506,38 @@ impl<T: Send + Sync + 'static> Shared<T> {
         Ok(value)
     }
 
-    fn report(&self, problem: Problem) {
-        tracing::debug!(path = %self.path, %problem, "the value in force may not be the one wanted");
-        self.problem.send_replace(Some(Arc::new(problem)));
+    /// Says that a session cannot see what there is.
+    fn trouble(&self, follower: Follower, problem: Problem) {
+        let mut last = self.last();
+        last.health.trouble(follower, problem);
+        self.tell(&last.health);
     }
 }
 
 impl<T> Shared<T> {
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells those who follow the problem, if there is news; whoever calls holds the lock, so that they hear the last one
+    /// last.
+    fn tell(&self, health: &Health) {
+        let now = health.problem();
+        self.problem.send_if_modified(|told| {
+            let is_news = match (&*told, &now) {
+                (Some(told), Some(now)) => !Arc::ptr_eq(told, now),
+                (told, now) => told.is_some() != now.is_some(),
+            };
+            if is_news {
+                if let Some(problem) = &now {
+                    tracing::debug!(path = %self.path, %problem, "the value in force may not be the one wanted");
+                }
+                *told = now;
+            }
+            is_news
+        });
+    }
+
     fn stale(&self) -> Problem {
         Problem::Stale {
             path: self.path.clone(),
@@ -584,18 +560,39 @@ async fn next(number: &mut watch::Receiver<u64>) {
     }
 }
 
-/// Tells that nobody follows any more, also when the task is dropped.
-struct Leaving<'a, T>(&'a Shared<T>);
+/// Who looks.
+struct Look {
+    follower: Follower,
+    /// The highest revision that this session has reached.
+    known: Option<i64>,
+}
+
+/// Tells when a session follows no more, also when its task is dropped.
+struct Leaving<'a, T> {
+    shared: &'a Shared<T>,
+    follower: Follower,
+    reason: Option<Problem>,
+}
+
+impl<'a, T> Leaving<'a, T> {
+    fn new(shared: &'a Shared<T>) -> Self {
+        let follower = shared.last().health.join();
+        Self {
+            shared,
+            follower,
+            reason: None,
+        }
+    }
+
+    fn because(mut self, reason: Problem) {
+        self.reason = Some(reason);
+    }
+}
 
 impl<T> Drop for Leaving<'_, T> {
     fn drop(&mut self) {
-        let stale = Arc::new(self.0.stale());
-        self.0.problem.send_if_modified(|problem| {
-            let is_well = problem.is_none();
-            if is_well {
-                *problem = Some(stale);
-            }
-            is_well
-        });
+        let mut last = self.shared.last();
+        last.health.leave(self.follower, self.reason.take());
+        self.shared.tell(&last.health);
     }
 }

@@ -102,6 +102,10 @@ impl Mark {
         self.reserved
     }
 
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// Reserves time up to `until`.
     pub(crate) async fn reserve(&mut self, until: SystemTime) -> Result<(), ReserveError> {
         self.settle_doubt().await?;

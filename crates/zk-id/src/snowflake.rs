@@ -260,8 +260,14 @@ impl Snowflake {
         let worker = self.worker.take();
         if let Some(tick) = unused {
             let mut mark = self.mark.lock().await;
-            if let Err(error) = mark.give_back(core.layout.moment(tick)).await {
-                tracing::debug!(?error, "the next one with this worker number has to wait");
+            let patience = mark.session().operation_timeout();
+            let given_back = mark.give_back(core.layout.moment(tick));
+            // Dropped half-way it harms nobody: no id is given out any more.
+            match timeout(patience, given_back).await {
+                Ok(Ok(())) => {}
+                failed => {
+                    tracing::debug!(?failed, "the next one with this worker number has to wait");
+                }
             }
         }
         match worker {

@@ -103,6 +103,11 @@ pub(crate) async fn carry_out(
         Config::Follow { .. } => follow(session, path).await,
         Config::History { .. } => {
             let history = publisher(0).history(path).await?;
+            if history.is_empty() {
+                tell(&format!(
+                    "{path} has no history: no put or rollback has replaced anything there\n"
+                ));
+            }
             let lines = history.iter().map(|one| {
                 let (revision, replaced) = (one.revision, java_date(one.replaced));
                 let (by, bytes) = (one.by, one.data.len());

@@ -168,7 +168,7 @@ fn table(path: &NodePath, pictures: &[&Picture], now: SystemTime) -> String {
     if others.is_empty() {
         text
     } else {
-        format!("{text}no contenders: {}\n", others.join(", "))
+        format!("{text}not contenders: {}\n", others.join(", "))
     }
 }
 

@@ -20,7 +20,6 @@ pub struct Kazoo {
 
 const PACKAGES: [&str; 2] = ["python3-kazoo", "python3-six"];
 const PROGRAM: &str = include_str!("../../python/contender.py");
-const RW_PROGRAM: &str = include_str!("../../python/rw_contender.py");
 const MELEE: &str = include_str!("../../python/melee.py");
 const QUEUE: &str = include_str!("../../python/queue_peer.py");
 const BENCH: &str = include_str!("../../python/bench.py");
@@ -74,17 +73,10 @@ impl Kazoo {
         &self.version
     }
 
-    /// The program that contends for a lock, to be given its arguments.
+    /// The program that contends for a lock of any kind, to be given its arguments.
     pub(super) fn program(&self) -> Command {
         let mut command = self.python();
         command.args(["-c", PROGRAM]);
-        command
-    }
-
-    /// The same for a read/write lock.
-    pub(super) fn rw_program(&self) -> Command {
-        let mut command = self.python();
-        command.args(["-c", RW_PROGRAM]);
         command
     }
 

@@ -51,7 +51,7 @@ impl PeerRwLock {
     ///
     /// Safe: the process is killed.
     pub async fn kazoo(kazoo: &Kazoo, connect: &str, path: &str) -> anyhow::Result<Self> {
-        let mut program = kazoo.rw_program();
+        let mut program = kazoo.program();
         let contender = PeerContender::start(&mut program, connect, path).await?;
         Ok(Self { contender })
     }

@@ -4,6 +4,8 @@
 
 /// Whether a file holds only tests, which need no documentation and may use what they like.
 pub(super) fn is_test_file(path: &str) -> bool {
+    // The applications among the examples have code and tests of their own.
+    let path = path.strip_prefix("examples/").unwrap_or(path);
     path.ends_with("/tests.rs")
         || path
             .split('/')
@@ -283,5 +285,7 @@ mod tests {
             assert!(is_test_file(path), "{path}");
         }
         assert!(!is_test_file("crates/a/src/test.rs"));
+        assert!(is_test_file("examples/a/tests/it/main.rs"));
+        assert!(!is_test_file("examples/a/src/plan.rs"));
     }
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_harness::Ensemble;
+use zk_sim::wait::pass;
+use zk_sim::wait::soon;
 
 mod auto_traits;
 mod basic;
@@ -22,17 +24,6 @@ async fn connect(ensemble: &Ensemble) -> Session {
         .connect_timeout(Duration::from_secs(60))
         .connect();
     connecting.await.expect("the ensemble grants a session")
-}
-
-/// Waits at most a minute for something that is to happen.
-async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(60), happening).await;
-    happened.unwrap_or_else(|_| panic!("waited a minute for this: {what}"))
-}
-
-/// Lets time pass.
-async fn pass(time: Duration) {
-    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
 }
 
 /// Where cargo puts the example: beside the directory of the test programs.

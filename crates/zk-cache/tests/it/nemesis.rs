@@ -14,6 +14,8 @@ use zk_harness::DataStore;
 use zk_harness::Ensemble;
 use zk_harness::nemesis::Fault;
 use zk_harness::nemesis::Nemesis;
+use zk_harness::proxy::Clients;
+use zk_harness::proxy::Close;
 
 use crate::connect;
 use crate::pass;
@@ -141,14 +143,26 @@ async fn nodes_on(session: &Session) -> Nodes {
     nodes
 }
 
-/// After each rest the cache has what there is, and every event fits to what was told before: nothing comes twice, and
-/// nothing out of order.
 // covers: K3 K4
 // against traps T1 T4 X13
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_broken_the_events_lead_to_what_there_is() {
+async fn whatever_is_broken_on_3_9_the_events_lead_to_what_there_is() {
+    the_events_lead_to_what_there_is("3.9").await;
+}
+
+// covers: K3 K4
+// against traps T1 T4 X13
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_broken_on_3_8_the_events_lead_to_what_there_is() {
+    the_events_lead_to_what_there_is("3.8").await;
+}
+
+/// After each rest the cache has what there is, and every event fits to what was told before: nothing comes twice, and
+/// nothing out of order.
+async fn the_events_lead_to_what_there_is(version: &str) {
     let seed = seed();
     let ensemble = Ensemble::builder()
+        .zookeeper(version)
         .servers(3)
         .data(DataStore::Memory)
         .sync_limit(5)
@@ -193,6 +207,9 @@ async fn whatever_is_broken_the_events_lead_to_what_there_is() {
             }
         };
         struck += dealt.len();
+        // The nemesis may have spared the reader.
+        let proxy = ensemble.proxy().expect("it was asked for");
+        proxy.cut(Clients::All, Close::Rst).await;
         writers.shutdown().await;
         reader.settle(seed).await;
     }

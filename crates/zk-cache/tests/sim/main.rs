@@ -19,6 +19,7 @@ mod replay;
 
 use replay::Nodes;
 use replay::Seen;
+use zk_sim::wait::soon;
 
 /// The root of the caches of the tests.
 const ROOT: &str = "/t";
@@ -45,12 +46,6 @@ fn nodes_on(ensemble: &Ensemble, root: &str) -> Nodes {
             (path.to_string(), seen)
         })
         .collect()
-}
-
-/// Waits at most two minutes of the paused clock.
-async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(120), happening).await;
-    happened.unwrap_or_else(|_| panic!("waited two minutes for this: {what}"))
 }
 
 /// The next event that is such a one, which is soon; those before it are left aside.

@@ -80,3 +80,19 @@ fn what_is_wrong_names_its_node() {
     }
     assert!(subtree("/app", &[]).deserialize::<Pool>().is_err());
 }
+
+// covers: G4
+#[test]
+fn a_subtree_that_is_too_deep_is_refused_by_name() {
+    let nested = |levels: usize| {
+        let below = (1..=levels).map(|level| "/d".repeat(level));
+        let paths: Vec<String> = below.map(|path| format!("/app{path}")).collect();
+        let mut nodes: Vec<(&str, &[u8])> = vec![("/app", b"")];
+        nodes.extend(paths.iter().map(|path| (path.as_str(), &b""[..])));
+        subtree("/app", &nodes).deserialize::<serde::de::IgnoredAny>()
+    };
+    nested(128).expect("as deep as it may be");
+    let error = nested(129).unwrap_err().to_string();
+    assert!(error.contains("129 levels"), "{error}");
+    assert!(error.contains(&"d/".repeat(128)), "{error}");
+}

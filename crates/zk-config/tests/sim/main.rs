@@ -2,8 +2,6 @@
 
 #![cfg(test)]
 
-use std::time::Duration;
-
 use zk_config::PublishOptions;
 use zk_config::Publisher;
 use zk_core::Session;
@@ -12,6 +10,7 @@ use zk_core::codec::Text;
 use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
+use zk_sim::wait::soon;
 
 mod listener;
 mod publisher;
@@ -51,10 +50,4 @@ fn stat_of(ensemble: &Ensemble, path: &str) -> Stat {
         .node(path)
         .expect("the node is there")
         .stat()
-}
-
-/// Waits at most two minutes of the paused clock.
-async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(120), happening).await;
-    happened.unwrap_or_else(|_| panic!("waited two minutes for this: {what}"))
 }

@@ -11,9 +11,11 @@ use zk_config::Expected;
 use zk_config::PublishError;
 use zk_core::Acl;
 use zk_core::AclEntry;
+use zk_core::ErrorKind;
 use zk_core::Permissions;
 use zk_core::Session;
 use zk_core::SessionId;
+use zk_core::transport::Fault;
 use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Ensemble;
@@ -604,6 +606,46 @@ async fn entry_that_cannot_be_read_is_left_out_of_the_history() {
         .unwrap();
     let other = keeping(&ensemble.connect().await, 5);
     let history = other.history("/app/key").await.unwrap();
+    let seen: Vec<_> = history.iter().map(|one| one.data.as_slice()).collect();
+    assert_eq!(seen, [b"two"]);
+}
+
+/// A history that is shorter than it is would hide what one could roll back to.
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn history_that_cannot_be_read_whole_is_an_error_and_what_went_meanwhile_is_none() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let publisher = keeping(&session, 5);
+    for value in ["one", "two", "three"] {
+        publisher.publish("/app/key", &text(value)).await.unwrap();
+    }
+    let refused = || Fault::Refused(ErrorKind::Throttled, None);
+    for reads in [
+        ensemble.on(matching::gets("/app/_history_/key/*")),
+        ensemble.on(matching::lists("/app/_history_/key")),
+    ] {
+        let rule = reads.every().refuse(refused());
+        let error = publisher.history("/app/key").await.unwrap_err();
+        assert!(
+            matches!(&error, PublishError::Operation(error) if error.kind() == ErrorKind::Throttled),
+            "{error}"
+        );
+        rule.withdraw();
+    }
+
+    let listed = ensemble.on(matching::lists("/app/_history_/key")).hold();
+    let reading = tokio::spawn(async move { publisher.history("/app/key").await });
+    soon("it has listed them", listed.happened()).await;
+    let other = ensemble.connect().await;
+    let (names, _) = other.list("/app/_history_/key").await.unwrap();
+    let oldest = names.iter().min().unwrap();
+    other
+        .delete(format!("/app/_history_/key/{oldest}"))
+        .await
+        .unwrap();
+    listed.release();
+    let history = soon("it has read them", reading).await.unwrap().unwrap();
     let seen: Vec<_> = history.iter().map(|one| one.data.as_slice()).collect();
     assert_eq!(seen, [b"two"]);
 }

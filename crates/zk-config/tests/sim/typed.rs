@@ -259,6 +259,46 @@ async fn value_outlives_outages_and_sessions() {
 
 // covers: G3
 #[tokio::test(start_paused = true)]
+async fn the_end_of_one_session_is_no_problem_while_another_one_follows() {
+    let ensemble = Ensemble::new(3);
+    let (first, second) = (ensemble.connect().await, ensemble.connect().await);
+    publisher(&second)
+        .publish("/motto", &text("one"))
+        .await
+        .unwrap();
+    let mut typed = Typed::node("/motto", Text).unwrap().build();
+    let leaving = typed.follow(&first);
+    soon("it is read", typed.changed()).await;
+    let _staying = typed.follow(&second);
+    until_well(&typed).await;
+    // The second one has looked when it tells of what is new.
+    ensemble.session(first.id()).cut_for(Duration::from_secs(3));
+    publisher(&second)
+        .publish("/motto", &text("two"))
+        .await
+        .unwrap();
+    assert_eq!(***soon("it follows", typed.changed()).await, *"two");
+    let mut problems = typed.problems();
+    problems.mark_unchanged();
+
+    pass(Duration::from_secs(5)).await;
+    ensemble.expire(first.id());
+    soon("the first session is over", first.lost()).await;
+    pass(Duration::from_secs(1)).await;
+    drop(leaving);
+    pass(Duration::from_secs(1)).await;
+    assert!(typed.problem().is_none(), "{:?}", typed.problem());
+    assert!(!problems.has_changed().unwrap(), "nobody was told of any");
+
+    ensemble.expire(second.id());
+    until_problem(&typed, "nobody follows", |it| {
+        matches!(it, Problem::SessionLost { .. })
+    })
+    .await;
+}
+
+// covers: G3
+#[tokio::test(start_paused = true)]
 async fn broken_link_is_told_also_in_the_middle_of_a_look() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);

@@ -2,8 +2,6 @@
 
 #![cfg(test)]
 
-use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -12,23 +10,15 @@ use zk_core::Session;
 use zk_core::Subscription;
 use zk_core::Update;
 use zk_core::WatchEvent;
+use zk_sim::wait::pass;
+use zk_sim::wait::polled;
+use zk_sim::wait::soon;
 
 mod listeners;
 mod subscriptions;
 mod trackers;
 mod transactions;
 mod waits;
-
-/// Waits at most a minute of the paused clock.
-async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(60), happening).await;
-    happened.unwrap_or_else(|_| panic!("waited a minute for this: {what}"))
-}
-
-/// Lets time pass, and everything happen that happens by then.
-async fn pass(time: Duration) {
-    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
-}
 
 /// A change at a path.
 fn at(path: &str, event: WatchEvent) -> Update {
@@ -50,22 +40,4 @@ async fn told(subscription: &mut Subscription, session: &Session) -> Vec<Update>
         }
     }
     told
-}
-
-/// Polls a future as often as it wants, `times` at most, and drops it.
-async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
-    let mut future: Pin<Box<_>> = Box::pin(future);
-    let mut left = times;
-    std::future::poll_fn(move |cx| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }

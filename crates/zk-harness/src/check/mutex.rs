@@ -66,21 +66,17 @@ impl FencedMutex {
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let mut findings = Findings::default();
-        let pauses = Pauses::longer_than(self.session_timeout, history);
-        for (path, calls) in by_path(history) {
-            let holds = Holds::of(&calls, history, &pauses);
-            count(&mut findings, &holds);
-            released_twice(&mut findings, &holds);
+        let findings = judge_each(history, self.session_timeout, |lock, findings| {
+            let path = lock.path;
             if self.per_value {
-                for (value, holds) in by_value(&holds.granted) {
-                    self.judge(&format!("{value} of {path}"), &holds, &mut findings);
+                for (value, holds) in by_value(&lock.granted) {
+                    self.judge(&format!("{value} of {path}"), &holds, findings);
                 }
             } else {
-                self.judge(path, &holds.granted, &mut findings);
+                self.judge(path, &lock.granted, findings);
             }
-        }
-        if_granted(findings).verdict("fenced-mutex")
+        });
+        findings.verdict("fenced-mutex")
     }
 
     fn judge(&self, path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
@@ -96,6 +92,38 @@ impl FencedMutex {
             in_order(path, holds, findings);
         }
     }
+}
+
+/// One lock of a history.
+pub(super) struct Lock<'a, 'h> {
+    pub(super) path: &'h str,
+    pub(super) calls: &'a [&'h Call],
+    /// In the order in which the holders were told.
+    pub(super) granted: Vec<Hold<'h>>,
+}
+
+/// Judges each lock by itself, after what all kinds of locks have in common.
+///
+/// Nothing is known of a history in which nothing was granted.
+pub(super) fn judge_each<'h>(
+    history: &'h History,
+    session_timeout: Option<Duration>,
+    mut judge: impl FnMut(&Lock<'_, 'h>, &mut Findings),
+) -> Findings {
+    let mut findings = Findings::default();
+    let pauses = Pauses::longer_than(session_timeout, history);
+    for (path, calls) in by_path(history) {
+        let holds = Holds::of(&calls, history, &pauses);
+        count(&mut findings, &holds);
+        released_twice(&mut findings, &holds);
+        let lock = Lock {
+            path,
+            calls: &calls,
+            granted: holds.granted,
+        };
+        judge(&lock, &mut findings);
+    }
+    if_granted(findings)
 }
 
 /// Reports two holders at a time, the first of which was told first.
@@ -191,7 +219,7 @@ fn in_order(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
 }
 
 /// Counts what happened to one lock.
-pub(super) fn count(findings: &mut Findings, holds: &Holds<'_>) {
+fn count(findings: &mut Findings, holds: &Holds<'_>) {
     findings.count("grants", holds.granted.len());
     findings.count("acquires unknown", holds.unknown);
     findings.count("acquires failed", holds.failed);
@@ -202,7 +230,7 @@ pub(super) fn count(findings: &mut Findings, holds: &Holds<'_>) {
 }
 
 /// A release succeeds once for each grant.
-pub(super) fn released_twice(findings: &mut Findings, holds: &Holds<'_>) {
+fn released_twice(findings: &mut Findings, holds: &Holds<'_>) {
     for (release, earlier) in &holds.strays {
         let (client, op) = (&release.client, &release.op);
         let evidence = earlier.iter().chain([release]);
@@ -218,7 +246,7 @@ pub(super) fn released_twice(findings: &mut Findings, holds: &Holds<'_>) {
 }
 
 /// Without a grant there was nothing to judge.
-pub(super) fn if_granted(mut findings: Findings) -> Findings {
+fn if_granted(mut findings: Findings) -> Findings {
     if findings.counted("grants") == 0 {
         findings.cannot_judge("the history has no acquire that was granted");
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::{Hold, Holds, Latest, Pauses, by_path};
-use super::mutex::{count, if_granted, lower_token, overlap, released_twice};
+use super::holds::{Hold, Latest};
+use super::mutex::{judge_each, lower_token, overlap};
 use super::verdict::{Findings, Verdict};
 use crate::history::History;
 
@@ -34,23 +34,18 @@ impl ReadWriteLock {
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let mut findings = Findings::default();
-        let pauses = Pauses::longer_than(self.session_timeout, history);
-        for (path, calls) in by_path(history) {
-            let holds = Holds::of(&calls, history, &pauses);
-            count(&mut findings, &holds);
-            let readers = holds.granted.iter().filter(|hold| hold.is_shared()).count();
+        let findings = judge_each(history, self.session_timeout, |lock, findings| {
+            let readers = lock.granted.iter().filter(|hold| hold.is_shared()).count();
             findings.count("grants to readers", readers);
-            released_twice(&mut findings, &holds);
-            let counted: Vec<&Hold<'_>> = holds
+            let counted: Vec<&Hold<'_>> = lock
                 .granted
                 .iter()
                 .filter(|hold| !hold.span.is_empty())
                 .collect();
-            overlaps(path, &counted, &mut findings);
-            tokens(path, &counted, &mut findings);
-        }
-        if_granted(findings).verdict("read-write-lock")
+            overlaps(lock.path, &counted, findings);
+            tokens(lock.path, &counted, findings);
+        });
+        findings.verdict("read-write-lock")
     }
 }
 

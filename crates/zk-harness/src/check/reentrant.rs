@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::{Hold, Holds, Latest, Pauses, by_path};
-use super::mutex::{count, if_granted, overlap, released_twice, tokens_rise};
+use super::holds::{Hold, Latest};
+use super::mutex::{judge_each, overlap, tokens_rise};
 use super::verdict::{Findings, Verdict};
 use crate::history::{Client, History};
 
@@ -35,24 +35,20 @@ impl ReentrantMutex {
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let mut findings = Findings::default();
-        let pauses = Pauses::longer_than(self.session_timeout, history);
-        for (path, calls) in by_path(history) {
-            let holds = Holds::of(&calls, history, &pauses);
-            count(&mut findings, &holds);
-            released_twice(&mut findings, &holds);
-            let outer = outermost(path, &holds.granted, &mut findings);
-            findings.count("re-entries", holds.granted.len() - outer.len());
+        let findings = judge_each(history, self.session_timeout, |lock, findings| {
+            let path = lock.path;
+            let outer = outermost(path, &lock.granted, findings);
+            findings.count("re-entries", lock.granted.len() - outer.len());
             let mut latest = Latest::default();
             for hold in outer.iter().filter(|hold| !hold.span.is_empty()) {
                 if let Some(other) = latest.of_all() {
-                    overlap(path, other, hold, &mut findings);
+                    overlap(path, other, hold, findings);
                 }
                 latest.add(hold);
             }
-            tokens_rise(path, &outer, &mut findings);
-        }
-        if_granted(findings).verdict("reentrant-mutex")
+            tokens_rise(path, &outer, findings);
+        });
+        findings.verdict("reentrant-mutex")
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::holds::{Hold, Holds, Pauses, by_path};
-use super::mutex::{count, if_granted, released_twice};
+use super::holds::Hold;
+use super::mutex::judge_each;
 use super::verdict::{Findings, Span, Verdict};
 use crate::history::{Call, History, Op};
 
@@ -50,16 +50,11 @@ impl Semaphore {
 
     /// Judges a history.
     pub fn check(&self, history: &History) -> Verdict {
-        let mut findings = Findings::default();
-        let pauses = Pauses::longer_than(self.session_timeout, history);
-        for (path, calls) in by_path(history) {
-            let holds = Holds::of(&calls, history, &pauses);
-            count(&mut findings, &holds);
-            released_twice(&mut findings, &holds);
-            let limits = limits(self.permits, &calls);
-            judge(path, &holds.granted, &limits, &mut findings);
-        }
-        if_granted(findings).verdict("semaphore")
+        let findings = judge_each(history, self.session_timeout, |lock, findings| {
+            let limits = limits(self.permits, lock.calls);
+            judge(lock.path, &lock.granted, &limits, findings);
+        });
+        findings.verdict("semaphore")
     }
 }
 

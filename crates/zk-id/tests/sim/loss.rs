@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use zk_core::transport::Request;
 use zk_id::Layout;
 use zk_id::Loss;
 use zk_id::NextError;
@@ -14,6 +15,7 @@ use crate::Seen;
 use crate::TestClock;
 use crate::children;
 use crate::pass;
+use crate::polled;
 use crate::soon;
 use crate::taken;
 
@@ -168,4 +170,46 @@ async fn clones_of_the_generator_end_with_the_lease() {
     pass(Duration::from_secs(1)).await;
     assert_eq!(taken(&ensemble), [""; 0]);
     assert_eq!(ensemble.watch_count(), 0);
+}
+
+/// An extension in doubt, a look at it, the write that gives the rest back, the deletion: each answer takes nearly as long
+/// as it may.
+#[tokio::test(start_paused = true)]
+async fn a_release_takes_no_longer_than_two_operations_may() {
+    const MOST: Duration = Duration::from_secs(1);
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await.with_operation_timeout(MOST);
+    let (ids, _) = claimed_by(&session, Duration::from_secs(4)).await;
+    let looks =
+        |request: &Request| matches!(request, Request::Sync { path } if path.as_str() == MARK);
+    let answers = [
+        ensemble.on(matching::sets(MARK)).hold(),
+        ensemble.on(looks).hold(),
+        ensemble.on(matching::gets(MARK)).hold(),
+        ensemble.on(matching::sets(MARK)).nth(2).hold(),
+        ensemble.on(matching::deletes("/ids/a/worker-00000")).hold(),
+    ];
+    soon("the reservation is extended", answers[0].happened()).await;
+    let since = tokio::time::Instant::now();
+    let mut releasing = Box::pin(ids.release());
+    assert!(polled(1, &mut releasing).await.is_none());
+    let releasing = tokio::spawn(releasing);
+    let held = answers.clone();
+    // What it has not heard of by now is in doubt.
+    let slow = tokio::spawn(async move {
+        answers[0].release();
+        for answer in &answers[1..] {
+            answer.happened().await;
+            pass(MOST * 9 / 10).await;
+            answer.release();
+        }
+    });
+    soon("it is released or not", releasing).await.unwrap().ok();
+    assert!(since.elapsed() <= 2 * MOST, "{:?}", since.elapsed());
+    slow.abort();
+    for answer in held {
+        answer.withdraw();
+    }
+    soon("nothing is left to do", session.settled()).await;
+    assert_eq!(taken(&ensemble).len(), 0);
 }

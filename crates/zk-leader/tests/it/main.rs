@@ -10,6 +10,7 @@ use zk_harness::Ensemble;
 use zk_leader::Candidacy;
 use zk_leader::Lease;
 use zk_leader::State;
+use zk_sim::wait::soon;
 
 mod auto_traits;
 mod basic;
@@ -36,12 +37,6 @@ async fn connect(ensemble: &Ensemble) -> Session {
         .connect()
         .await
         .expect("the ensemble grants a session")
-}
-
-/// Waits at most half a minute for something that is to happen.
-async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(30), happening).await;
-    happened.unwrap_or_else(|_| panic!("waited 30 s for this: {what}"))
 }
 
 async fn leading(candidacy: &Candidacy) -> Lease {

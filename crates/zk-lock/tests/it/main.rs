@@ -7,6 +7,7 @@ use std::time::Duration;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_harness::Ensemble;
+use zk_sim::wait::soon;
 
 mod auto_traits;
 mod basic;
@@ -39,12 +40,6 @@ async fn connect(ensemble: &Ensemble) -> Session {
         .connect()
         .await
         .expect("the ensemble grants a session")
-}
-
-/// Waits at most half a minute for something that is to happen.
-async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(30), happening).await;
-    happened.unwrap_or_else(|_| panic!("waited 30 s for this: {what}"))
 }
 
 /// Asks until `condition` holds, for at most half a minute.

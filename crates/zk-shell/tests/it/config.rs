@@ -62,6 +62,10 @@ async fn document_is_put_compared_followed_and_rolled_back() {
         );
         while line().await != "+size = 1 # small" {}
 
+        assert_eq!(
+            zk(connect, &["config", "history", "/app/pool"]).await,
+            "/app/pool has no history: no put or rollback has replaced anything there\nexit 0"
+        );
         write("size = 2\n");
         let diff = zk(connect, &["config", "diff", "/app/pool", name]).await;
         assert_eq!(

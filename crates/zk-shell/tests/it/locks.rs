@@ -70,7 +70,7 @@ async fn a_lock_is_shown_with_its_owners_and_broken_when_it_was_confirmed() {
         assert_eq!(rows[2][..2], ["waiter", "shared"], "{said}");
         assert_eq!(rows[2][3..5], ["10.0.0.1", "none"], "{said}");
         assert_eq!(rows[3][3..4], ["-"], "{said}");
-        assert_eq!(rows[4], ["no contenders: config"]);
+        assert_eq!(rows[4], ["not contenders: config"]);
 
         // Nothing happens without a terminal and without --yes.
         let said = zk(connect, &["locks", "--break", "/l"]).await;

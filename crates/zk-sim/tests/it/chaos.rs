@@ -11,6 +11,7 @@ use zk_sim::Disturbance;
 use zk_sim::Ensemble;
 use zk_sim::Seen;
 use zk_sim::Tree;
+use zk_sim::wait::pass;
 
 /// Everything that can be seen of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,10 +41,6 @@ async fn work(session: Session) {
         drop(session.list("/dir").await);
         pass(Duration::from_millis(fastrand::u64(0..250))).await;
     }
-}
-
-async fn pass(time: Duration) {
-    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
 }
 
 async fn traced(sim: Ensemble) -> Trace {

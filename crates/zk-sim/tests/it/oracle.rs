@@ -13,6 +13,7 @@ use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Disturbance;
 use zk_sim::Ensemble;
+use zk_sim::wait::pass;
 
 /// A node that one writer alone writes: its version and data, if it is there.
 type State = Option<(i32, String)>;
@@ -314,10 +315,6 @@ fn what_is_acknowledged_is_done_once_and_what_is_refused_is_not_done() {
             || (tally.unknown > 100 && tally.done > 10_000 && tally.refused > 10_000),
         "{tally:?} proves nothing"
     );
-}
-
-async fn pass(time: Duration) {
-    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
 }
 
 const SEEDS: u64 = 1000;

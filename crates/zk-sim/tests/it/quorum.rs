@@ -11,12 +11,9 @@ use zk_sim::Ensemble;
 use zk_sim::Fate;
 use zk_sim::Proposal;
 use zk_sim::matching;
+use zk_sim::wait::pass;
 
 const MS: Duration = Duration::from_millis(1);
-
-async fn pass(time: Duration) {
-    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
-}
 
 fn since(sim: &Ensemble, moment: Duration) -> Duration {
     sim.now().saturating_sub(moment)

@@ -1,0 +1,155 @@
+//! What the master sees: three caches, and what it has done that they do not show yet.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use futures_util::FutureExt as _;
+use zk_cache::CacheOptions;
+use zk_cache::ChildrenCache;
+use zk_cache::Events;
+use zk_cache::Snapshot;
+use zk_cache::TreeCache;
+use zk_core::NodePath;
+use zk_core::Session;
+
+use crate::plan::Step;
+use crate::plan::View;
+use crate::tree::Tree;
+
+/// The tasks, the workers and the assignments, followed.
+///
+/// Three caches show three moments; a task that is moved may be in two of them for a while, or in none.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    tree: Tree,
+    tasks: ChildrenCache,
+    workers: ChildrenCache,
+    assigned: TreeCache,
+    news: [Events; 3],
+    /// What was carried out, by the node that it deleted and the transaction that had made this.
+    ///
+    /// Without it a task would be moved again and again until the caches show that it is gone: the ensemble refuses that,
+    /// but it is work for nothing.
+    carried_out: BTreeMap<(NodePath, i64), Step>,
+}
+
+/// A step, and the node that it moves, as it was seen.
+#[derive(Debug, Clone)]
+pub(crate) struct Move {
+    pub(crate) step: Step,
+    source: NodePath,
+    czxid: i64,
+    /// The data of the task.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Desk {
+    /// Follows everything with this session. It has nothing until [`changed`](Self::changed) says so.
+    pub(crate) fn new(session: &Session, tree: &Tree) -> Self {
+        let depth = CacheOptions::default().with_max_depth(2);
+        let tasks = ChildrenCache::start(session, tree.tasks()).expect("the path is one");
+        let workers = ChildrenCache::start(session, tree.workers()).expect("the path is one");
+        let assigned = TreeCache::start_with(session, tree.assigned(), &depth);
+        let assigned = assigned.expect("the path is one");
+        Self {
+            tree: tree.clone(),
+            news: [tasks.events(), workers.events(), assigned.events()],
+            tasks,
+            workers,
+            assigned,
+            carried_out: BTreeMap::new(),
+        }
+    }
+
+    /// Waits until something has changed, and takes everything for seen that has by then. `false` when the caches have
+    /// ended.
+    pub(crate) async fn changed(&mut self) -> bool {
+        let [tasks, workers, assigned] = &mut self.news;
+        let first = tokio::select! {
+            biased;
+            event = tasks.next() => event,
+            event = workers.next() => event,
+            event = assigned.next() => event,
+        };
+        for news in &mut self.news {
+            while let Some(Some(_)) = news.next().now_or_never() {}
+        }
+        first.is_some()
+    }
+
+    /// Returns what is known, or nothing while the caches compare what they have.
+    pub(crate) fn view(&mut self) -> Option<View> {
+        let (tasks, workers) = (self.tasks.snapshot(), self.workers.snapshot());
+        let assigned = self.assigned.snapshot();
+        let all = [&tasks, &workers, &assigned];
+        if !all.iter().all(|it| it.is_synchronized()) {
+            return None;
+        }
+        let shows = |(path, czxid): &(NodePath, i64)| {
+            let node = all.iter().find_map(|it| it.get(path));
+            node.is_some_and(|node| node.stat().czxid == *czxid)
+        };
+        self.carried_out.retain(|source, _| shows(source));
+        let mut view = View {
+            workers: named(&workers, &self.tree.workers())
+                .into_iter()
+                .map(|(worker, _)| worker)
+                .collect(),
+            ..View::default()
+        };
+        for (task, czxid) in named(&tasks, &self.tree.tasks()) {
+            match self.carried_out.get(&(self.tree.task(task), czxid)) {
+                Some(Step::Assign { task, to }) => {
+                    view.assigned.entry(*to).or_default().insert(*task);
+                }
+                _ => drop(view.waiting.insert(task)),
+            }
+        }
+        for (worker, czxid) in named(&assigned, &self.tree.assigned()) {
+            let path = self.tree.assigned_to(worker);
+            if self.carried_out.contains_key(&(path.clone(), czxid)) {
+                continue;
+            }
+            let has = view.assigned.entry(worker).or_default();
+            for (task, czxid) in named(&assigned, &path) {
+                let source = (self.tree.assignment(worker, task), czxid);
+                if !self.carried_out.contains_key(&source) {
+                    has.insert(task);
+                }
+            }
+        }
+        Some(view)
+    }
+
+    /// Finds what a step moves; `None` if it is gone meanwhile.
+    pub(crate) fn find(&self, step: Step) -> Option<Move> {
+        let (cache, source) = match step {
+            Step::Assign { task, .. } => (self.tasks.snapshot(), self.tree.task(task)),
+            Step::TakeBack { task, from } => {
+                (self.assigned.snapshot(), self.tree.assignment(from, task))
+            }
+            Step::Forget { worker } => (self.assigned.snapshot(), self.tree.assigned_to(worker)),
+        };
+        let node = cache.get(&source)?;
+        Some(Move {
+            step,
+            czxid: node.stat().czxid,
+            data: node.data().unwrap_or_default().to_vec(),
+            source,
+        })
+    }
+
+    /// Notes that a step was carried out.
+    pub(crate) fn note(&mut self, done: Move) {
+        self.carried_out
+            .insert((done.source, done.czxid), done.step);
+    }
+}
+
+/// The children of a node that are named as ours are, and the transactions that made them.
+fn named<T: FromStr>(cache: &Snapshot, parent: &NodePath) -> Vec<(T, i64)> {
+    let children = cache.children(parent);
+    children
+        .filter_map(|node| Some((node.name()?.parse().ok()?, node.stat().czxid)))
+        .collect()
+}

@@ -1,0 +1,205 @@
+//! The processes of the example, and the commands of whoever plays with them.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Parser;
+use clap::Subcommand;
+use master_workers::Node;
+use master_workers::Stopper;
+use master_workers::Teller;
+use master_workers::Tree;
+use master_workers::prune::Pruned;
+use master_workers::prune::prune;
+use master_workers::status::Status;
+use master_workers::submit::submit;
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_core::SessionBuilder;
+
+/// A master that assigns tasks, and workers that do them: an example over all crates
+#[derive(Debug, Parser)]
+#[command(name = "master-workers", max_term_width = 100)]
+struct Cli {
+    /// The ensemble: host:port,host:port
+    #[arg(long, global = true, env = "ZK_CONNECT", value_name = "STRING")]
+    connect: Option<String>,
+
+    /// The node below which everything is
+    #[arg(long, global = true, default_value = "/app", value_name = "PATH", value_parser = parse_root)]
+    root: NodePath,
+
+    /// How long the ensemble waits before it takes a silent process for dead, in milliseconds
+    #[arg(long, global = true, default_value = "6000", value_name = "MS")]
+    session_timeout: u64,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a process: a worker, which stands for election as the master as well; until Ctrl-C
+    Node {
+        /// Its name, for people; the default is made of the process id
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Submit tasks
+    Submit {
+        /// How many
+        #[arg(long, default_value_t = 1)]
+        count: usize,
+        /// What is to be done
+        text: String,
+    },
+    /// Print who is there and how many tasks there are
+    Status,
+    /// Delete old results, unless somebody else does
+    Prune {
+        /// Keep those of so many newest tasks
+        #[arg(long, default_value_t = 100)]
+        keep: usize,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Cli::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            Teller::of_process("error").say(format_args!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(cli: Cli) -> anyhow::Result<()> {
+    let connect = cli.connect.filter(|connect| !connect.trim().is_empty());
+    let connect = connect.context(
+        "no ensemble to connect to: run `cargo xtask ensemble up`, then `eval \"$(cargo xtask ensemble env)\"`",
+    )?;
+    let sessions = Session::builder(connect)
+        .session_timeout(Duration::from_millis(cli.session_timeout))
+        .connect_timeout(Duration::from_secs(20));
+    let tree = Tree::new(cli.root);
+    if let Command::Node { name } = cli.command {
+        let name = name.unwrap_or_else(|| format!("process-{}", std::process::id()));
+        return serve(sessions, tree, &name).await;
+    }
+    let session = sessions.connect().await?;
+    let done = command(cli.command, &session, &tree).await;
+    // The answer is known; a session that is not ended costs the servers its timeout.
+    drop(session.close().await);
+    say(&done?);
+    Ok(())
+}
+
+/// Runs a process until somebody ends it; who asks twice does not wait for it.
+async fn serve(sessions: SessionBuilder, tree: Tree, name: &str) -> anyhow::Result<()> {
+    let (stopper, stop) = Stopper::new();
+    let node = Node::new(tree, Teller::of_process(name));
+    tokio::select! {
+        served = Box::pin(node.run(sessions, &stop)) => served,
+        impatience = async {
+            told_to_end().await;
+            stopper.stop();
+            told_to_end().await;
+            anyhow::bail!("ended although it was not done with what it worked at")
+        } => impatience,
+    }
+}
+
+/// Waits for Ctrl-C, or the polite signal of other programs.
+async fn told_to_end() {
+    use tokio::signal::unix::SignalKind;
+    use tokio::signal::unix::signal;
+
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminated) => {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminated.recv() => {}
+            }
+        }
+        Err(_) => drop(tokio::signal::ctrl_c().await),
+    }
+}
+
+/// Carries out what ends by itself, and returns what there is to say.
+async fn command(command: Command, session: &Session, tree: &Tree) -> anyhow::Result<String> {
+    Ok(match command {
+        Command::Node { .. } => unreachable!("it runs until it is ended"),
+        Command::Submit { count, text } => {
+            let texts = (1..=count).map(|number| match count {
+                1 => text.clone(),
+                _ => format!("{text} {number}"),
+            });
+            let submitted = submit(session, tree, texts).await?;
+            match submitted.unknown {
+                0 => format!("{} submitted", submitted.accepted),
+                unknown => format!(
+                    "{} submitted, and {unknown} of which nobody knows whether they are",
+                    submitted.accepted
+                ),
+            }
+        }
+        Command::Status => Status::read(session, tree).await?.to_string(),
+        Command::Prune { keep } => match prune(session, tree, keep).await? {
+            Pruned::Deleted(results) => format!("{results} results deleted"),
+            Pruned::Busy { holder } => format!("{holder} is at it already"),
+        },
+    })
+}
+
+fn say(text: &str) {
+    use std::io::Write as _;
+    // Who runs this may have closed the output, which is no reason to complain.
+    drop(writeln!(std::io::stdout(), "{text}"));
+}
+
+/// Everything of the application is below it: the root of all would mix it with others.
+fn parse_root(text: &str) -> Result<NodePath, String> {
+    match NodePath::parse(text) {
+        Ok(path) if path.is_root() => {
+            Err("it is the root of all; give a node of its own".to_owned())
+        }
+        Ok(path) => Ok(path),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_line_is_well_formed() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn the_readme_has_commands_that_are_understood() {
+        let commands: Vec<&str> = include_str!("../README.md")
+            .lines()
+            .filter_map(|line| line.strip_prefix("$ ")?.split_once("-p master-workers -- "))
+            .map(|(_, command)| command)
+            .collect();
+        for name in ["node", "submit", "status", "prune"] {
+            assert!(commands.iter().any(|it| it.starts_with(name)), "{name}");
+        }
+        for command in commands {
+            // What is between quotation marks is one word.
+            let words = command.split('"').enumerate().flat_map(|(at, part)| {
+                if at % 2 == 1 {
+                    vec![part]
+                } else {
+                    part.split_whitespace().collect()
+                }
+            });
+            let parsed = Cli::try_parse_from(std::iter::once("master-workers").chain(words));
+            assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
+        }
+    }
+}

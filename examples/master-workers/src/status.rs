@@ -1,0 +1,141 @@
+//! What there is at the moment, as a table.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use futures_util::future::try_join_all;
+use zk_core::Error;
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_core::codec::Text;
+use zk_leader::Selector;
+use zk_queue::WorkQueue;
+
+use crate::tree::Tree;
+use crate::tree::WorkerName;
+
+/// How everything stands. It is read in several requests, and so of several moments: while tasks move, the sums may not
+/// fit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The name of the process that is the master.
+    pub master: Option<String>,
+    /// How many texts are no tasks yet.
+    pub submitted: usize,
+    /// How many tasks nobody has.
+    pub waiting: usize,
+    /// The workers.
+    pub workers: BTreeMap<WorkerName, WorkerStatus>,
+    /// How many tasks are done.
+    pub done: usize,
+}
+
+/// How a worker stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkerStatus {
+    /// The name of its process, if it is registered: otherwise it is gone, and what it had will be taken back.
+    pub process: Option<String>,
+    /// How many tasks it has.
+    pub tasks: usize,
+}
+
+impl Status {
+    /// Looks.
+    ///
+    /// # Errors
+    ///
+    /// When a read failed. What is not there is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    pub async fn read(session: &Session, tree: &Tree) -> Result<Self, Error> {
+        session.sync(tree.root()).await?;
+        let election = Selector::new(session, tree.election()).expect("the path is one");
+        let inbox = WorkQueue::<String>::new(session, tree.inbox(), Text)
+            .expect("the path is one, and not the root");
+        let leader = election.leader().await?;
+        let submitted = inbox.len().await?;
+        let waiting = names(session, &tree.tasks()).await?.len();
+        let registered = names(session, &tree.workers()).await?;
+        let assigned = names(session, &tree.assigned()).await?;
+        let workers = registered.iter().chain(&assigned);
+        let workers = workers.filter_map(|name| name.parse().ok());
+        let workers = workers.map(async |worker: WorkerName| {
+            let process = match session.get(tree.worker(worker)).await {
+                Ok((data, _)) => Some(String::from_utf8_lossy(&data).into_owned()),
+                Err(error) if error.is_no_node() => None,
+                Err(error) => return Err(error),
+            };
+            let tasks = names(session, &tree.assigned_to(worker)).await?.len();
+            Ok((worker, WorkerStatus { process, tasks }))
+        });
+        Ok(Self {
+            master: leader.map(|leader| leader.id().into_owned()),
+            submitted,
+            waiting,
+            workers: try_join_all(workers).await?.into_iter().collect(),
+            done: names(session, &tree.done()).await?.len(),
+        })
+    }
+}
+
+/// The table.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let master = self.master.as_deref().unwrap_or("nobody");
+        writeln!(f, "{:<10} {:>6}", "master", master)?;
+        writeln!(f, "{:<10} {:>6}", "submitted", self.submitted)?;
+        writeln!(f, "{:<10} {:>6}", "waiting", self.waiting)?;
+        for (worker, status) in &self.workers {
+            let process = status.process.as_deref().unwrap_or("gone");
+            let name = format!("worker {}", worker.number());
+            writeln!(f, "{name:<10} {:>6}  {process}", status.tasks)?;
+        }
+        write!(f, "{:<10} {:>6}", "done", self.done)
+    }
+}
+
+/// The children of a node; none if there is no node.
+pub(crate) async fn names(session: &Session, path: &NodePath) -> Result<Vec<String>, Error> {
+    match session.list(path).await {
+        Ok((names, _)) => Ok(names),
+        Err(error) if error.is_no_node() => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_tells_the_living_from_the_gone() {
+        let worker = |process: Option<&str>, tasks| WorkerStatus {
+            process: process.map(str::to_owned),
+            tasks,
+        };
+        let status = Status {
+            master: Some("anna".to_owned()),
+            submitted: 3,
+            waiting: 12,
+            workers: BTreeMap::from([
+                (WorkerName::new(7, 1), worker(Some("ben"), 4)),
+                (WorkerName::new(31, 1), worker(None, 2)),
+            ]),
+            done: 1000,
+        };
+        let table = "\
+master       anna
+submitted       3
+waiting        12
+worker 7        4  ben
+worker 31       2  gone
+done         1000";
+        assert_eq!(status.to_string(), table);
+    }
+}

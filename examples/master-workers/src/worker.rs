@@ -1,0 +1,311 @@
+//! A worker: leases a number, registers, and does the tasks that it is assigned.
+//!
+//! Finishing a task is one transaction: the worker is still registered, the task is still its own, the task goes, the
+//! result comes.
+//! So there is one result for each task. The work itself is done *at least* once: a worker may die, or be taken for dead,
+//! between the work and that transaction, and then another one does it again.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use serde::Deserialize;
+use serde::Serialize;
+use zk_cache::ChildrenCache;
+use zk_cache::Event;
+use zk_config::Typed;
+use zk_core::Error;
+use zk_core::ErrorClass;
+use zk_core::Session;
+use zk_core::codec::Codec as _;
+use zk_core::codec::Toml;
+use zk_id::WorkerId;
+use zk_id::WorkerIds;
+
+use crate::settings;
+use crate::settings::Settings;
+use crate::stop::Stop;
+use crate::tell::Teller;
+use crate::tree::TaskId;
+use crate::tree::Tree;
+use crate::tree::WorkerName;
+
+/// What a process does for as long as its session lives.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    session: Session,
+    tree: Tree,
+    settings: Typed<Settings>,
+    teller: Teller,
+}
+
+/// The result of a task, in TOML.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// What the task was.
+    pub text: String,
+    /// The process that did it.
+    pub by: String,
+    /// The name of the worker.
+    pub worker: String,
+    /// How many attempts that one needed.
+    pub attempts: u32,
+}
+
+/// Why a worker stops working under its name.
+enum End {
+    /// It was asked to.
+    Stopped,
+    /// Somebody has deleted its registration: its tasks go to others.
+    Unregistered,
+}
+
+/// What became of a task.
+enum Finished {
+    Done,
+    /// It is not ours any more.
+    Gone,
+    Unregistered,
+}
+
+impl Worker {
+    /// Makes a worker of a session. The nodes of [`Tree::foundations`] have to be there.
+    pub fn new(
+        session: &Session,
+        tree: &Tree,
+        settings: &Typed<Settings>,
+        teller: &Teller,
+    ) -> Self {
+        Self {
+            session: session.clone(),
+            tree: tree.clone(),
+            settings: settings.clone(),
+            teller: teller.clone(),
+        }
+    }
+
+    /// Works until it is asked to stop; then it finishes what it works at, and the rest goes to others.
+    ///
+    /// # Errors
+    ///
+    /// When there is no number for it, what will not pass, and the loss of the session.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: what it had is done by others when its session has ended.
+    ///
+    /// # Session loss
+    ///
+    /// An error.
+    pub async fn work(&self, stop: &Stop) -> anyhow::Result<()> {
+        loop {
+            let numbers = WorkerIds::new(&self.session, self.tree.worker_numbers(), WORKERS)?
+                .with_description(self.teller.name());
+            let number = tokio::select! {
+                biased;
+                () = stop.asked() => return Ok(()),
+                number = numbers.claim_timeout(PATIENCE) => number?,
+            };
+            let name = WorkerName::new(number.number(), number.fencing_token());
+            self.register(name).await?;
+            self.teller.say(format_args!("is worker {}", name.number()));
+            let end = self.work_as(name, stop).await?;
+            self.leave(name, number).await?;
+            match end {
+                End::Stopped => return Ok(()),
+                End::Unregistered => self.teller.say(format_args!(
+                    "was worker {}, which somebody has removed",
+                    name.number()
+                )),
+            }
+        }
+    }
+
+    /// Makes the registration and the node for the tasks at once, so that there is never one without the other but for a
+    /// worker that is gone.
+    async fn register(&self, name: WorkerName) -> Result<(), Error> {
+        loop {
+            let registered = self
+                .session
+                .transaction()
+                .create_ephemeral(self.tree.worker(name), self.teller.name())
+                .create(self.tree.assigned_to(name), self.teller.name())
+                .commit()
+                .await;
+            match registered {
+                Ok(_) => return Ok(()),
+                // Nobody else has that name: the transaction before this one, whose answer was lost, has made it.
+                Err(error) if error.is_node_exists() => return Ok(()),
+                Err(error) if error.class() == ErrorClass::Recoverable => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Ends the registration, which is what the others go by, and then the lease of the number.
+    async fn leave(&self, name: WorkerName, number: WorkerId) -> Result<(), Error> {
+        let registration = self.tree.worker(name);
+        let whole = self
+            .session
+            .transaction()
+            .delete(&registration)
+            .delete(self.tree.assigned_to(name))
+            .commit();
+        // With tasks left its node has to stay, until the master has taken them back. If the answer is lost, the second
+        // request finds nothing or ends it.
+        if whole.await.is_err() {
+            match self.session.delete(&registration).await {
+                Err(error) if !error.is_no_node() => return Err(error),
+                _ => {}
+            }
+        }
+        number.release().await
+    }
+
+    /// Does what is assigned to this name.
+    async fn work_as(&self, name: WorkerName, stop: &Stop) -> anyhow::Result<End> {
+        let assigned = ChildrenCache::start(&self.session, self.tree.assigned_to(name))?;
+        let mut events = assigned.events();
+        let registration = self.tree.worker(name);
+        let mut unregistered = pin!(self.session.wait_for_deletion(registration).into_future());
+        let mut asked = pin!(stop.asked());
+        let mut waiting: BTreeMap<TaskId, String> = BTreeMap::new();
+        let mut working = FuturesUnordered::new();
+        let mut is_stopping = false;
+        loop {
+            while !is_stopping
+                && working.len() < settings::current(&self.settings).at_once
+                && let Some((task, text)) = waiting.pop_first()
+            {
+                working.push(self.do_task(name, task, text));
+            }
+            if is_stopping && working.is_empty() {
+                return Ok(End::Stopped);
+            }
+            tokio::select! {
+                biased;
+                gone = &mut unregistered => {
+                    gone?;
+                    return Ok(End::Unregistered);
+                }
+                () = &mut asked, if !is_stopping => {
+                    is_stopping = true;
+                    self.teller.say(format_args!(
+                        "worker {} stops: it finishes {} tasks and leaves {} to others",
+                        name.number(),
+                        working.len(),
+                        waiting.len()
+                    ));
+                }
+                Some(finished) = working.next() => {
+                    if matches!(finished?, Finished::Unregistered) {
+                        return Ok(End::Unregistered);
+                    }
+                }
+                event = events.next() => match event {
+                    Some(Event::Created(node)) => {
+                        if let Some(Ok(task)) = node.name().map(str::parse) {
+                            let text = node.data().unwrap_or_default();
+                            waiting.insert(task, String::from_utf8_lossy(text).into_owned());
+                        }
+                    }
+                    Some(Event::Deleted(node)) => {
+                        if let Some(Ok(task)) = node.name().map(str::parse) {
+                            waiting.remove(&task);
+                        }
+                    }
+                    Some(Event::Ended(end)) => return Err(end.into()),
+                    Some(_) => {}
+                    None => anyhow::bail!("the cache has ended"),
+                },
+            }
+        }
+    }
+
+    /// Works at a task until an attempt succeeds, and makes the result.
+    async fn do_task(
+        &self,
+        name: WorkerName,
+        task: TaskId,
+        text: String,
+    ) -> Result<Finished, Error> {
+        let (worker, number) = (name.number(), task.number());
+        self.teller.say(format_args!(
+            "worker {worker} begins task {number}: {text:?}"
+        ));
+        let mut attempts = 1;
+        loop {
+            let settings = settings::current(&self.settings);
+            pretend(settings.work).await;
+            if settings.failure_rate == 0.0 || fastrand::f64() >= settings.failure_rate {
+                break;
+            }
+            self.teller.say(format_args!(
+                "worker {worker} failed at task {number}, attempt {attempts}, and tries again"
+            ));
+            attempts += 1;
+        }
+        let result = TaskResult {
+            text,
+            by: self.teller.name().to_owned(),
+            worker: name.to_string(),
+            attempts,
+        };
+        let finished = self.finish(name, task, &result).await?;
+        let what = match finished {
+            Finished::Done => "has done task",
+            Finished::Gone => "was done with what is no longer its task:",
+            Finished::Unregistered => "was removed while it worked at task",
+        };
+        self.teller
+            .say(format_args!("worker {worker} {what} {number}"));
+        Ok(finished)
+    }
+
+    /// Makes the task a result, unless it is another worker's by now.
+    async fn finish(
+        &self,
+        name: WorkerName,
+        task: TaskId,
+        result: &TaskResult,
+    ) -> Result<Finished, Error> {
+        let data = Toml.encode(result).expect("texts and numbers");
+        loop {
+            // Sent again after a lost answer, it would find the task gone: done by the first try, or taken away? The marker
+            // that goes with it tells.
+            let committed = self
+                .session
+                .transaction()
+                .check(self.tree.worker(name))
+                .delete(self.tree.assignment(name, task))
+                .create(self.tree.result(task), data.clone())
+                .commit_marked(self.tree.markers())
+                .await;
+            let Err(error) = committed else {
+                return Ok(Finished::Done);
+            };
+            match error.failed_part() {
+                Some(0) if error.is_no_node() => return Ok(Finished::Unregistered),
+                Some(1) if error.is_no_node() => return Ok(Finished::Gone),
+                _ if error.class() == ErrorClass::Recoverable => {}
+                _ => return Err(error),
+            }
+        }
+    }
+}
+
+/// Stands for work: it takes its time.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the work itself, and waits for nothing"
+)]
+async fn pretend(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// How many workers there may be at once.
+const WORKERS: u32 = 256;
+/// How long a worker waits for a number when there are as many already.
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,86 @@
+//! The application on a simulated ensemble, under paused time: failures by seed, and where a test wants them.
+
+#![cfg(test)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use master_workers::Node;
+use master_workers::Stop;
+use master_workers::TaskId;
+use master_workers::Teller;
+use master_workers::Tree;
+use master_workers::settings::Settings;
+use zk_core::NodePath;
+use zk_core::Session;
+use zk_core::codec::Codec as _;
+use zk_core::codec::Toml;
+use zk_sim::Ensemble;
+
+mod chaos;
+mod life;
+mod master;
+
+fn tree() -> Tree {
+    Tree::new(NodePath::parse("/app").expect("a good path"))
+}
+
+/// Somebody who listens to nothing.
+fn deaf(name: &str) -> Teller {
+    Teller::new(name, |_| {})
+}
+
+/// Runs a process with one session after the other, as it would over a network.
+async fn run(ensemble: Ensemble, node: Node, stop: Stop) {
+    loop {
+        let connecting = ensemble.connect().within(Duration::from_secs(600));
+        let session = connecting.await;
+        let served = tokio::select! {
+            biased;
+            served = node.serve(&session, &stop) => served,
+            () = session.lost() => continue,
+        };
+        match served {
+            Ok(()) => return,
+            Err(_) if session.state() == zk_core::ConnectionState::Lost => {}
+            Err(error) => panic!("{error:#}"),
+        }
+    }
+}
+
+/// Sets how long work takes.
+async fn set(session: &Session, settings: &Settings) {
+    let data = Toml.encode(settings).expect("numbers and times");
+    let set = session.create(tree().settings(), data).parents().or_set();
+    set.await.expect("nothing is in the way");
+}
+
+/// Where each task is, as the leading server has it at this moment.
+fn places(ensemble: &Ensemble) -> BTreeMap<TaskId, Vec<String>> {
+    let tree = ensemble.tree();
+    let mut places: BTreeMap<TaskId, Vec<String>> = BTreeMap::new();
+    for (path, _) in tree.nodes() {
+        if let Some(Ok(task)) = path.name().map(str::parse) {
+            places.entry(task).or_default().push(path.to_string());
+        }
+    }
+    places
+}
+
+/// How many children a node has.
+fn count(ensemble: &Ensemble, path: &NodePath) -> usize {
+    let tree = ensemble.tree();
+    tree.node(path.as_str())
+        .map_or(0, |node| node.children().count())
+}
+
+/// Looks until it is so, for at most ten minutes of the simulated time.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let looking = async {
+        while !is_so() {
+            zk_sim::wait::pass(Duration::from_millis(20)).await;
+        }
+    };
+    let looked = tokio::time::timeout(Duration::from_secs(600), looking).await;
+    assert!(looked.is_ok(), "waited ten minutes for this: {what}");
+}
