@@ -63,6 +63,24 @@
 //! receipt, and that refusal is the lost answer.
 //! The leader judges it, so that no server that lags can mislead, and a first try that arrives late is refused as well.
 //!
+//! # Names that come again
+//!
+//! When everything is taken and the servers reap the node of the queue, or somebody deletes it, the numbers begin anew,
+//! and another item may have the name and the version of one that a consumer has read.
+//! No request can be bound to what a node is, only to versions and to what is there.
+//!
+//! So whatever takes an item, claims one or ends a claim is carried out only under the version of the receipts' parent
+//! and that of the queue's node, as they were before the item was read, and while a receipt is there that was there
+//! then.
+//! The first consumer that finds a new node of the queue writes to both, the data that they have already: no two nodes
+//! of the queue have the same pair of versions.
+//! That holds for items of other clients of the recipe as well, with these exceptions:
+//!
+//! - where the node of the queue may not be written, which is warned of, the pair says nothing of a node that others
+//!   make again;
+//! - whoever else writes to the node of the queue, and none of the clients that [`Layout`] names does, makes it look like
+//!   one that was marked: then a consumer would have to stand still while it is deleted, made and written to again.
+//!
 //! # Failure behaviour
 //!
 //! | event | who offers | who takes | who has a claim |
@@ -94,6 +112,7 @@
 //!
 //! The data of an item is what the codec makes of it and nothing else, but for Curator's frame; the version of its node
 //! counts its deliveries.
+//! The data of the queue's own node stays as it is, its version becomes 1.
 //! [`Layout`] says which other clients can share a path.
 //! They see the items of the queue's own node, and not those of segments.
 //!
@@ -118,10 +137,6 @@
 //! - No exactly-once processing: a consumer may die after its work and before its acknowledgement. What it changes in
 //!   ZooKeeper can go [with the acknowledgement](Claim::acknowledge_with).
 //! - No topics, no groups of consumers, no replay.
-//! - An item is told from a later one of the same name by its version alone. When everything is taken and the servers
-//!   reap the node of the queue, its numbers begin anew: a consumer that read an item before that, and whose change comes
-//!   to the leader only after another item has got that name, takes that one out and answers the data of the first.
-//!   Servers look for such nodes once a minute by default, so that it takes a stall at just that moment.
 //! - Every consumer that waits is woken by every change of the queue, and lists it; the recipe has no place in line for
 //!   consumers. With more than some tens of them that wait most of the time, let one process fetch for many tasks.
 //!
@@ -133,7 +148,9 @@ mod clock;
 mod deadline;
 mod detached;
 mod error;
+mod fit;
 mod frame;
+mod ground;
 mod layout;
 mod line;
 mod offer;

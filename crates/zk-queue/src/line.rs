@@ -1,5 +1,6 @@
 //! The nodes of a queue: offering, listing, and taking items out, as bytes.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,21 +20,27 @@ use crate::options::QueueOptions;
 use crate::place::Place;
 use crate::receipt::Receipts;
 use crate::receipt::lock;
+use crate::shelf::Key;
 use crate::shelf::Shelf;
-use crate::shelf::Spot;
 
+mod ahead;
+mod back;
 mod count;
+mod footing;
 mod hand;
 mod offer;
 mod read;
 mod remove;
 mod segments;
 
+use ahead::Ahead;
+use footing::Footing;
 pub(crate) use hand::Hand;
 pub(crate) use offer::Draft;
 pub(crate) use read::claim_name;
 pub(crate) use remove::Pick;
 pub(crate) use remove::Taken;
+pub(crate) use remove::common_ground;
 
 /// One queue as one process sees it; shared by all its handles.
 #[derive(Debug)]
@@ -61,9 +68,32 @@ struct Stock {
     /// Whether all segments were read, and not only as many as it took to find an item.
     is_whole: bool,
     /// Children that were warned of, by segment and name.
-    known: BTreeSet<(u32, Arc<str>)>,
+    known: BTreeSet<Key>,
     /// Items that are not to be taken, because their data or their node is not what it should be.
-    shunned: BTreeSet<(u32, Arc<str>)>,
+    shunned: BTreeSet<Key>,
+    /// What the items were read on, if they may be taken.
+    footing: Option<Footing>,
+    /// Items that were read before their turn, and those that are being read.
+    ahead: BTreeMap<Key, Option<Ahead>>,
+    /// The node of the items, by what made it, if it may not be written.
+    unmarked: Option<i64>,
+}
+
+/// What an item is picked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Look,
+    Take,
+}
+
+/// What there is on a list that was just read.
+enum Next {
+    Hand(Hand),
+    Nothing,
+    /// There is something, but it cannot be taken safely.
+    Unfounded,
+    /// The list is not new enough.
+    Stale,
 }
 
 impl Line {
@@ -94,23 +124,23 @@ impl Line {
     /// The next item that may be taken, from the list that is there, or from a new one.
     ///
     /// `None` when there was no such item at some moment since the call began.
-    pub(crate) async fn pick(self: &Arc<Self>, deadline: Deadline) -> Result<Option<Hand>, Error> {
+    pub(crate) async fn pick(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        deadline: Deadline,
+    ) -> Result<Option<Hand>, Error> {
         let began = Instant::now();
         let now = self.time(deadline).await?;
-        if let Some(spot) = self.on_shelf(now) {
-            return Ok(Some(Hand::new(self, spot)));
+        if let Some(hand) = self.on_shelf(purpose, now) {
+            return Ok(Some(hand));
         }
         let _reading = self.restocking.lock().await;
         loop {
-            {
-                let mut stock = lock(&self.stock);
-                if stock.read.is_some_and(|(at, _)| at >= began) {
-                    let spot = stock.shelf.next(now);
-                    // A part of the segments tells nothing of the others.
-                    if spot.is_some() || stock.is_whole {
-                        return Ok(spot.map(|spot| Hand::new(self, spot)));
-                    }
-                }
+            match self.on_new_shelf(purpose, began, now) {
+                Next::Hand(hand) => return Ok(Some(hand)),
+                Next::Nothing => return Ok(None),
+                Next::Unfounded if self.find_footing(deadline).await? => continue,
+                Next::Unfounded | Next::Stale => {}
             }
             // What others have told us of is there, even if our server lags behind theirs.
             let (synced, read) = future::join(
@@ -129,9 +159,9 @@ impl Line {
     /// The next items that may be taken from the list that is there, without a new one.
     pub(crate) fn more(self: &Arc<Self>, most: usize) -> Vec<Hand> {
         let now = self.receipts.known_time().unwrap_or(0);
-        std::iter::from_fn(|| self.take_from_shelf(now))
+        let mut stock = lock(&self.stock);
+        std::iter::from_fn(|| self.next_in(&mut stock, Purpose::Take, now))
             .take(most)
-            .map(|spot| Hand::new(self, spot))
             .collect()
     }
 
@@ -147,8 +177,7 @@ impl Line {
         let now = self.time(self.deadline()).await?;
         let due = {
             let mut stock = lock(&self.stock);
-            if let Some(spot) = stock.shelf.next(now) {
-                stock.shelf.give_back(spot);
+            if stock.shelf.ready(now).next().is_some() {
                 return Ok(());
             }
             stock.shelf.next_due()
@@ -181,20 +210,61 @@ impl Line {
     }
 
     /// The next item of a list that is not too old.
-    fn on_shelf(&self, now: u64) -> Option<Spot> {
+    fn on_shelf(self: &Arc<Self>, purpose: Purpose, now: u64) -> Option<Hand> {
         let mut stock = lock(&self.stock);
         let is_stale = stock.read.is_none_or(|(at, took)| {
             at.elapsed() > self.options.refresh.max(took.saturating_mul(LISTING_SHARE))
         });
-        if is_stale {
+        if is_stale || !stock.is_fit_for(purpose) {
             None
         } else {
-            stock.shelf.next(now)
+            self.next_in(&mut stock, purpose, now)
         }
     }
 
-    fn take_from_shelf(&self, now: u64) -> Option<Spot> {
-        lock(&self.stock).shelf.next(now)
+    /// The next item of a list that was read since then.
+    fn on_new_shelf(self: &Arc<Self>, purpose: Purpose, began: Instant, now: u64) -> Next {
+        let mut stock = lock(&self.stock);
+        if stock.read.is_none_or(|(at, _)| at < began) {
+            return Next::Stale;
+        }
+        if stock.shelf.ready(now).next().is_none() {
+            // A part of the segments tells nothing of the others.
+            return if stock.is_whole {
+                Next::Nothing
+            } else {
+                Next::Stale
+            };
+        }
+        if !stock.is_fit_for(purpose) {
+            return Next::Unfounded;
+        }
+        match self.next_in(&mut stock, purpose, now) {
+            Some(hand) => Next::Hand(hand),
+            None => Next::Nothing,
+        }
+    }
+
+    fn next_in(self: &Arc<Self>, stock: &mut Stock, purpose: Purpose, now: u64) -> Option<Hand> {
+        let spot = stock.shelf.next(now)?;
+        let footing = stock.footing.as_ref().filter(|_| purpose == Purpose::Take);
+        let ground = footing.and_then(|footing| footing.of(spot.segment));
+        Some(Hand::new(self, spot, ground))
+    }
+}
+
+impl Stock {
+    fn forget(&mut self) {
+        self.footing = None;
+        self.ahead.clear();
+        self.read = None;
+    }
+
+    fn is_fit_for(&self, purpose: Purpose) -> bool {
+        match purpose {
+            Purpose::Look => true,
+            Purpose::Take => self.footing.as_ref().is_some_and(Footing::is_firm),
+        }
     }
 }
 

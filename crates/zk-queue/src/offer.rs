@@ -9,6 +9,7 @@ use zk_core::codec::EncodeError;
 use crate::deadline::Deadline;
 use crate::error::OfferAllError;
 use crate::error::OfferError;
+use crate::fit::fitting;
 use crate::frame;
 use crate::line::Draft;
 use crate::line::Line;
@@ -62,7 +63,7 @@ pub struct Offer {
 ///
 /// # Cost
 ///
-/// One round trip for each 500 items or half a megabyte.
+/// One round trip for each 500 items or half a megabyte, paths included.
 #[derive(Debug)]
 #[must_use = "nothing is offered until it is awaited"]
 pub struct OfferAll {
@@ -187,10 +188,18 @@ async fn offer_all(
         stem: stem.clone(),
         data: framed(line, data),
     });
-    for several in chunked(drafts) {
+    let drafts: Vec<_> = drafts.collect();
+    let mut left = drafts.as_slice();
+    while !left.is_empty() {
+        let sizes = left
+            .iter()
+            .take(MOST_AT_ONCE)
+            .map(|draft| line.size_of(draft));
+        let (several, others) = left.split_at(fitting(sizes));
         line.room(several.len(), placing.within).await?;
-        line.offer(&several, line.deadline()).await?;
+        line.offer(several, line.deadline()).await?;
         *offered += several.len();
+        left = others;
     }
     Ok(())
 }
@@ -201,24 +210,6 @@ fn framed(line: &Line, data: Vec<u8>) -> Vec<u8> {
     } else {
         data
     }
-}
-
-/// As many at once as a request holds.
-fn chunked(drafts: impl Iterator<Item = Draft>) -> Vec<Vec<Draft>> {
-    let mut chunks: Vec<Vec<Draft>> = Vec::new();
-    let mut size = usize::MAX;
-    for draft in drafts {
-        let is_full = chunks.last().is_none_or(|last| last.len() >= MOST_AT_ONCE);
-        size = size.saturating_add(draft.size());
-        if is_full || size > MOST_BYTES {
-            size = draft.size();
-            chunks.push(Vec::new());
-        }
-        if let Some(last) = chunks.last_mut() {
-            last.push(draft);
-        }
-    }
-    chunks
 }
 
 impl Line {
@@ -249,29 +240,3 @@ impl Line {
 }
 
 const MOST_AT_ONCE: usize = 500;
-const MOST_BYTES: usize = 512 * 1024;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // covers: Q4
-    #[test]
-    fn a_batch_is_cut_where_a_request_is_full_and_nowhere_else() {
-        let draft = |size| Draft {
-            stem: String::new(),
-            data: vec![0; size],
-        };
-        for (sizes, expected) in [
-            (vec![], vec![]),
-            (vec![1; 500], vec![500]),
-            (vec![1; 1001], vec![500, 500, 1]),
-            (vec![200_000; 5], vec![2, 2, 1]),
-            (vec![900_000, 1, 900_000], vec![1, 1, 1]),
-        ] {
-            let chunks = chunked(sizes.into_iter().map(draft));
-            let lengths: Vec<_> = chunks.iter().map(Vec::len).collect();
-            assert_eq!(lengths, expected);
-        }
-    }
-}

@@ -172,6 +172,8 @@ impl Default for WorkerOptions {
 
 impl WorkerOptions {
     /// Sets how many items are processed at once; default 1, which zero is taken for.
+    ///
+    /// As many are claimed at once: with more than it can process at the same time, a worker keeps items from others.
     #[must_use]
     pub const fn with_concurrency(mut self, items: usize) -> Self {
         self.concurrency = if items == 0 { 1 } else { items };

@@ -16,6 +16,7 @@ use crate::error::PathError;
 use crate::error::TakeError;
 use crate::line::Line;
 use crate::line::Pick;
+use crate::line::Purpose;
 use crate::line::Taken;
 use crate::offer::Offer;
 use crate::offer::OfferAll;
@@ -140,7 +141,8 @@ impl<T: Send + 'static> Queue<T> {
     /// One round trip, and one more when the list of items is used up or too old.
     pub async fn peek(&self) -> Result<Option<T>, TakeError> {
         let deadline = self.line.deadline();
-        Ok(self.first(deadline).await?.map(|(_, item)| item))
+        let first = self.first(Purpose::Look, deadline).await?;
+        Ok(first.map(|(_, item)| item))
     }
 
     /// Reads the first item and leaves it there; an error when the queue is empty.
@@ -166,7 +168,8 @@ impl<T: Send + 'static> Queue<T> {
 
     /// Takes the first item; `None` when the queue is empty.
     ///
-    /// Empty it was at some moment since the call began, on a server that had caught up then.
+    /// Empty it was at some moment since the call began, on a server that had caught up then; but for items that other
+    /// tasks of this process were about to take, and those that are passed over.
     ///
     /// # Errors
     ///
@@ -184,12 +187,15 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Cost
     ///
-    /// Two round trips, one of them a write, and one more when the list of items is used up or too old.
-    /// Two more for the first one of those that are made at the same time.
+    /// A write, and a read of the next item in the same flight: one round trip.
+    /// One more for an item that was not read with the one before, and one when the list of items is used up or too old.
+    /// Two more for the first call of a session and for each one that is made at the same time as others, and two for
+    /// the first one that finds items in a new node of the queue.
     pub async fn poll(&self) -> Result<Option<T>, TakeError> {
         let deadline = self.line.deadline();
-        while let Some((pick, item)) = self.first(deadline).await? {
-            if !self.line.remove(vec![pick], deadline).await?.is_empty() {
+        while let Some((pick, item)) = self.first(Purpose::Take, deadline).await? {
+            let removed = self.line.remove(vec![pick], deadline);
+            if !self.line.looking_ahead(deadline, removed).await?.is_empty() {
                 return Ok(Some(item));
             }
         }
@@ -233,7 +239,8 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Cost
     ///
-    /// As [`poll`](Self::poll); while it waits, a watch, and a list each time that something is offered or taken.
+    /// As [`poll`](Self::poll); while it waits, two watches and one for each segment, and a list each time that something
+    /// is offered or taken, two if that went to somebody else.
     pub async fn take(&self) -> Result<T, TakeError> {
         loop {
             if let Some(item) = self.take_timeout(Duration::MAX).await? {
@@ -243,6 +250,9 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     /// Takes the first item, and waits for one for at most `time`; `None` when there was none.
+    ///
+    /// It looks once in any case, also if `time` is zero. What it sends takes the time that it takes, beyond `time` if need
+    /// be, up to the operation timeout of the session for each attempt.
     ///
     /// # Errors
     ///
@@ -258,7 +268,7 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Cost
     ///
-    /// As [`take`](Self::take).
+    /// As [`take`](Self::take); without watches if `time` is zero.
     pub async fn take_timeout(&self, time: Duration) -> Result<Option<T>, TakeError> {
         let patience = Deadline::after(time);
         loop {
@@ -273,6 +283,8 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     /// Takes the first items, at most so many and at most 1000, all at once; none when the queue is empty.
+    ///
+    /// They are fewer if that takes more than half a megabyte of a request, and if others took some of them meanwhile.
     ///
     /// # Errors
     ///
@@ -289,6 +301,7 @@ impl<T: Send + 'static> Queue<T> {
     /// # Cost
     ///
     /// As [`poll`](Self::poll), and a read for each item, all in one flight.
+    /// When others take some of them meanwhile, two round trips more, however many those are.
     pub async fn poll_batch(&self, most: usize) -> Result<Vec<T>, TakeError> {
         let deadline = self.line.deadline();
         if most == 0 {
@@ -390,7 +403,9 @@ impl<T: Send + 'static> Queue<T> {
     /// Tells for how long the oldest of the items that can be taken is there, by the leader's clock; `None` when there
     /// is none.
     ///
-    /// An item that was put back is as old as that.
+    /// What is looked at is the first item of each priority, in the first segment that has one: but for items that were
+    /// put back, which are as old as that and come before older ones, it is the oldest.
+    /// Items that tasks of this process are about to take do not count.
     ///
     /// # Errors
     ///
@@ -406,7 +421,8 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Cost
     ///
-    /// A list of the items, a read for each priority, and a write to ask for the leader's time if that is not known.
+    /// Lists of the items, of as many segments as it takes to find one, or of all where there are priorities or delays; a
+    /// read for each priority; and a write to ask for the leader's time if that is not known.
     pub async fn oldest_age(&self) -> Result<Option<Duration>, TakeError> {
         Ok(self.line.oldest_age(self.line.deadline()).await?)
     }
@@ -427,8 +443,12 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     /// The first item there is.
-    async fn first(&self, deadline: Deadline) -> Result<Option<(Pick, T)>, TakeError> {
-        while let Some(hand) = self.line.pick(deadline).await? {
+    async fn first(
+        &self,
+        purpose: Purpose,
+        deadline: Deadline,
+    ) -> Result<Option<(Pick, T)>, TakeError> {
+        while let Some(hand) = self.line.pick(purpose, deadline).await? {
             let Some(pick) = self.line.read(hand, deadline).await? else {
                 continue;
             };
@@ -446,7 +466,7 @@ impl<T: Send + 'static> Queue<T> {
         deadline: Deadline,
     ) -> Result<Option<Vec<(Pick, T)>>, TakeError> {
         let most = most.min(MOST_AT_ONCE);
-        while let Some(hand) = self.line.pick(deadline).await? {
+        while let Some(hand) = self.line.pick(Purpose::Take, deadline).await? {
             let mut hands = vec![hand];
             hands.extend(self.line.more(most - 1));
             let picks = self.line.read_all(hands, deadline).await?;
@@ -479,7 +499,7 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     fn decoded(&self, pick: Pick) -> Option<(Pick, T)> {
-        match self.codec.decode(&pick.data) {
+        match self.codec.decode(&pick.item.data) {
             Ok(item) => Some((pick, item)),
             Err(error) => {
                 pick.hand.shun(&error.to_string());

@@ -5,6 +5,7 @@
 //! the sake of that part, and that refusal is the lost answer. It is the leader that judges, so that no server that
 //! lags can mislead; and of a transaction and its repetitions it carries out one at most, in whichever order they come.
 
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use zk_core::Transaction;
 
 use crate::clock::LeaderClock;
 use crate::deadline::Deadline;
+use crate::ground::Ground;
 
 /// The receipts of one queue, for as many transactions at once as there are.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct Receipts {
     /// The path of a receipt without its unique id.
     stem: NodePath,
     idle: Mutex<Vec<Receipt>>,
+    /// The one that is there for the longest time, which keeps the desk from being made anew.
+    anchor: Mutex<Option<Arc<OwnedNode>>>,
     began: Instant,
     clock: Mutex<LeaderClock>,
 }
@@ -37,7 +41,7 @@ pub(crate) struct Receipts {
 /// A node that tells how many transactions were carried out with it, by the version of its data.
 #[derive(Debug)]
 struct Receipt {
-    node: OwnedNode,
+    node: Arc<OwnedNode>,
     version: i32,
 }
 
@@ -49,6 +53,20 @@ pub(crate) enum Answer {
     /// It was refused for the sake of one of its parts, and was not carried out.
     Refused { part: usize, error: Error },
 }
+
+/// What was found out about a transaction that was in doubt.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// As [`Answer::Done`].
+    Done(Option<Vec<Changed>>),
+    /// It was not carried out, and will not be.
+    Not,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// How an attempt ended; without an answer if the ground has moved.
+type Attempt = Result<Option<Answer>, Failure>;
 
 /// There is no answer.
 #[derive(Debug)]
@@ -76,6 +94,7 @@ impl Receipts {
             session: session.clone(),
             stem,
             idle: Mutex::default(),
+            anchor: Mutex::default(),
             began: Instant::now(),
             clock: Mutex::default(),
         }
@@ -90,35 +109,59 @@ impl Receipts {
         build: impl Fn(Transaction) -> Transaction,
     ) -> Result<Answer, Failure> {
         let receipt = self.take(deadline).await.map_err(Failure::certain)?;
-        self.carry_out(receipt, None, deadline, build).await
+        let answer = self.carry_out(receipt, None, None, deadline, build).await?;
+        Ok(answer.expect("nothing moves where there is no ground"))
+    }
+
+    /// As [`confirm`](Self::confirm), but only if that is still the ground; `None` if it is not, and nothing was done.
+    pub(crate) async fn confirm_on(
+        &self,
+        ground: &Ground,
+        deadline: Deadline,
+        build: impl Fn(Transaction) -> Transaction,
+    ) -> Attempt {
+        let receipt = self.take(deadline).await.map_err(Failure::certain)?;
+        self.carry_out(receipt, None, Some(ground), deadline, build)
+            .await
     }
 
     /// Finds out, for as long as the session lives, whether a transaction was carried out that is in doubt, and carries
-    /// it out if not; `build` has to be the same. `None` when that cannot be found out any more.
+    /// it out if not; `ground` and `build` have to be the same.
     pub(crate) async fn find_out(
         &self,
         failure: Failure,
+        ground: &Ground,
         build: impl Fn(Transaction) -> Transaction,
-    ) -> Option<Answer> {
-        let receipt = failure.receipt?;
+    ) -> Found {
+        let Some(receipt) = failure.receipt else {
+            return Found::Unknown;
+        };
         let never = Deadline::after(Duration::MAX);
-        let found = self.carry_out(receipt, Some(failure.error), never, build);
-        found.await.ok()
+        let found = self.carry_out(receipt, Some(failure.error), Some(ground), never, build);
+        match found.await {
+            Ok(Some(Answer::Done(changed))) => Found::Done(changed),
+            Ok(Some(Answer::Refused { .. }) | None) => Found::Not,
+            Err(_) => Found::Unknown,
+        }
     }
 
     async fn carry_out(
         &self,
         mut receipt: Receipt,
         mut doubt: Option<Error>,
+        ground: Option<&Ground>,
         deadline: Deadline,
         build: impl Fn(Transaction) -> Transaction,
-    ) -> Result<Answer, Failure> {
+    ) -> Attempt {
         let mut attempts = 0;
         loop {
-            let first =
-                self.session
-                    .transaction()
-                    .set_version(receipt.node.path(), "", receipt.version);
+            let path = receipt.node.path();
+            let first = self.session.transaction();
+            let first = first.set_version(path, "", receipt.version);
+            let (first, checks) = match ground {
+                Some(ground) => ground.under(first, Some(path)),
+                None => (first, 0),
+            };
             let commit = build(first).timeout(deadline.remaining()).commit();
             let error = match commit.await {
                 Ok(mut changed) => {
@@ -129,7 +172,8 @@ impl Receipts {
                         receipt.version = stat.version;
                         self.give_back(receipt);
                     }
-                    return Ok(Answer::Done(Some(changed)));
+                    changed.drain(..checks.min(changed.len()));
+                    return Ok(Some(Answer::Done(Some(changed))));
                 }
                 Err(error) => error,
             };
@@ -147,7 +191,7 @@ impl Receipts {
                         tracing::debug!(path = %receipt.node.path(), "the answer was lost, the receipt tells it");
                         receipt.version = receipt.version.wrapping_add(1);
                         self.give_back(receipt);
-                        return Ok(Answer::Done(None));
+                        return Ok(Some(Answer::Done(None)));
                     }
                     // Somebody deleted the receipt.
                     Some(error) => {
@@ -158,14 +202,28 @@ impl Receipts {
                         });
                     }
                     None => {
+                        self.forget_anchor(&receipt.node);
+                        // If there is a ground, it is lost when this was its anchor.
                         drop(receipt);
                         receipt = self.make(deadline).await.map_err(Failure::certain)?;
                     }
                 },
                 (_, Some(part)) => {
+                    let node = Arc::clone(&receipt.node);
                     self.give_back(receipt);
-                    let part = part - 1;
-                    return Ok(Answer::Refused { part, error });
+                    if part > checks {
+                        let part = part - 1 - checks;
+                        return Ok(Some(Answer::Refused { part, error }));
+                    }
+                    if error.is_no_node() || error.kind() == ErrorKind::BadVersion {
+                        if let (Some(ground), 1) = (ground, part)
+                            && !Arc::ptr_eq(&ground.anchor, &node)
+                        {
+                            self.forget_anchor(&ground.anchor);
+                        }
+                        return Ok(None);
+                    }
+                    return Err(Failure::certain(error));
                 }
                 // This attempt was not judged; the next one may be.
                 (ErrorClass::Recoverable, None) if doubt.is_some() && !deadline.is_over() => {}
@@ -220,6 +278,26 @@ impl Receipts {
         }
     }
 
+    /// A receipt that is there already, and makes one if there is none.
+    pub(crate) async fn anchor(&self, deadline: Deadline) -> Result<Arc<OwnedNode>, Error> {
+        if let Some(anchor) = self.anchored() {
+            return Ok(anchor);
+        }
+        let receipt = self.make(deadline).await?;
+        let node = Arc::clone(&receipt.node);
+        self.give_back(receipt);
+        Ok(self.anchored().unwrap_or(node))
+    }
+
+    /// A receipt that is there already, if there is one.
+    pub(crate) fn anchored(&self) -> Option<Arc<OwnedNode>> {
+        lock(&self.anchor).clone()
+    }
+
+    fn forget_anchor(&self, node: &Arc<OwnedNode>) {
+        lock(&self.anchor).take_if(|anchor| Arc::ptr_eq(anchor, node));
+    }
+
     async fn make(&self, deadline: Deadline) -> Result<Receipt, Error> {
         let create = self.session.create(&self.stem, "").ephemeral();
         let node = create
@@ -228,6 +306,8 @@ impl Receipts {
             .timeout(deadline.remaining())
             .await?;
         self.tell(node.stat().ctime);
+        let node = Arc::new(node);
+        lock(&self.anchor).get_or_insert_with(|| Arc::clone(&node));
         Ok(Receipt { node, version: 0 })
     }
 

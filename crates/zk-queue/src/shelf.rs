@@ -15,6 +15,9 @@ pub(crate) struct Spot {
     pub(crate) slot: Slot,
 }
 
+/// The segment and the name of an item, which no other one has.
+pub(crate) type Key = (u32, Arc<str>);
+
 /// Priority, then segment, then number.
 pub(crate) type Rank = (i32, u32, i32, Arc<str>);
 
@@ -30,6 +33,10 @@ pub(crate) struct Shelf {
 }
 
 impl Spot {
+    pub(crate) fn key(&self) -> Key {
+        (self.segment, Arc::clone(&self.name))
+    }
+
     pub(crate) fn rank(&self) -> Rank {
         (
             self.slot.priority,
@@ -54,16 +61,16 @@ impl Shelf {
 
     /// The next item that may be taken at `now`, which is in hand from then on.
     pub(crate) fn next(&mut self, now: u64) -> Option<Spot> {
-        while let Some(entry) = self.later.first_entry() {
-            if entry.key().0 > now {
-                break;
-            }
-            let spot = entry.remove();
-            self.ready.insert(spot.rank(), spot);
-        }
+        self.sort_out(now);
         let (rank, spot) = self.ready.pop_first()?;
         self.in_hand.insert(rank);
         Some(spot)
+    }
+
+    /// The items that may be taken at `now`, in their order; they stay where they are.
+    pub(crate) fn ready(&mut self, now: u64) -> impl Iterator<Item = &Spot> {
+        self.sort_out(now);
+        self.ready.values()
     }
 
     /// Puts back what was not taken after all.
@@ -85,6 +92,17 @@ impl Shelf {
     /// When the next item is due of those that are not yet.
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.later.keys().next().map(|(due, _)| *due)
+    }
+
+    /// Puts to the others what is due by now.
+    fn sort_out(&mut self, now: u64) {
+        while let Some(entry) = self.later.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let spot = entry.remove();
+            self.ready.insert(spot.rank(), spot);
+        }
     }
 
     fn put(&mut self, spot: Spot) {

@@ -18,6 +18,8 @@ use crate::deadline::Deadline;
 use crate::error::PathError;
 use crate::error::TakeError;
 use crate::line::Line;
+use crate::line::Pick;
+use crate::line::Purpose;
 use crate::offer::Offer;
 use crate::offer::OfferAll;
 use crate::options::WorkOptions;
@@ -25,6 +27,7 @@ use crate::place::Place;
 use crate::place::below;
 
 mod claim;
+mod claiming;
 mod dead;
 mod held;
 mod worker;
@@ -182,8 +185,12 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Cost
     ///
-    /// Two round trips, one of them a write, and one more when the list of items is used up or too old; while it waits,
-    /// three watches, and lists each time that an item comes or goes, or a claim does.
+    /// A write, and a read of the next item in the same flight: one round trip.
+    /// One more for an item that was not read with the one before, and one when the lists are used up or too old.
+    /// Two more for the first call of a session and for each one that is made at the same time as others, and two for
+    /// the first one that finds items in a new queue.
+    /// While it waits, three watches and one for each segment, and lists each time that an item comes or goes, or a claim
+    /// does.
     pub async fn claim(&self) -> Result<Claim<T>, TakeError> {
         loop {
             if let Some(claim) = self.claim_timeout(Duration::MAX).await? {
@@ -240,30 +247,102 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// As [`claim`](Self::claim), without the waiting.
     pub async fn try_claim(&self) -> Result<Option<Claim<T>>, TakeError> {
-        let deadline = self.line.deadline();
-        while let Some(hand) = self.line.pick(deadline).await? {
-            let Some(pick) = self.line.read(hand, deadline).await? else {
-                continue;
-            };
-            let before = held::deliveries_of(&pick.hand.slot, pick.version);
-            if before >= self.bench.options.most_deliveries {
-                let reason = format!("delivered {before} times and never acknowledged");
-                self.bury_unclaimed(pick, before, reason, deadline).await?;
-                continue;
+        Ok(self.try_claim_batch(1).await?.pop())
+    }
+
+    /// Claims the first items that nobody has claimed, at most so many and at most 500, and waits until there is one.
+    ///
+    /// All are claimed in one transaction, as many as it has room for; each has a claim of its own.
+    /// None is waited for once there is one, and if `most` is zero.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Self::claim).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`claim`](Self::claim): all are released.
+    ///
+    /// # Session loss
+    ///
+    /// As [`claim`](Self::claim).
+    ///
+    /// # Cost
+    ///
+    /// As [`claim`](Self::claim), and a read for each item, all in one flight.
+    /// When others claim some of them meanwhile, two round trips more.
+    pub async fn claim_batch(&self, most: usize) -> Result<Vec<Claim<T>>, TakeError> {
+        loop {
+            let claims = self.try_claim_batch(most).await?;
+            if most == 0 || !claims.is_empty() {
+                return Ok(claims);
             }
-            let item = match self.codec.decode(&pick.data) {
-                Ok(item) => item,
-                Err(error) => {
-                    let reason = format!("not readable: {error}");
-                    self.bury_unclaimed(pick, before, reason, deadline).await?;
-                    continue;
+            self.line.wait(Deadline::after(Duration::MAX)).await?;
+        }
+    }
+
+    /// Claims the first items that nobody has claimed, at most so many and at most 500; none when there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Self::claim).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`claim_batch`](Self::claim_batch).
+    ///
+    /// # Session loss
+    ///
+    /// As [`claim`](Self::claim).
+    ///
+    /// # Cost
+    ///
+    /// As [`claim_batch`](Self::claim_batch), without the waiting.
+    pub async fn try_claim_batch(&self, most: usize) -> Result<Vec<Claim<T>>, TakeError> {
+        let deadline = self.line.deadline();
+        if most == 0 {
+            return Ok(Vec::new());
+        }
+        while let Some(hand) = self.line.pick(Purpose::Take, deadline).await? {
+            let mut hands = vec![hand];
+            hands.extend(self.line.more(most.min(MOST_AT_ONCE) - 1));
+            let (mut picks, mut items) = (Vec::new(), Vec::new());
+            for pick in self.line.read_all(hands, deadline).await? {
+                match self.deliverable(&pick) {
+                    Ok(item) => {
+                        items.push((pick.path.clone(), item));
+                        picks.push(pick);
+                    }
+                    Err((before, reason)) => {
+                        self.bury_unclaimed(pick, before, reason, deadline).await?;
+                    }
                 }
-            };
-            if let Some(held) = Held::claim(&self.line, &self.bench, pick, deadline).await? {
-                return Ok(Some(Claim::new(item, held)));
+            }
+            let claiming = Held::claim(&self.line, &self.bench, picks, deadline);
+            let held = self.line.looking_ahead(deadline, claiming).await?;
+            // Both are in the same order, and some of the first may be missing in the second.
+            let mut items = items.into_iter();
+            let claims = held.into_iter().filter_map(|held| {
+                let (_, item) = items.find(|(path, _)| *path == held.grip.item)?;
+                Some(Claim::new(item, held))
+            });
+            let claims: Vec<_> = claims.collect();
+            if !claims.is_empty() {
+                return Ok(claims);
             }
         }
-        Ok(None)
+        Ok(Vec::new())
+    }
+
+    /// The item, or how often it was delivered and why it is not any more.
+    fn deliverable(&self, pick: &Pick) -> Result<T, (u32, String)> {
+        let before = held::deliveries_of(&pick.hand.slot, pick.item.version);
+        if before >= self.bench.options.most_deliveries {
+            let reason = format!("delivered {before} times and never acknowledged");
+            return Err((before, reason));
+        }
+        let decoded = self.codec.decode(&pick.item.data);
+        decoded.map_err(|error| (before, format!("not readable: {error}")))
     }
 
     /// Tells who processes which item.
@@ -360,7 +439,8 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// Tells for how long the oldest of the items is there that could be claimed now, by the leader's clock; `None` when
     /// there is none.
     ///
-    /// An item that was rejected is as old as that.
+    /// What is looked at is the first item of each priority. One that was rejected with a delay is as old as that, and
+    /// comes before older ones.
     ///
     /// # Errors
     ///
@@ -400,3 +480,5 @@ impl<T> fmt::Debug for WorkQueue<T> {
             .finish_non_exhaustive()
     }
 }
+
+const MOST_AT_ONCE: usize = 500;

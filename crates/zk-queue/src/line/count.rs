@@ -11,7 +11,9 @@ use zk_core::NodePath;
 use super::Line;
 use crate::deadline::Deadline;
 use crate::place::segment_of;
+use crate::receipt::lock;
 use crate::receipt::millis_of;
+use crate::shelf::Shelf;
 
 impl Line {
     /// How many children the nodes have that hold the items.
@@ -55,18 +57,13 @@ impl Line {
     ) -> Result<Option<Duration>, Error> {
         loop {
             let now = self.receipts.leader_time(deadline).await?;
-            {
+            let (firsts, is_whole) = {
                 let _reading = self.restocking.lock().await;
                 self.restock(false, deadline).await?;
-            }
-            // The oldest of each priority is the first one of it.
-            let mut firsts = BTreeMap::new();
-            for hand in &self.more(usize::MAX) {
-                firsts
-                    .entry(hand.slot.priority)
-                    .or_insert_with(|| hand.path());
-            }
-            if firsts.is_empty() {
+                let mut stock = lock(&self.stock);
+                (self.firsts(&mut stock.shelf, now), stock.is_whole)
+            };
+            if firsts.is_empty() && is_whole {
                 return Ok(None);
             }
             let looks = firsts.values().map(|path| {
@@ -81,7 +78,7 @@ impl Line {
             if let Some(oldest) = oldest {
                 return Ok(Some(Duration::from_millis(now.saturating_sub(oldest))));
             }
-            // All of them were taken meanwhile.
+            // All of them were taken meanwhile, or are being taken by other tasks.
             if deadline.is_over() {
                 return Ok(None);
             }
@@ -90,6 +87,17 @@ impl Line {
 }
 
 impl Line {
+    /// The first item of each priority: but for what was put back, it is the oldest one.
+    fn firsts(&self, shelf: &mut Shelf, now: u64) -> BTreeMap<i32, NodePath> {
+        let mut firsts = BTreeMap::new();
+        for spot in shelf.ready(now) {
+            firsts
+                .entry(spot.slot.priority)
+                .or_insert_with(|| self.place.item(spot.segment, &spot.name));
+        }
+        firsts
+    }
+
     /// Waits until there may be less than `len` items, or until then.
     ///
     /// The first segment is watched, from which items are taken; what is taken elsewhere is seen a second later.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use zk_core::NodePath;
 
 use super::Line;
+use crate::ground::Ground;
 use crate::receipt::lock;
 use crate::shelf::Spot;
 
@@ -14,14 +15,17 @@ use crate::shelf::Spot;
 pub(crate) struct Hand {
     line: Arc<Line>,
     spot: Spot,
+    /// What was known before the item was looked at; nothing if it is only looked at.
+    pub(crate) ground: Option<Arc<Ground>>,
     is_done: bool,
 }
 
 impl Hand {
-    pub(super) fn new(line: &Arc<Line>, spot: Spot) -> Self {
+    pub(super) fn new(line: &Arc<Line>, spot: Spot, ground: Option<Arc<Ground>>) -> Self {
         Self {
             line: Arc::clone(line),
             spot,
+            ground,
             is_done: false,
         }
     }
@@ -50,7 +54,7 @@ impl Hand {
 impl Line {
     /// Leaves an item alone from now on, with one warning.
     pub(crate) fn shun(&self, spot: &Spot, why: &str) {
-        let key = (spot.segment, Arc::clone(&spot.name));
+        let key = spot.key();
         if lock(&self.stock).shunned.insert(key) {
             let path = self.place.item(spot.segment, &spot.name);
             tracing::warn!(%path, why, "an item is left alone");

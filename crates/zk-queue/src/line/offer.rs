@@ -22,14 +22,13 @@ pub(crate) struct Draft {
     pub(crate) data: Vec<u8>,
 }
 
-impl Draft {
-    /// What it takes of a request.
-    pub(crate) fn size(&self) -> usize {
-        self.data.len() + self.stem.len() + 256
-    }
-}
-
 impl Line {
+    /// What offering an item adds to a request, or to its answer.
+    pub(crate) fn size_of(&self, draft: &Draft) -> usize {
+        let segment = self.place.segment(u32::MAX);
+        segment.as_str().len() + draft.stem.len() + draft.data.len()
+    }
+
     /// The name of an item without its number.
     pub(crate) async fn stem(
         &self,

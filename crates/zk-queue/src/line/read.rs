@@ -10,12 +10,15 @@ use futures_util::future;
 use tokio::time::Instant;
 use zk_core::Error;
 use zk_core::NodePath;
+use zk_core::Stat;
 use zk_core::Watch;
 
+use super::Footing;
 use super::Line;
 use super::Watches;
 use super::segments::Tail;
 use crate::deadline::Deadline;
+use crate::ground::Floor;
 use crate::place::segment_of;
 use crate::receipt::lock;
 use crate::shelf::Spot;
@@ -29,6 +32,16 @@ struct Lists {
     watches: Watches,
     /// Whether all segments were read.
     is_whole: bool,
+    tail: Option<Tail>,
+    floor: Option<Floor>,
+}
+
+/// The children of a node.
+#[derive(Default)]
+struct Listed {
+    names: Vec<String>,
+    stat: Option<Stat>,
+    watch: Option<Watch>,
 }
 
 impl Line {
@@ -39,9 +52,29 @@ impl Line {
         deadline: Deadline,
     ) -> Result<Watches, Error> {
         let began = Instant::now();
+        // Before anything is read.
+        let anchor = self.receipts.anchored();
         let lists = self.read_lists(is_watched, deadline).await?;
         let mut stock = lock(&self.stock);
         let stock = &mut *stock;
+        let has_items = lists.segments.iter().any(|(segment, names)| {
+            *segment == 0
+                && names
+                    .iter()
+                    .any(|name| self.options.layout.parse(name).is_some())
+        });
+        let footing = anchor.zip(lists.tail).map(|(anchor, tail)| {
+            let desk = self.place.desk.clone();
+            let read = Footing::new(anchor, desk, tail, lists.floor, has_items);
+            read.without_mark(stock.unmarked)
+        });
+        // What is in hand was picked on the one that was known, if it is the same.
+        let is_same = (stock.footing.as_ref().zip(footing.as_ref()))
+            .is_some_and(|(known, read)| known.agrees_with(read));
+        if !is_same {
+            stock.footing = footing;
+        }
+        stock.ahead.clear();
         let mut spots = Vec::new();
         let mut known = BTreeSet::new();
         let mut shunned = BTreeSet::new();
@@ -96,7 +129,7 @@ impl Line {
                 async {
                     match &self.claims {
                         Some(claims) => self.read_list(claims, is_watched, deadline).await,
-                        None => Ok((Vec::new(), None)),
+                        None => Ok(Listed::default()),
                     }
                 },
                 segments.into_future(),
@@ -105,12 +138,18 @@ impl Line {
             // A segment that is begun later is no news to the watches of the others.
             let (tail, watch) = desk?;
             lists.watches.extend(watch);
-            let (names, watch) = items?;
-            lists.segments.push((0, names));
-            lists.watches.extend(watch);
-            let (claimed, watch) = claims?;
-            lists.claimed.extend(claimed);
-            lists.watches.extend(watch);
+            lists.tail = Some(tail);
+            let items = items?;
+            lists.segments.push((0, items.names));
+            lists.watches.extend(items.watch);
+            lists.floor = items.stat.map(|stat| Floor {
+                path: self.place.items.clone(),
+                version: stat.version,
+                czxid: stat.czxid,
+            });
+            let claims = claims?;
+            lists.claimed.extend(claims.names);
+            lists.watches.extend(claims.watch);
             let mut numbers: Vec<u32> = match segments {
                 Ok((names, _)) => names.iter().filter_map(|name| segment_of(name)).collect(),
                 Err(error) if error.is_no_node() => Vec::new(),
@@ -236,12 +275,12 @@ impl Line {
                 async move { self.read_list(&path, is_watched, deadline).await }
             });
             for (number, read) in several.iter().zip(future::join_all(reads).await) {
-                let (names, watch) = read?;
-                if names.is_empty() {
+                let read = read?;
+                if read.names.is_empty() {
                     empty.push(*number);
                 }
-                lists.segments.push((*number, names));
-                lists.watches.extend(watch);
+                lists.segments.push((*number, read.names));
+                lists.watches.extend(read.watch);
             }
         }
         let mut are_gone = empty.len() == numbers.len();
@@ -257,25 +296,35 @@ impl Line {
         path: &NodePath,
         is_watched: bool,
         deadline: Deadline,
-    ) -> Result<(Vec<String>, Option<Watch>), Error> {
+    ) -> Result<Listed, Error> {
         loop {
             let list = self.session.list(path).timeout(deadline.remaining());
             let listed = if is_watched {
                 let listed = list.watched().await;
-                listed.map(|(names, _, watch)| (names, Some(watch)))
+                listed.map(|(names, stat, watch)| (names, stat, Some(watch)))
             } else {
-                list.await.map(|(names, _)| (names, None))
+                list.await.map(|(names, stat)| (names, stat, None))
             };
             match listed {
                 Err(error) if error.is_no_node() && is_watched => {
                     let exists = self.session.exists(path).timeout(deadline.remaining());
                     if let (None, watch) = exists.watched().await? {
-                        return Ok((Vec::new(), Some(watch)));
+                        return Ok(Listed {
+                            watch: Some(watch),
+                            ..Listed::default()
+                        });
                     }
                     // It was made in between.
                 }
-                Err(error) if error.is_no_node() => return Ok((Vec::new(), None)),
-                other => return other,
+                Err(error) if error.is_no_node() => return Ok(Listed::default()),
+                Err(error) => return Err(error),
+                Ok((names, stat, watch)) => {
+                    return Ok(Listed {
+                        names,
+                        stat: Some(stat),
+                        watch,
+                    });
+                }
             }
         }
     }

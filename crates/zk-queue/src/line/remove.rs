@@ -1,26 +1,27 @@
 //! Taking items out, as bytes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future;
 use zk_core::Error;
-use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::Stat;
 use zk_core::Transaction;
 
-use super::Draft;
 use super::Hand;
 use super::Line;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
-use crate::error::OfferError;
 use crate::error::TakeError;
 use crate::error::Undecided;
+use crate::fit::fitting;
 use crate::frame;
+use crate::ground::Ground;
 use crate::receipt::Answer;
 use crate::receipt::Failure;
+use crate::receipt::Found;
+use crate::receipt::lock;
 use crate::shelf::Spot;
 
 /// An item that was read and may be taken.
@@ -28,7 +29,13 @@ use crate::shelf::Spot;
 pub(crate) struct Pick {
     pub(crate) hand: Hand,
     pub(crate) path: NodePath,
-    /// The item, without a frame.
+    pub(crate) item: Item,
+}
+
+/// An item as it was read.
+#[derive(Debug)]
+pub(crate) struct Item {
+    /// Without a frame.
     pub(crate) data: Vec<u8>,
     /// What stays in the node when the item is taken out of it, if it holds more than that item.
     rest: Option<Vec<u8>>,
@@ -36,29 +43,36 @@ pub(crate) struct Pick {
     pub(crate) czxid: i64,
 }
 
+impl Pick {
+    /// What taking it adds to a request.
+    fn size(&self) -> usize {
+        self.path.as_str().len() + self.item.rest.as_ref().map_or(0, Vec::len)
+    }
+}
+
 /// An item that was taken.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) path: NodePath,
     pub(crate) data: Vec<u8>,
-    spot: Spot,
-    /// Whether there is a node in its place, with other items.
-    has_rest: bool,
+    pub(super) spot: Spot,
+    /// What it was taken on, if it may be put back to its place.
+    pub(super) place: Option<Arc<Ground>>,
 }
 
 /// Why items were not taken, or not for sure.
 enum Unremoved {
     Not(Error),
-    InDoubt(Vec<Pick>, Failure),
+    InDoubt(Vec<Pick>, Arc<Ground>, Failure),
 }
 
 /// Takes items out as parts of a transaction.
 fn without(transaction: Transaction, picks: &[Pick]) -> Transaction {
     picks
         .iter()
-        .fold(transaction, |transaction, pick| match &pick.rest {
-            None => transaction.delete_version(&pick.path, pick.version),
-            Some(rest) => transaction.set_version(&pick.path, rest.clone(), pick.version),
+        .fold(transaction, |transaction, pick| match &pick.item.rest {
+            None => transaction.delete_version(&pick.path, pick.item.version),
+            Some(rest) => transaction.set_version(&pick.path, rest.clone(), pick.item.version),
         })
 }
 
@@ -66,6 +80,18 @@ impl Line {
     /// Reads an item; `None` when it is gone, or is none.
     pub(crate) async fn read(&self, hand: Hand, deadline: Deadline) -> Result<Option<Pick>, Error> {
         let path = hand.path();
+        let key = hand.key();
+        // Whoever only looks is shown what is there now.
+        if let Some(ground) = &hand.ground
+            && let Some(Some(ahead)) = lock(&self.stock).ahead.remove(&key)
+            && Arc::ptr_eq(&ahead.ground, ground)
+        {
+            return Ok(Some(Pick {
+                hand,
+                path,
+                item: ahead.item,
+            }));
+        }
         let (data, stat) = match self.session.get(&path).timeout(deadline.remaining()).await {
             Ok(read) => read,
             Err(error) if error.is_no_node() => {
@@ -78,29 +104,32 @@ impl Line {
             }
             Err(error) => return Err(error),
         };
+        match self.item_in(data, &stat) {
+            Ok(item) => Ok(Some(Pick { hand, path, item })),
+            Err(why) => {
+                hand.shun(&why);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The item in the data of a node, or why there is none.
+    pub(super) fn item_in(&self, data: Vec<u8>, stat: &Stat) -> Result<Item, String> {
         let (data, rest) = if self.options.layout.is_framed() {
             match frame::decode(&data).map(|items| items.split_first().map(unframed)) {
                 Ok(Some(unframed)) => unframed,
-                Ok(None) => {
-                    hand.shun("Curator's frame has no item in it");
-                    return Ok(None);
-                }
-                Err((at, why)) => {
-                    hand.shun(&format!("not Curator's frame, at byte {at}: {why}"));
-                    return Ok(None);
-                }
+                Ok(None) => return Err("Curator's frame has no item in it".to_owned()),
+                Err((at, why)) => return Err(format!("not Curator's frame, at byte {at}: {why}")),
             }
         } else {
             (data, None)
         };
-        Ok(Some(Pick {
-            hand,
-            path,
+        Ok(Item {
             data,
             rest,
             version: stat.version,
             czxid: stat.czxid,
-        }))
+        })
     }
 
     /// Reads several items in one flight, and answers those that are there.
@@ -135,7 +164,7 @@ impl Line {
         );
         removed.await.map_err(|unremoved| match unremoved {
             Unremoved::Not(error) => error.into(),
-            Unremoved::InDoubt(picks, failure) => {
+            Unremoved::InDoubt(picks, _, failure) => {
                 let items = picks.into_iter().map(|pick| {
                     let taken = Taken::of(pick);
                     (taken.path, taken.data)
@@ -150,18 +179,18 @@ impl Line {
 
     /// What was taken for a caller that is no longer there, also if that is found out late.
     async fn removed_after_all(&self, removed: Result<Vec<Taken>, Unremoved>) -> Vec<Taken> {
-        let (picks, failure) = match removed {
+        let (picks, ground, failure) = match removed {
             Ok(taken) => return taken,
             Err(Unremoved::Not(_)) => return Vec::new(),
-            Err(Unremoved::InDoubt(picks, failure)) => (picks, failure),
+            Err(Unremoved::InDoubt(picks, ground, failure)) => (picks, ground, failure),
         };
         let found = self
             .receipts
-            .find_out(failure, |transaction| without(transaction, &picks));
+            .find_out(failure, &ground, |transaction| without(transaction, &picks));
         match found.await {
-            Some(Answer::Done(_)) => picks.into_iter().map(Taken::of).collect(),
-            Some(Answer::Refused { .. }) => Vec::new(),
-            None => {
+            Found::Done(_) => picks.into_iter().map(Taken::of).collect(),
+            Found::Not => Vec::new(),
+            Found::Unknown => {
                 for pick in picks {
                     tracing::error!(path = %pick.path, "nobody knows whether an item was taken that nobody waited for any more");
                 }
@@ -175,28 +204,45 @@ impl Line {
         mut picks: Vec<Pick>,
         deadline: Deadline,
     ) -> Result<Vec<Taken>, Unremoved> {
+        let Some(ground) = common_ground(&mut picks) else {
+            self.forget_list();
+            return Ok(Vec::new());
+        };
+        let rest = picks.split_off(fitting(picks.iter().map(Pick::size)));
+        self.keep_for_later(rest);
         while !picks.is_empty() {
-            let answer = self
-                .receipts
-                .confirm(deadline, |transaction| without(transaction, &picks));
+            let answer = self.receipts.confirm_on(&ground, deadline, |transaction| {
+                without(transaction, &picks)
+            });
             match answer.await {
-                Ok(Answer::Done(_)) => return Ok(picks.into_iter().map(Taken::of).collect()),
-                Ok(Answer::Refused { part, error }) => {
+                Ok(Some(Answer::Done(_))) => {
+                    return Ok(picks.into_iter().map(Taken::of).collect());
+                }
+                Ok(Some(Answer::Refused { part, error })) => {
                     let is_gone = match error.kind() {
                         // Somebody else has it, or has changed it: a new list tells.
                         ErrorKind::NoNode | ErrorKind::BadVersion => true,
                         ErrorKind::NotEmpty => false,
                         _ => return Err(Unremoved::Not(error)),
                     };
-                    let hand = picks.remove(part).hand;
-                    if is_gone {
-                        hand.done();
-                    } else {
-                        hand.shun("it has children");
+                    let others = picks.split_off(part + 1);
+                    if let Some(Pick { hand, .. }) = picks.pop() {
+                        if is_gone {
+                            hand.done();
+                        } else {
+                            hand.shun("it has children");
+                        }
                     }
+                    // Those before it were still there.
+                    let others = self.still_there(others, deadline).await;
+                    picks.extend(others.map_err(Unremoved::Not)?);
+                }
+                Ok(None) => {
+                    self.lost_ground(&ground);
+                    break;
                 }
                 Err(failure) if failure.is_in_doubt => {
-                    return Err(Unremoved::InDoubt(picks, failure));
+                    return Err(Unremoved::InDoubt(picks, ground, failure));
                 }
                 Err(failure) => return Err(Unremoved::Not(failure.error)),
             }
@@ -204,76 +250,64 @@ impl Line {
         Ok(Vec::new())
     }
 
-    /// Puts an item back to its place that was taken for somebody who is no longer there.
-    pub(crate) async fn put_back(&self, taken: Taken) {
-        let data = if self.options.layout.is_framed() {
-            frame::encode([taken.data.as_slice()])
-        } else {
-            taken.data
-        };
-        // For as long as the session lives: an attempt that were given up might put it back all the same.
-        let deadline = Deadline::after(Duration::MAX);
-        let mut is_back = false;
-        let (mut is_in_doubt, mut attempts) = (false, 0);
-        // With others in its old place, it goes behind them.
-        let mut may_fit = !taken.has_rest;
-        while may_fit {
-            let answer = self.receipts.confirm(deadline, |transaction| {
-                transaction.create(&taken.path, data.clone())
-            });
-            match answer.await {
-                Ok(Answer::Done(_)) => is_back = true,
-                // It was put there by the attempt whose outcome was unknown.
-                Ok(Answer::Refused { error, .. }) if is_in_doubt && error.is_node_exists() => {
-                    is_back = true;
-                }
-                // Its place is gone with the node of the queue, or is another one's there.
-                Ok(Answer::Refused { .. }) => {}
-                Err(failure) if failure.error.class() == ErrorClass::Recoverable => {
-                    is_in_doubt |= failure.is_in_doubt;
-                    attempts += 1;
-                    deadline.pause(attempts).await;
-                    continue;
-                }
-                Err(failure) => {
-                    tracing::error!(path = %taken.path, error = %failure.error, "an item could not be put back");
-                    return;
-                }
-            }
-            may_fit = false;
+    /// Of items that were read, those that nobody has taken meanwhile; in one flight, however many are gone.
+    pub(crate) async fn still_there(
+        &self,
+        picks: Vec<Pick>,
+        deadline: Deadline,
+    ) -> Result<Vec<Pick>, Error> {
+        if picks.len() < 2 {
+            // To try is no more than to look.
+            return Ok(picks);
         }
-        if !is_back {
-            // Behind everything else.
-            let priority = self
-                .options
-                .layout
-                .has_priorities()
-                .then_some(taken.spot.slot.priority);
-            let draft = Draft {
-                stem: self.options.layout.stem(priority, 0).unwrap_or_default(),
-                data,
-            };
-            let mut attempts = 0;
-            while let Err(error) = self.offer(std::slice::from_ref(&draft), deadline).await {
-                // One that may be there already must not be there twice.
-                let is_unknown = matches!(error, OfferError::Unknown(_));
-                if is_unknown || error.class() != ErrorClass::Recoverable {
-                    tracing::error!(path = %taken.path, %error, "an item could not be put back");
-                    return;
-                }
-                attempts += 1;
-                deadline.pause(attempts).await;
+        // What another one has taken is not to be seen any more, even if our server lags behind.
+        let sync = self.session.sync(&self.place.items);
+        let looks = picks.iter().map(|pick| {
+            let look = self.session.exists(&pick.path);
+            look.timeout(deadline.remaining()).into_future()
+        });
+        let (synced, looks) = future::join(
+            sync.timeout(deadline.remaining()).into_future(),
+            future::join_all(looks),
+        )
+        .await;
+        synced?;
+        let looks: Vec<_> = looks.into_iter().collect::<Result<_, _>>()?;
+        let mut left = Vec::with_capacity(picks.len());
+        for (pick, stat) in picks.into_iter().zip(looks) {
+            let is_it =
+                |stat: Stat| stat.version == pick.item.version && stat.czxid == pick.item.czxid;
+            if stat.is_some_and(is_it) {
+                left.push(pick);
+            } else {
+                pick.hand.done();
             }
         }
-        tracing::debug!(path = %taken.path, "an item was put back that nobody waited for any more");
+        Ok(left)
     }
+}
+
+/// What all of them were read on; those that were read on something else are given back.
+pub(crate) fn common_ground(picks: &mut Vec<Pick>) -> Option<Arc<Ground>> {
+    let grounds = || picks.iter().filter_map(|pick| pick.hand.ground.as_ref());
+    // The one that tells more, if there are two that agree.
+    let fuller = grounds().find(|ground| ground.items.is_some());
+    let common = fuller.or_else(|| grounds().next()).cloned();
+    picks.retain(|pick| {
+        let both = pick.hand.ground.as_ref().zip(common.as_ref());
+        both.is_some_and(|(ground, common)| ground.agrees_with(common))
+    });
+    common
 }
 
 impl Taken {
     fn of(pick: Pick) -> Self {
         let spot = Spot::clone(&pick.hand);
-        let has_rest = pick.rest.is_some();
-        if has_rest {
+        let ground = pick.hand.ground.clone();
+        // With others in its old place, it goes behind them. And whoever has read there what somebody has written since
+        // must not find the same version with something else.
+        let place = ground.filter(|_| pick.item.rest.is_none() && pick.item.version == 0);
+        if pick.item.rest.is_some() {
             // The next item is in the same node.
             drop(pick.hand);
         } else {
@@ -281,9 +315,9 @@ impl Taken {
         }
         Self {
             path: pick.path,
-            data: pick.data,
+            data: pick.item.data,
             spot,
-            has_rest,
+            place,
         }
     }
 }

@@ -21,6 +21,16 @@ pub(super) struct Tail {
     pub(super) version: i32,
 }
 
+impl Tail {
+    /// What the desk says then.
+    pub(super) fn data(self) -> String {
+        match self.segment {
+            0 => String::new(),
+            segment => format!("{segment:010}"),
+        }
+    }
+}
+
 impl Line {
     /// The segment that offers go to, as was read last.
     pub(super) async fn tail(&self, deadline: Deadline) -> Result<Tail, Error> {
@@ -31,6 +41,11 @@ impl Line {
         let tail = self.read_tail(deadline).await?;
         *lock(&self.tail) = Some(tail);
         Ok(tail)
+    }
+
+    /// Goes on with another one that was read.
+    pub(super) fn replace_tail(&self, tail: Tail) {
+        *lock(&self.tail) = Some(tail);
     }
 
     /// Forgets it, unless somebody else has read another one meanwhile.

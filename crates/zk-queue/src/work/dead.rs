@@ -49,7 +49,7 @@ fn read_note(note: &str) -> Option<(u32, String)> {
 
 impl Held {
     pub(super) async fn bury(self, reason: String) -> Result<(), SettleError> {
-        let dead = below(&self.bench.dead, &name_of(&self.spot.name, self.czxid));
+        let dead = below(&self.bench.dead, &name_of(&self.spot.name, self.grip.czxid));
         tracing::warn!(item = %self.grip.item, %dead, reason, "an item goes to the dead letters");
         let container = self.bench.dead.clone();
         let (data, note) = (self.data.clone(), note(self.deliveries, &reason));
@@ -75,24 +75,35 @@ impl<T: Send + 'static> WorkQueue<T> {
             &self.bench.claims,
             &claim_name(pick.hand.segment, &pick.hand.name),
         );
-        let dead = below(&self.bench.dead, &name_of(&pick.hand.name, pick.czxid));
+        let dead = below(&self.bench.dead, &name_of(&pick.hand.name, pick.item.czxid));
         let note = note(deliveries, &reason);
+        let Some(ground) = pick.hand.ground.clone() else {
+            self.line.forget_list();
+            return Ok(());
+        };
         for _ in 0..MOST_ROUNDS {
-            let answer = self.line.receipts.confirm(deadline, |transaction| {
-                transaction
-                    // Refused if somebody has it.
-                    .create_ephemeral(&claim, "")
-                    .delete(&claim)
-                    .delete_version(&pick.path, pick.version)
-                    .create(&dead, pick.data.clone())
-                    .create(below(&dead, NOTE), note.clone())
-            });
+            let answer = self
+                .line
+                .receipts
+                .confirm_on(&ground, deadline, |transaction| {
+                    transaction
+                        // Refused if somebody has it.
+                        .create_ephemeral(&claim, "")
+                        .delete(&claim)
+                        .delete_version(&pick.path, pick.item.version)
+                        .create(&dead, pick.item.data.clone())
+                        .create(below(&dead, NOTE), note.clone())
+                });
             let answer = match answer.await.map_err(|failure| failure.error) {
                 Err(error) if error.kind() == ErrorKind::TooLarge => {
                     pick.hand.shun("it is too large for the dead letters");
                     return Ok(());
                 }
                 answer => answer?,
+            };
+            let Some(answer) = answer else {
+                self.line.lost_ground(&ground);
+                return Ok(());
             };
             match answer {
                 Answer::Done(_) => {

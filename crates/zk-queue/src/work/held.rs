@@ -3,6 +3,7 @@
 //! The version of an item counts its deliveries, since claiming it writes it: whoever settles a claim does so under the
 //! version that the claim made, so that a claim of somebody else, made after ours was lost, is never taken for ours.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,13 +21,10 @@ use super::Loss;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::SettleError;
+use crate::ground::Ground;
 use crate::layout::Slot;
 use crate::line::Line;
-use crate::line::Pick;
-use crate::line::claim_name;
-use crate::place::below;
 use crate::receipt::Answer;
-use crate::receipt::Failure;
 use crate::shelf::Spot;
 
 /// A claim that is ours. Dropped, it is released in the background.
@@ -37,10 +35,9 @@ pub(super) struct Held {
     pub(super) grip: Grip,
     pub(super) spot: Spot,
     pub(super) data: Vec<u8>,
-    pub(super) czxid: i64,
     pub(super) deliveries: u32,
-    trusted: Trusted,
-    is_settled: bool,
+    pub(super) trusted: Trusted,
+    pub(super) is_settled: bool,
 }
 
 /// What tells that a claim is still the one it was.
@@ -50,108 +47,18 @@ pub(super) struct Grip {
     pub(super) claim: NodePath,
     /// The version that claiming gave the item.
     pub(super) version: i32,
+    /// The transaction that made the item.
+    pub(super) czxid: i64,
+    /// What it was claimed on.
+    pub(super) ground: Arc<Ground>,
     /// The transaction that made the claim, unless its answer was lost.
-    made_by: Option<i64>,
+    pub(super) made_by: Option<i64>,
 }
 
 /// How an item leaves its place.
 pub(super) type Changes = Box<dyn Fn(Transaction) -> Transaction + Send + Sync>;
 
 impl Held {
-    /// Claims an item that was read; `None` when it is claimed already, or gone.
-    pub(super) fn claim(
-        line: &Arc<Line>,
-        bench: &Arc<Bench>,
-        pick: Pick,
-        deadline: Deadline,
-    ) -> Detached<Result<Option<Self>, Error>> {
-        let (line, bench) = (Arc::clone(line), Arc::clone(bench));
-        let session = line.session.clone();
-        Detached::new(
-            &session,
-            async move { Self::claim_now(line, bench, pick, deadline).await },
-            async |claimed| drop(claimed),
-        )
-    }
-
-    async fn claim_now(
-        line: Arc<Line>,
-        bench: Arc<Bench>,
-        pick: Pick,
-        deadline: Deadline,
-    ) -> Result<Option<Self>, Error> {
-        let claim = below(
-            &bench.claims,
-            &claim_name(pick.hand.segment, &pick.hand.name),
-        );
-        let owner = bench.options.owner();
-        // Kept fresh from before the claim on, so that a claim that is in doubt at first is seen to be.
-        let trusted = line.session.keep_trusted();
-        let mut rounds = 0;
-        loop {
-            rounds += 1;
-            let answer = line.receipts.confirm(deadline, |transaction| {
-                claimed(transaction, &claim, &owner, &pick)
-            });
-            let answer = match answer.await {
-                Ok(answer) => answer,
-                Err(failure) => {
-                    let error = failure.error.clone();
-                    if error.kind() == ErrorKind::TooLarge {
-                        pick.hand.shun("it is too large to be claimed");
-                        return Ok(None);
-                    }
-                    if failure.is_in_doubt && !error.is_fatal() {
-                        abandon(&line, claim, owner, pick, failure);
-                    }
-                    return Err(error);
-                }
-            };
-            match answer {
-                Answer::Done(changed) => {
-                    let spot = Spot::clone(&pick.hand);
-                    pick.hand.done();
-                    let version = pick.version.wrapping_add(1);
-                    return Ok(Some(Self {
-                        line,
-                        bench,
-                        deliveries: deliveries_of(&spot.slot, version),
-                        spot,
-                        grip: Grip {
-                            item: pick.path,
-                            claim,
-                            version,
-                            made_by: changed.iter().flatten().find_map(made_by),
-                        },
-                        data: pick.data,
-                        czxid: pick.czxid,
-                        trusted,
-                        is_settled: false,
-                    }));
-                }
-                Answer::Refused { part: 0, error }
-                    if error.is_no_node() && rounds < MOST_ROUNDS =>
-                {
-                    make_container(&line, &bench.claims, deadline).await?;
-                }
-                Answer::Refused { part, error } => {
-                    return match error.kind() {
-                        ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion => {
-                            pick.hand.done();
-                            Ok(None)
-                        }
-                        // The item's own node refuses to be written.
-                        _ if part == 1 && error.class() == ErrorClass::Outcome => {
-                            pick.hand.shun(&format!("it cannot be claimed: {error}"));
-                            Ok(None)
-                        }
-                        _ => Err(error),
-                    };
-                }
-            }
-        }
-    }
-
     pub(super) fn is_trusted(&self) -> bool {
         self.trusted.is_trusted()
     }
@@ -217,29 +124,32 @@ impl Held {
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let answer = self.line.receipts.confirm(deadline, |transaction| {
-                changes(
-                    transaction
-                        .delete(&self.grip.claim)
-                        .delete_version(&self.grip.item, self.grip.version),
-                )
-            });
-            match answer.await? {
+            let ground = &self.grip.ground;
+            let answer = self
+                .line
+                .receipts
+                .confirm_on(ground, deadline, |transaction| {
+                    changes(
+                        transaction
+                            .delete(&self.grip.claim)
+                            .delete_version(&self.grip.item, self.grip.version),
+                    )
+                });
+            let Some(answer) = answer.await? else {
+                let is_there = self.grip.find_again(&self.line, deadline).await;
+                if !is_there.map_err(SettleError::Core)? {
+                    return Err(self.is_lost());
+                }
+                continue;
+            };
+            match answer {
                 Answer::Done(_) => {
                     self.is_settled = true;
                     return Ok(());
                 }
                 Answer::Refused { part: 0 | 1, error } => {
                     return match error.kind() {
-                        ErrorKind::NoNode | ErrorKind::BadVersion => {
-                            self.is_settled = true;
-                            let (line, grip) = (Arc::clone(&self.line), self.grip.clone());
-                            let session = line.session.clone();
-                            session.finish(async move { withdraw(&line, &grip).await });
-                            Err(SettleError::Lost {
-                                path: self.grip.item.clone(),
-                            })
-                        }
+                        ErrorKind::NoNode | ErrorKind::BadVersion => Err(self.is_lost()),
                         kind => {
                             if kind == ErrorKind::NotEmpty {
                                 self.line.shun(&self.spot, "it has children");
@@ -259,6 +169,17 @@ impl Held {
         }
     }
 
+    /// What is left of a claim that is not ours any more goes in the background.
+    fn is_lost(&mut self) -> SettleError {
+        self.is_settled = true;
+        let (line, grip) = (Arc::clone(&self.line), self.grip.clone());
+        let session = line.session.clone();
+        session.finish(async move { withdraw(&line, &grip).await });
+        SettleError::Lost {
+            path: self.grip.item.clone(),
+        }
+    }
+
     /// Takes the claim away and leaves the item where it is. Dropped, it goes on.
     pub(super) fn release(mut self) -> Detached<Result<(), SettleError>> {
         self.is_settled = true;
@@ -266,13 +187,24 @@ impl Held {
         let session = line.session.clone();
         Detached::new(
             &session,
-            async move { release(&line, &grip).await.map_err(SettleError::Core) },
+            async move { release(&line, grip).await.map_err(SettleError::Core) },
             async |_| {},
         )
     }
 }
 
 impl Grip {
+    /// Goes on on the ground as it is now: offers go to another segment since, or all was deleted and made anew, which is
+    /// when the item is not there any more.
+    async fn find_again(&mut self, line: &Line, deadline: Deadline) -> Result<bool, Error> {
+        let new = line.ground_of(&self.item, self.czxid, &self.ground, deadline);
+        let Some(ground) = new.await? else {
+            return Ok(false);
+        };
+        self.ground = ground;
+        Ok(true)
+    }
+
     /// Lets a transaction fail unless the claim is still ours.
     pub(super) fn checked(&self, transaction: Transaction) -> Transaction {
         transaction
@@ -286,72 +218,48 @@ impl Drop for Held {
         if !self.is_settled {
             let (line, grip) = (Arc::clone(&self.line), self.grip.clone());
             let session = line.session.clone();
-            session.finish(async move { drop(release(&line, &grip).await) });
+            session.finish(async move { drop(release(&line, grip).await) });
         }
     }
 }
 
-/// Claims an item as parts of a transaction.
-fn claimed(transaction: Transaction, claim: &NodePath, owner: &str, pick: &Pick) -> Transaction {
-    transaction.create_ephemeral(claim, owner).set_version(
-        &pick.path,
-        pick.data.clone(),
-        pick.version,
-    )
-}
-
-/// Releases, in the background, a claim of which nobody knows whether it was made: it would last as long as the session.
-fn abandon(line: &Arc<Line>, claim: NodePath, owner: String, pick: Pick, failure: Failure) {
-    let line = Arc::clone(line);
-    let session = line.session.clone();
-    session.finish(async move {
-        let found = line.receipts.find_out(failure, |transaction| {
-            claimed(transaction, &claim, &owner, &pick)
-        });
-        let found = found.await;
-        if let Some(Answer::Refused { .. }) = found {
-            return;
-        }
-        let grip = Grip {
-            item: pick.path.clone(),
-            claim,
-            version: pick.version.wrapping_add(1),
-            made_by: match found {
-                Some(Answer::Done(changed)) => changed.iter().flatten().find_map(made_by),
-                _ => None,
-            },
-        };
-        if let Err(error) = release(&line, &grip).await {
-            tracing::error!(item = %grip.item, %error, "a claim that nobody has may be left");
-        }
-    });
-}
-
 /// Takes a claim away unless it is somebody else's. Applied twice it does no harm, and it is repeated until there is an
 /// answer.
-async fn release(line: &Line, grip: &Grip) -> Result<(), Error> {
+pub(super) async fn release(line: &Line, mut grip: Grip) -> Result<(), Error> {
     let mut attempts = 0;
     loop {
-        let checked = line.session.transaction();
+        let (checked, checks) = grip.ground.under(line.session.transaction(), None);
         let released = checked
             .check_version(&grip.item, grip.version)
             .delete(&grip.claim);
         let Err(error) = released.commit().await else {
             return Ok(());
         };
-        match error.kind() {
-            // The item is gone, or is somebody else's.
-            ErrorKind::NoNode | ErrorKind::BadVersion if error.failed_part() == Some(0) => {
-                withdraw(line, grip).await;
-                return Ok(());
+        let mut error = error;
+        if let ErrorKind::NoNode | ErrorKind::BadVersion = error.kind() {
+            match error.failed_part().map(|part| part.cmp(&checks)) {
+                Some(Ordering::Less) => match grip.find_again(line, line.deadline()).await {
+                    Ok(true) => continue,
+                    Ok(false) => {
+                        withdraw(line, &grip).await;
+                        return Ok(());
+                    }
+                    Err(lost) => error = lost,
+                },
+                // The item is gone, or is somebody else's.
+                Some(Ordering::Equal) => {
+                    withdraw(line, &grip).await;
+                    return Ok(());
+                }
+                // The claim is gone.
+                _ => return Ok(()),
             }
-            ErrorKind::NoNode => return Ok(()),
-            _ if error.class() == ErrorClass::Recoverable => {
-                attempts += 1;
-                line.deadline().pause(attempts).await;
-            }
-            _ => return Err(error),
         }
+        if error.class() != ErrorClass::Recoverable {
+            return Err(error);
+        }
+        attempts += 1;
+        line.deadline().pause(attempts).await;
     }
 }
 
@@ -377,7 +285,7 @@ async fn withdraw(line: &Line, grip: &Grip) {
 }
 
 /// The transaction that claimed an item, which every server tells with the item that was written.
-fn made_by(changed: &Changed) -> Option<i64> {
+pub(super) fn made_by(changed: &Changed) -> Option<i64> {
     match changed {
         Changed::Set(stat) => Some(stat.mzxid),
         _ => None,
@@ -417,4 +325,4 @@ pub(super) fn deliveries_of(slot: &Slot, version: i32) -> u32 {
         .saturating_add(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
-const MOST_ROUNDS: u32 = 16;
+pub(super) const MOST_ROUNDS: u32 = 16;

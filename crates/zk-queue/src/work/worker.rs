@@ -39,6 +39,7 @@ enum End {
 impl<T: Send + 'static> WorkQueue<T> {
     /// Claims items and hands them to `handler`, as many at once as the options allow, until `stop` resolves.
     ///
+    /// It claims as many in one transaction as it can process at that moment.
     /// An item for which the handler answers `Ok` is acknowledged, another one is rejected with the handler's reason and
     /// a delay that grows.
     /// The handler is dropped, at one of its awaits, as soon as its claim can no longer be relied on.
@@ -87,7 +88,8 @@ impl<T: Send + 'static> WorkQueue<T> {
         let mut is_claiming = false;
         loop {
             if !is_claiming && running.len() < options.concurrency {
-                claiming.set(future::FutureExt::fuse(self.claim_patiently()));
+                let most = options.concurrency - running.len();
+                claiming.set(future::FutureExt::fuse(self.claim_patiently(most)));
                 is_claiming = true;
             }
             tokio::select! {
@@ -96,7 +98,9 @@ impl<T: Send + 'static> WorkQueue<T> {
                 Some(end) = running.next() => tally.count(&end),
                 claimed = &mut claiming, if is_claiming => {
                     is_claiming = false;
-                    running.push(process(claimed?, options, &handler));
+                    for claim in claimed? {
+                        running.push(process(claim, options, &handler));
+                    }
                 }
             }
         }
@@ -116,11 +120,11 @@ impl<T: Send + 'static> WorkQueue<T> {
         Ok(tally)
     }
 
-    /// Claims an item, whatever passes meanwhile.
-    async fn claim_patiently(&self) -> Result<Claim<T>, TakeError> {
+    /// Claims items, at most so many, whatever passes meanwhile.
+    async fn claim_patiently(&self, most: usize) -> Result<Vec<Claim<T>>, TakeError> {
         let mut attempts = 0;
         loop {
-            match self.claim().await {
+            match self.claim_batch(most).await {
                 Err(error) if error.class() == ErrorClass::Recoverable => {
                     tracing::debug!(path = %self.path(), %error, "claiming again");
                     attempts += 1;

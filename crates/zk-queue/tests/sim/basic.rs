@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
 use zk_core::ErrorClass;
 use zk_queue::Queue;
 use zk_queue::TakeError;
@@ -229,7 +230,7 @@ async fn a_dropped_queue_leaves_nothing_but_its_items() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_single_item_costs_one_write_to_offer_and_a_read_and_a_write_to_take() {
+async fn a_single_item_costs_a_round_trip_to_offer_and_another_one_to_take() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = queue(&session);
@@ -244,14 +245,17 @@ async fn a_single_item_costs_one_write_to_offer_and_a_read_and_a_write_to_take()
         });
         of_ours.count()
     };
-    let before = ensemble.requests().len();
+    let (before, began) = (ensemble.requests().len(), Instant::now());
     for item in texts(0..10) {
         queue.offer(&item).await.unwrap();
     }
     assert_eq!(count(before), 10);
-    let before = ensemble.requests().len();
+    let of_offers = began.elapsed();
+    let (before, began) = (ensemble.requests().len(), Instant::now());
     for _ in 0..10 {
         queue.poll().await.unwrap().unwrap();
     }
     assert_eq!(count(before), 20);
+    // The next item is read while this one is taken.
+    assert_eq!(began.elapsed(), of_offers);
 }

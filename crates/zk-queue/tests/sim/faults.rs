@@ -17,6 +17,7 @@ use crate::ephemerals;
 use crate::pass;
 use crate::queue;
 use crate::soon;
+use crate::struck;
 use crate::text;
 use crate::texts;
 
@@ -182,8 +183,7 @@ async fn an_item_that_another_one_took_is_not_taken_for_ours() {
         .session(ours.id())
         .stall();
     let taking = tokio::spawn(async move { ours_queue.poll().await });
-    pass(Duration::from_millis(8)).await;
-    assert_eq!(stalled.count(), 1);
+    struck(&stalled).await;
     // While our link is being made anew.
     let theirs = queue(&other).poll().await.unwrap();
     assert_eq!(theirs.as_deref(), Some("1"));
@@ -210,14 +210,13 @@ async fn an_item_in_doubt_when_the_session_ends_is_handed_out_with_the_error() {
         let script = ensemble
             .on(matching::transactions("/queues/a/**"))
             .session(session.id());
-        let struck = if is_applied {
+        let script = if is_applied {
             script.lose_reply()
         } else {
             script.stall()
         };
         let taking = tokio::spawn(async move { queue.poll().await });
-        pass(Duration::from_millis(8)).await;
-        assert_eq!(struck.count(), 1);
+        struck(&script).await;
         ensemble.expire(session.id());
         let error = soon("it ends", taking).await.unwrap().unwrap_err();
         assert_eq!(error.class(), zk_core::ErrorClass::Fatal);

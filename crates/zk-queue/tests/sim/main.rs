@@ -10,15 +10,19 @@ use zk_queue::Layout;
 use zk_queue::Queue;
 use zk_queue::QueueOptions;
 use zk_sim::Ensemble;
+use zk_sim::Scripted;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 
+mod anew;
 mod basic;
+mod batches;
 mod cancellation;
 mod chaos;
 mod faults;
 mod layouts;
 mod placing;
+mod promises;
 mod segments;
 mod work;
 
@@ -95,4 +99,14 @@ async fn all(queue: &Queue<String>) -> Vec<String> {
 async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
     let happened = tokio::time::timeout(Duration::from_secs(120), happening).await;
     happened.unwrap_or_else(|_| panic!("waited two minutes for this: {what}"))
+}
+
+/// Waits until a script has had its effect.
+async fn struck(script: &Scripted) {
+    soon("a request is struck", async {
+        while script.count() == 0 {
+            pass(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
 }

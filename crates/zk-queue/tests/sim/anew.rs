@@ -1,0 +1,431 @@
+//! A queue that is reaped, or deleted, and made again under a consumer that has looked and not taken yet: the numbers
+//! begin anew, and another item has the name of the one that it has read.
+
+use std::time::Duration;
+
+use zk_core::ErrorKind;
+use zk_core::Session;
+use zk_core::codec::Text;
+use zk_core::transport::Fault;
+use zk_queue::Layout;
+use zk_queue::Loss;
+use zk_queue::SettleError;
+use zk_queue::WorkQueue;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::PATH;
+use crate::all;
+use crate::children;
+use crate::data;
+use crate::pass;
+use crate::queue;
+use crate::queue_of;
+use crate::soon;
+use crate::struck;
+use crate::text;
+use crate::texts;
+
+const DESK: &str = "/queues/a-receipts";
+
+/// Who makes the queue again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    /// A producer of ours.
+    Ours,
+    /// A client that knows nothing but the recipe.
+    Foreign,
+}
+
+/// How the queue goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The leader removes the empty node.
+    Reaped,
+    /// Somebody deletes it, and what we keep beside it, too.
+    Deleted,
+}
+
+/// What other consumers do with the new queue before ours goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Nothing,
+    /// They take the first item.
+    Take,
+}
+
+const ALL: [(Maker, End, Others); 8] = [
+    (Maker::Ours, End::Reaped, Others::Nothing),
+    (Maker::Ours, End::Reaped, Others::Take),
+    (Maker::Ours, End::Deleted, Others::Nothing),
+    (Maker::Ours, End::Deleted, Others::Take),
+    (Maker::Foreign, End::Reaped, Others::Nothing),
+    (Maker::Foreign, End::Reaped, Others::Take),
+    (Maker::Foreign, End::Deleted, Others::Nothing),
+    (Maker::Foreign, End::Deleted, Others::Take),
+];
+
+/// Takes what is left of the old queue, makes the new one with two items, and answers those that are left in it.
+async fn renew(ensemble: &Ensemble, (maker, end, others): (Maker, End, Others)) -> Vec<String> {
+    let session = ensemble.connect().await;
+    all(&queue(&session)).await;
+    match end {
+        End::Reaped => assert!(ensemble.reap() > 0),
+        End::Deleted => {
+            for path in [PATH, DESK] {
+                session.delete(path).recursive().await.unwrap();
+            }
+        }
+    }
+    assert!(ensemble.tree().node(PATH).is_none());
+    let mut items = texts(["new 0", "new 1"]);
+    match maker {
+        Maker::Ours => {
+            for item in &items {
+                queue(&session).offer(item).await.unwrap();
+            }
+        }
+        Maker::Foreign => {
+            session.create(PATH, "").parents().await.unwrap();
+            for item in &items {
+                let create = session.create(format!("{PATH}/qn-"), item.as_str());
+                create.sequential().await.unwrap();
+            }
+        }
+    }
+    assert_eq!(children(ensemble, PATH), ["qn-0000000000", "qn-0000000001"]);
+    if others == Others::Take {
+        let taken = queue(&session).poll().await.unwrap();
+        assert_eq!(taken, Some(items.remove(0)));
+    }
+    items
+}
+
+/// The next item was read together with the one before.
+// covers: Q1 Q3
+#[tokio::test(start_paused = true)]
+async fn an_item_read_ahead_is_not_taken_for_one_of_a_later_queue() {
+    for how in ALL {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        let ours = queue(&session);
+        ours.offer_all(texts(["old 0", "old 1"])).await.unwrap();
+        assert_eq!(ours.poll().await.unwrap().as_deref(), Some("old 0"));
+        let left = renew(&ensemble, how).await;
+        assert_eq!(all(&ours).await, left, "{how:?}");
+        assert_eq!(data(&ensemble, PATH), [""; 0], "{how:?}");
+    }
+}
+
+/// The answer to the look is on its way for as long as it takes.
+// covers: Q1 Q3
+#[tokio::test(start_paused = true)]
+async fn an_item_that_was_looked_at_is_not_taken_for_one_of_a_later_queue() {
+    for how in ALL {
+        for is_batch in [false, true] {
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().await;
+            let ours = queue(&session);
+            ours.offer_all(texts(["old 0", "old 1"])).await.unwrap();
+            if how.2 == Others::Take {
+                // So that the next one has the name of the one that is left.
+                assert!(ours.poll().await.unwrap().is_some());
+                pass(Duration::from_secs(2)).await;
+            }
+            let held = ensemble
+                .on(matching::gets("/queues/a/*"))
+                .session(session.id())
+                .hold();
+            let taking = tokio::spawn(async move {
+                if is_batch {
+                    ours.poll_batch(2).await
+                } else {
+                    ours.poll().await.map(|item| item.into_iter().collect())
+                }
+            });
+            struck(&held).await;
+            let left = renew(&ensemble, how).await;
+            held.release();
+            let mut taken = soon("it takes", taking).await.unwrap().unwrap();
+            taken.extend(all(&queue(&session)).await);
+            assert_eq!(taken, left, "{how:?}, batch: {is_batch}");
+        }
+    }
+}
+
+/// Whoever only looks leaves nothing behind that would tell one queue from the next.
+// covers: Q1 Q3
+#[tokio::test(start_paused = true)]
+async fn an_item_that_was_only_looked_at_is_read_again_before_it_is_taken() {
+    for how in ALL {
+        let ensemble = Ensemble::new(3);
+        let (session, producer) = (ensemble.connect().await, ensemble.connect().await);
+        queue(&producer)
+            .offer_all(texts(["old 0", "old 1"]))
+            .await
+            .unwrap();
+        let ours = queue(&session);
+        assert_eq!(ours.peek().await.unwrap().as_deref(), Some("old 0"));
+        let left = renew(&ensemble, how).await;
+        assert_eq!(all(&ours).await, left, "{how:?}");
+    }
+}
+
+/// What is taken for nobody goes behind the items of the new queue, not to a place that one of them will have.
+// covers: Q1 Q3
+#[tokio::test(start_paused = true)]
+async fn an_item_of_a_queue_that_is_gone_is_put_back_behind_those_of_the_next_one() {
+    for how in ALL {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        let ours = queue(&session);
+        ours.offer_all(texts(0..9)).await.unwrap();
+        assert_eq!(ours.poll_batch(8).await.unwrap().len(), 8);
+        let held = ensemble
+            .on(matching::transactions("/queues/a/*"))
+            .session(session.id())
+            .hold();
+        let mut taking = Box::pin(ours.poll());
+        let is_held = async {
+            tokio::select! {
+                _ = &mut taking => panic!("its answer is held"),
+                () = struck(&held) => {}
+            }
+        };
+        is_held.await;
+        drop(taking);
+        assert_eq!(data(&ensemble, PATH), [""; 0]);
+        let mut left = renew(&ensemble, how).await;
+        held.release();
+        soon("it settles", session.settled()).await;
+        let names = children(&ensemble, PATH);
+        assert_eq!(
+            names.last().map(String::as_str),
+            Some("qn-0000000002"),
+            "{how:?}"
+        );
+        left.push(text(8));
+        assert_eq!(all(&ours).await, left, "{how:?}");
+    }
+}
+
+/// One task has it in hand when another one finds the queue gone; then it gives it back.
+// covers: Q1 Q3
+#[tokio::test(start_paused = true)]
+async fn an_item_given_back_after_its_queue_went_is_looked_for_again() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let ours = queue(&session);
+    ours.offer_all(texts(["old 0", "old 1"])).await.unwrap();
+    assert_eq!(ours.poll().await.unwrap().as_deref(), Some("old 0"));
+    pass(Duration::from_secs(2)).await;
+    let mut taking = Box::pin(ours.poll());
+    until_looked(&ensemble, &mut taking).await;
+    other.delete(PATH).recursive().await.unwrap();
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(ours.poll().await.unwrap(), None);
+    other.create(PATH, "").parents().await.unwrap();
+    for item in ["new 0", "new 1"] {
+        let create = other.create(format!("{PATH}/qn-"), item).sequential();
+        create.await.unwrap();
+    }
+    drop(taking);
+    let looks = || ensemble.arrived(matching::gets("/queues/a/*"));
+    let before = looks();
+    assert_eq!(all(&ours).await, ["new 0", "new 1"]);
+    assert!(looks() - before < 9, "it looks at it again and again");
+}
+
+/// Curator's queues put several items into one node.
+// covers: Q1 Q3
+#[tokio::test(start_paused = true)]
+async fn an_item_that_was_alone_in_its_node_is_not_put_back_under_the_eyes_of_who_saw_more() {
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    let layout = Layout::Curator;
+    let (ours, theirs) = (queue_of(&one, layout), queue_of(&two, layout));
+    theirs.offer(&text("first")).await.unwrap();
+    let both = b"\x00\x01\x00\x01\x01\x00\x00\x00\x01a\x01\x00\x00\x00\x01b\x02";
+    let create = two.create("/queues/a/queue-", both).sequential();
+    create.await.unwrap();
+    assert_eq!(theirs.poll().await.unwrap().as_deref(), Some("first"));
+    let mut taking = Box::pin(ours.poll());
+    until_looked(&ensemble, &mut taking).await;
+    assert_eq!(theirs.poll().await.unwrap().as_deref(), Some("a"));
+    let held = ensemble
+        .on(matching::transactions("/queues/a/*"))
+        .session(two.id())
+        .hold();
+    let mut dropped = Box::pin(theirs.poll());
+    tokio::select! {
+        _ = &mut dropped => panic!("its answer is held"),
+        () = struck(&held) => {}
+    }
+    drop(dropped);
+    held.release();
+    soon("it is put back", two.settled()).await;
+    let taken = soon("it goes on", taking).await.unwrap();
+    assert_eq!(taken.as_deref(), Some("b"));
+    assert_eq!(all(&theirs).await, [""; 0]);
+}
+
+/// Lets somebody take until an item was read, and then stand still.
+pub(crate) async fn until_looked<T: std::fmt::Debug>(
+    ensemble: &Ensemble,
+    taking: &mut (impl Future<Output = T> + Unpin),
+) {
+    let looks = || ensemble.arrived(matching::gets("/queues/a/*"));
+    let before = looks();
+    soon("it looks", async {
+        while looks() == before {
+            tokio::select! {
+                biased;
+                taken = &mut *taking => panic!("it was not to go on: {taken:?}"),
+                () = pass(Duration::from_millis(1)) => {}
+            }
+        }
+    })
+    .await;
+}
+
+/// An operator may let us write the items and not the node that has them.
+// covers: Q2
+#[tokio::test(start_paused = true)]
+async fn a_queue_whose_node_may_not_be_written_is_taken_from_all_the_same() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let ours = queue(&session);
+    ours.offer_all(texts(0..3)).await.unwrap();
+    let refused = ensemble
+        .on(matching::transactions(PATH))
+        .session(session.id())
+        .nth(1)
+        .refuse(Fault::RefusedAt {
+            index: 3,
+            kind: ErrorKind::NoAuth,
+        });
+    assert_eq!(all(&ours).await, texts(0..3));
+    assert_eq!(refused.count(), 1);
+}
+
+fn work(session: &Session) -> WorkQueue<String> {
+    WorkQueue::new(session, PATH, Text).expect("a good path")
+}
+
+/// Processes all there is.
+async fn finish(queue: &WorkQueue<String>) -> Vec<String> {
+    let mut items = Vec::new();
+    while let Some(claim) = soon("an item or none", queue.try_claim()).await.unwrap() {
+        items.push(claim.item().clone());
+        claim.acknowledge().await.unwrap();
+    }
+    items
+}
+
+/// Ends the old queue and makes the new one with two items.
+async fn renew_work(ensemble: &Ensemble, session: &Session, end: End) {
+    match end {
+        End::Reaped => {
+            assert_eq!(finish(&work(session)).await.len(), 1);
+            assert!(ensemble.reap() > 0);
+        }
+        End::Deleted => session.delete(PATH).recursive().await.unwrap(),
+    }
+    let items = texts(["new 0", "new 1"]);
+    work(session).offer_all(items).await.unwrap();
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn work_read_ahead_is_not_taken_for_that_of_a_later_queue() {
+    for end in [End::Reaped, End::Deleted] {
+        for others in [Others::Nothing, Others::Take] {
+            let how = format!("{end:?}, others: {others:?}");
+            let ensemble = Ensemble::new(3);
+            let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+            let ours = work(&one);
+            ours.offer_all(texts(["old 0", "old 1"])).await.unwrap();
+            let first = ours.try_claim().await.unwrap().unwrap();
+            first.acknowledge().await.unwrap();
+            renew_work(&ensemble, &two, end).await;
+            let mut left = texts(["new 0", "new 1"]);
+            if others == Others::Take {
+                let theirs = work(&two).try_claim().await.unwrap().unwrap();
+                assert_eq!(*theirs.item(), left.remove(0), "{how}");
+                theirs.acknowledge().await.unwrap();
+            }
+            assert_eq!(finish(&ours).await, left, "{how}");
+        }
+    }
+}
+
+/// All was deleted, made again, and another one has claimed the item of that name.
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_a_queue_that_is_gone_ends_no_claim_of_the_next_one() {
+    for act in ["acknowledge", "reject", "bury", "drop"] {
+        let ensemble = Ensemble::new(3);
+        let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+        let ours = work(&one);
+        ours.offer(&text("old 0")).await.unwrap();
+        let claim = ours.try_claim().await.unwrap().unwrap();
+        renew_work(&ensemble, &two, End::Deleted).await;
+        let theirs = work(&two).try_claim().await.unwrap().unwrap();
+        assert_eq!(
+            (claim.path(), theirs.item().as_str()),
+            (theirs.path(), "new 0")
+        );
+        let settled = match act {
+            "acknowledge" => claim.acknowledge().await,
+            "reject" => claim.reject(Duration::from_secs(1), "no").await,
+            "bury" => claim.bury("no").await,
+            _ => {
+                let path = claim.path().clone();
+                drop(claim);
+                Err(SettleError::Lost { path })
+            }
+        };
+        assert!(
+            matches!(settled, Err(SettleError::Lost { .. })),
+            "{act}: {settled:?}"
+        );
+        soon("it settles", one.settled()).await;
+        assert_eq!(theirs.item(), "new 0", "{act}");
+        assert!(theirs.is_trusted(), "{act}");
+        theirs.acknowledge().await.unwrap();
+        assert_eq!(finish(&ours).await, ["new 1"], "{act}");
+    }
+}
+
+/// Offers go to another segment meanwhile, which is no reason to lose a claim or a place.
+// covers: Q3 Q5
+#[tokio::test(start_paused = true)]
+async fn a_claim_outlasts_the_beginning_of_a_segment() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let options = zk_queue::WorkOptions::default().with_segment_size(4);
+    let ours = WorkQueue::with_options(&session, PATH, Text, &options).unwrap();
+    ours.offer_all(texts(0..3)).await.unwrap();
+    let mut claims = ours.try_claim_batch(3).await.unwrap();
+    for item in texts(3..9) {
+        ours.offer(&item).await.unwrap();
+    }
+    assert!(!children(&ensemble, "/queues/a/receipts/segments").is_empty());
+    let released = claims.pop().unwrap();
+    let rejected = claims.pop().unwrap();
+    drop(released);
+    rejected
+        .reject(Duration::from_millis(1), "later")
+        .await
+        .unwrap();
+    assert_ne!(
+        tokio::time::timeout(Duration::from_secs(1), claims[0].lost()).await,
+        Ok(Loss::ClaimDeleted)
+    );
+    claims.pop().unwrap().acknowledge().await.unwrap();
+    soon("it settles", session.settled()).await;
+    pass(Duration::from_secs(2)).await;
+    let mut rest = finish(&ours).await;
+    rest.sort();
+    assert_eq!(rest, texts(1..9));
+}
