@@ -34,7 +34,8 @@
 //!    A call that takes it answers it, or says that nobody knows whether it was taken and hands it out all the same
 //!    ([`TakeError::Undecided`]).
 //! 3. A call that takes items loses none when it is dropped, at whichever await: what is taken for nobody is put back to
-//!    its place, and [`Session::close`](zk_core::Session::close) waits for that.
+//!    its place, or to the end of the queue if that has gone on to another segment meanwhile, and
+//!    [`Session::close`](zk_core::Session::close) waits for that.
 //! 4. An item of a [`WorkQueue`] is delivered until it is acknowledged, rejected too often or buried; never after its
 //!    acknowledgement was answered, and to nobody else while its claim is [trusted](Claim::is_trusted), within the
 //!    assumptions that [`Trusted`](zk_core::Trusted) lists and as long as nobody deletes the nodes of others.
