@@ -6,6 +6,7 @@ use std::str::FromStr;
 use futures_util::FutureExt as _;
 use zk_cache::CacheOptions;
 use zk_cache::ChildrenCache;
+use zk_cache::Event;
 use zk_cache::Events;
 use zk_cache::Snapshot;
 use zk_cache::TreeCache;
@@ -61,9 +62,9 @@ impl Desk {
         }
     }
 
-    /// Waits until something has changed, and takes everything for seen that has by then. `false` when the caches have
-    /// ended.
-    pub(crate) async fn changed(&mut self) -> bool {
+    /// Waits until something has changed, and takes everything for seen that has by then. An error when a cache no longer
+    /// shows all there is.
+    pub(crate) async fn changed(&mut self) -> anyhow::Result<()> {
         let [tasks, workers, assigned] = &mut self.news;
         let first = tokio::select! {
             biased;
@@ -71,10 +72,13 @@ impl Desk {
             event = workers.next() => event,
             event = assigned.next() => event,
         };
+        followed(first)?;
         for news in &mut self.news {
-            while let Some(Some(_)) = news.next().now_or_never() {}
+            while let Some(event) = news.next().now_or_never() {
+                followed(event)?;
+            }
         }
-        first.is_some()
+        Ok(())
     }
 
     /// Returns what is known, or nothing while the caches compare what they have.
@@ -143,6 +147,18 @@ impl Desk {
     pub(crate) fn note(&mut self, done: Move) {
         self.carried_out
             .insert((done.source, done.czxid), done.step);
+    }
+}
+
+/// Refuses an event after which its cache does not show all there is: it has ended, or may not read a node.
+pub(crate) fn followed(event: Option<Event>) -> anyhow::Result<Event> {
+    match event {
+        Some(Event::Ended(end)) => Err(end.into()),
+        Some(Event::Incomplete { path, gap }) => {
+            Err(anyhow::Error::new(gap).context(format!("{path} cannot be followed")))
+        }
+        Some(event) => Ok(event),
+        None => anyhow::bail!("the cache has ended"),
     }
 }
 

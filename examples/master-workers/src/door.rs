@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use tokio::io::AsyncRead;
 use tokio::io::AsyncReadExt as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
@@ -18,10 +19,15 @@ use zk_discovery::ProviderOptions;
 use zk_discovery::Registry;
 use zk_discovery::RoundRobin;
 
+use crate::pause::pause;
 use crate::tell::Teller;
 use crate::tree::Tree;
 
 /// A door on this machine.
+///
+/// It is open to this machine alone, and so is the address that others find: the walk takes place on one.
+/// Over several machines a process listens at an address that the others can reach, and registers that one, which it has
+/// to be told: a machine has many, and knows of none how it looks from outside.
 #[derive(Debug)]
 pub struct Door {
     listener: TcpListener,
@@ -55,7 +61,7 @@ impl Door {
                     drop(timeout(PATIENCE, told).await);
                 }
                 // It will not help to try again at once.
-                Err(_) => drop(timeout(PATIENCE, std::future::pending::<()>()).await),
+                Err(_) => pause(PATIENCE).await,
             }
         }
     }
@@ -118,17 +124,40 @@ async fn knock(process: &Picked<String>) -> anyhow::Result<String> {
         anyhow::bail!("{} has no door", process.payload());
     };
     let hearing = async {
-        let mut stream = TcpStream::connect((address, port)).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        Ok::<_, io::Error>(answer)
+        let stream = TcpStream::connect((address, port)).await?;
+        listen(stream).await
     };
     Ok(timeout(PATIENCE, hearing)
         .await
         .with_context(|| format!("waited {PATIENCE:?} for an answer"))??)
 }
 
+/// Reads an answer to its end. By now somebody else may be at that port, and have much to say.
+async fn listen(visited: impl AsyncRead + Unpin) -> io::Result<String> {
+    let mut answer = Vec::new();
+    let mut visited = visited.take(LONGEST_ANSWER);
+    visited.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
 /// The name of the service that each process is an instance of.
 const SERVICE: &str = "processes";
+/// How many bytes of an answer are listened to.
+const LONGEST_ANSWER: u64 = 64 * 1024;
 /// For what takes moments on one machine.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_does_not_stop_talking_is_listened_to_for_a_while() {
+        let endless = timeout(PATIENCE, listen(tokio::io::repeat(b'x'))).await;
+        let answer = endless.expect("it is not listened to for ever").unwrap();
+        assert_eq!(answer, "x".repeat(64 * 1024));
+        // Where it is cut may be in the middle of a letter.
+        let cut = listen("is ü".as_bytes().take(4)).await.unwrap();
+        assert_eq!(cut, "is \u{fffd}");
+    }
+}

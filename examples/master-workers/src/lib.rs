@@ -15,6 +15,17 @@
 //! die, and then another one does it again. Work that must not be done twice has to be able to tell that it was done, for
 //! instance by the number of the task.
 //!
+//! Nor that nothing is lost of what a person deletes. The nodes that everything stands on are made again, and a worker
+//! whose node is deleted begins anew under another name; the tasks that were below are gone.
+//! Where the node of the numbers is deleted, they begin anew: numbers of tasks that wait are passed over, but a task whose
+//! number has a result already gets no other one, and its text is in no result.
+//!
+//! # What it bears
+//!
+//! A text has 64 KiB at most, some 1,000 tasks wait at most, and 10,000 texts more in the inbox; then submitting is
+//! refused, and the error says how many were accepted.
+//! Results have no bound: [`prune`] is for that.
+//!
 //! # When an answer is lost
 //!
 //! A transaction whose answer was lost may have been carried out, and is not sent again by itself. There are three ways to
@@ -71,8 +82,10 @@
 
 mod desk;
 pub mod door;
+mod ground;
 pub mod master;
 mod node;
+mod pause;
 pub mod plan;
 pub mod prune;
 pub mod settings;

@@ -1,5 +1,7 @@
 //! The processes of the example, and the commands of whoever plays with them.
 
+use std::io;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -16,6 +18,9 @@ use master_workers::prune::Pruned;
 use master_workers::prune::prune;
 use master_workers::status::Status;
 use master_workers::submit::submit;
+use tokio::signal::unix::Signal;
+use tokio::signal::unix::SignalKind;
+use tokio::signal::unix::signal;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::SessionBuilder;
@@ -47,6 +52,9 @@ enum Command {
         /// Its name, for people; the default is made of the process id
         #[arg(long)]
         name: Option<String>,
+        /// How long it may take to finish what it works at when it is told to end, in seconds
+        #[arg(long, default_value_t = 30, value_name = "SECONDS")]
+        grace: u64,
     },
     /// Submit tasks
     Submit {
@@ -77,8 +85,7 @@ async fn main() -> ExitCode {
     match run(Cli::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            use std::io::Write as _;
-            drop(writeln!(std::io::stderr(), "error: {error:#}"));
+            drop(writeln!(io::stderr(), "error: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -93,9 +100,13 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         .session_timeout(Duration::from_millis(cli.session_timeout))
         .connect_timeout(Duration::from_secs(20));
     let tree = Tree::new(cli.root);
-    if let Command::Node { name } = cli.command {
+    if let Command::Node { name, grace } = cli.command {
         let name = name.unwrap_or_else(|| format!("process-{}", std::process::id()));
-        return serve(sessions, tree, &name).await;
+        let door = Door::open().await.context("a door cannot be opened")?;
+        let node = Node::new(tree, Teller::of_process(&name))
+            .with_door(door)
+            .with_grace(Duration::from_secs(grace));
+        return serve(sessions, node).await;
     }
     let session = sessions.connect().await?;
     let done = command(cli.command, &session, &tree).await;
@@ -106,34 +117,41 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
 }
 
 /// Runs a process until somebody ends it; who asks twice does not wait for it.
-async fn serve(sessions: SessionBuilder, tree: Tree, name: &str) -> anyhow::Result<()> {
+async fn serve(sessions: SessionBuilder, node: Node) -> anyhow::Result<()> {
     let (stopper, stop) = Stopper::new();
-    let door = Door::open().await.context("a door cannot be opened")?;
-    let node = Node::new(tree, Teller::of_process(name)).with_door(door);
+    let mut signals = Signals::new().context("signals cannot be listened for")?;
     tokio::select! {
         served = Box::pin(node.run(sessions, &stop)) => served,
         impatience = async {
-            told_to_end().await;
+            signals.next().await;
             stopper.stop();
-            told_to_end().await;
+            signals.next().await;
             anyhow::bail!("ended although it was not done with what it worked at")
         } => impatience,
     }
 }
 
-/// Waits for Ctrl-C, or the polite signal of other programs.
-async fn told_to_end() {
-    use tokio::signal::unix::SignalKind;
-    use tokio::signal::unix::signal;
+/// Ctrl-C, and the polite signal of other programs, from the moment that this is made: what comes between two looks is not
+/// lost.
+struct Signals {
+    interrupted: Signal,
+    terminated: Signal,
+}
 
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminated) => {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminated.recv() => {}
-            }
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupted: signal(SignalKind::interrupt())?,
+            terminated: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits until the process is told to end.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupted.recv() => {}
+            _ = self.terminated.recv() => {}
         }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
     }
 }
 
@@ -146,14 +164,7 @@ async fn command(command: Command, session: &Session, tree: &Tree) -> anyhow::Re
                 1 => text.clone(),
                 _ => format!("{text} {number}"),
             });
-            let submitted = submit(session, tree, texts).await?;
-            match submitted.unknown {
-                0 => format!("{} submitted", submitted.accepted),
-                unknown => format!(
-                    "{} submitted, and {unknown} of which nobody knows whether they are",
-                    submitted.accepted
-                ),
-            }
+            submit(session, tree, texts).await?.to_string()
         }
         Command::Status => Status::read(session, tree).await?.to_string(),
         Command::Ask { count } => ask(session, tree, count).await?.join("\n"),
@@ -165,9 +176,8 @@ async fn command(command: Command, session: &Session, tree: &Tree) -> anyhow::Re
 }
 
 fn say(text: &str) {
-    use std::io::Write as _;
     // Who runs this may have closed the output, which is no reason to complain.
-    drop(writeln!(std::io::stdout(), "{text}"));
+    drop(writeln!(io::stdout(), "{text}"));
 }
 
 /// Everything of the application is below it: the root of all would mix it with others.

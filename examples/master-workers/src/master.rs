@@ -6,28 +6,34 @@
 //! And what moves a task deletes it in one place and makes it in the other, at once: there is no moment in which a
 //! process could die with a task in two places or in none.
 
+use std::time::Duration;
+
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use tokio::sync::watch;
 use zk_config::Typed;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::Session;
 use zk_core::Transaction;
-use zk_core::codec::Text;
 use zk_id::SequenceIds;
 use zk_leader::Lease;
 use zk_queue::SettleError;
-use zk_queue::WorkQueue;
 
 use crate::desk::Desk;
 use crate::desk::Move;
+use crate::ground::mend;
+use crate::pause::A_MOMENT;
+use crate::pause::pause;
 use crate::plan::Step;
 use crate::plan::plan;
 use crate::settings;
 use crate::settings::Settings;
+use crate::submit::inbox;
 use crate::tell::Teller;
 use crate::tree::TaskId;
 use crate::tree::Tree;
+use crate::tree::WorkerName;
 
 /// What a process does while it leads.
 #[derive(Debug, Clone)]
@@ -50,6 +56,9 @@ pub enum Outcome {
     /// It needs no finding out: if it was carried out, its task is in the other place, as the next look shows; and a step
     /// that is tried twice is [`TooLate`](Self::TooLate) the second time.
     Unknown,
+    /// The node that everything of its kind is below is gone, and nothing was changed: somebody has deleted one of the
+    /// [foundations](Tree::foundations).
+    Unfounded,
     /// The leadership was over, and nothing was changed.
     Deposed,
 }
@@ -89,11 +98,13 @@ impl Master {
             lease.fencing_token()
         ));
         let _last = Last(&self.teller);
+        // Nothing is admitted before the first look at how many wait.
+        let waiting = watch::Sender::new(usize::MAX);
         tokio::select! {
             biased;
             () = lease.asked_to_resign() => Ok(()),
-            admitted = self.admit(lease) => admitted,
-            assigned = self.assign(lease) => assigned,
+            admitted = self.admit(lease, waiting.subscribe()) => admitted,
+            assigned = self.assign(lease, &waiting) => assigned,
         }
     }
 
@@ -101,19 +112,33 @@ impl Master {
     ///
     /// The text leaves the queue and the task appears in one transaction, so that each text becomes one task, however
     /// many masters die over it. Its number is asked for before; one that is not used is skipped.
-    async fn admit(&self, lease: &Lease) -> anyhow::Result<()> {
-        let inbox = WorkQueue::<String>::new(&self.session, self.tree.inbox(), Text)?;
+    ///
+    /// While as many tasks are `waiting` as may be, texts stay in the inbox, until that is full as well: then whoever
+    /// submits is told.
+    async fn admit(
+        &self,
+        lease: &Lease,
+        mut waiting: watch::Receiver<usize>,
+    ) -> anyhow::Result<()> {
+        let inbox = inbox(&self.session, &self.tree);
         let numbers = SequenceIds::new(&self.session, self.tree.task_numbers())?;
         loop {
-            let claim = match inbox.claim().await {
-                Ok(claim) => claim,
-                Err(error) if error.class() == ErrorClass::Recoverable => continue,
-                Err(error) => return Err(error.into()),
-            };
+            drop(waiting.wait_for(|tasks| *tasks < MOST_WAITING).await?);
             let task = match numbers.next().await {
                 // They have 31 bits, from zero on.
                 Ok(number) => TaskId::new(number.try_into()?),
-                Err(error) if error.class() == ErrorClass::Recoverable => continue,
+                Err(error) if error.class() == ErrorClass::Recoverable => {
+                    pause(A_MOMENT).await;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let claim = match inbox.claim().await {
+                Ok(claim) => claim,
+                Err(error) if error.class() == ErrorClass::Recoverable => {
+                    pause(A_MOMENT).await;
+                    continue;
+                }
                 Err(error) => return Err(error.into()),
             };
             let text = claim.item().clone();
@@ -129,24 +154,35 @@ impl Master {
                 Ok(()) => self
                     .teller
                     .say(format_args!("master makes task {number} of {text:?}")),
+                // In each of these cases the text goes back to the inbox.
                 Err(SettleError::Refused(error)) if error.is_no_node() => {
-                    // The lease is about to say the same.
-                    return Ok(());
+                    if error.path() == Some(lease.path()) {
+                        // The lease is about to say the same.
+                        return Ok(());
+                    }
+                    mend(&self.session, &self.tree, &self.teller).await?;
+                }
+                Err(SettleError::Refused(error)) if error.is_node_exists() => {
+                    self.teller.say(format_args!(
+                        "master passes number {number} over, as there is a task {number}"
+                    ));
                 }
                 // Somebody else has it, or will have it again.
                 Err(SettleError::Lost { .. }) => {}
-                Err(error) if error.class() == ErrorClass::Recoverable => {}
+                Err(error) if error.class() == ErrorClass::Recoverable => pause(A_MOMENT).await,
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Assigns tasks, and takes back those of workers that are gone, whenever something changes.
-    async fn assign(&self, lease: &Lease) -> anyhow::Result<()> {
+    /// Assigns tasks, and takes back those of workers that are gone, whenever something changes; says how many wait.
+    async fn assign(&self, lease: &Lease, waiting: &watch::Sender<usize>) -> anyhow::Result<()> {
         let mut desk = Desk::new(&self.session, &self.tree);
         let mut settings = self.settings.clone();
         loop {
+            let (mut is_settled, mut is_founded) = (true, true);
             if let Some(view) = desk.view() {
+                waiting.send_replace(view.waiting.len());
                 let most = settings::current(&settings).tasks_per_worker;
                 let moves: Vec<Move> = plan(&view, most)
                     .into_iter()
@@ -156,21 +192,29 @@ impl Master {
                     .map(|it| async move { (self.carry_out(lease, it.step, &it.data).await, it) })
                     .buffered(IN_FLIGHT);
                 while let Some((outcome, it)) = outcomes.next().await {
-                    match outcome? {
+                    let outcome = outcome?;
+                    is_settled &= outcome == Outcome::Done;
+                    match outcome {
                         Outcome::Done => {
                             self.tell(it.step);
                             desk.note(it);
                         }
                         Outcome::TooLate | Outcome::Unknown => {}
+                        Outcome::Unfounded => is_founded = false,
                         Outcome::Deposed => return Ok(()),
                     }
                 }
                 drop(outcomes);
             }
+            if !is_founded {
+                mend(&self.session, &self.tree, &self.teller).await?;
+            }
             tokio::select! {
                 biased;
-                goes_on = desk.changed() => anyhow::ensure!(goes_on, "the caches have ended"),
+                changed = desk.changed() => changed?,
                 _ = settings.changed() => {}
+                // Whatever was not done may have left nothing that the caches would tell of.
+                () = pause(AGAIN), if !is_settled => {}
             }
         }
     }
@@ -204,6 +248,9 @@ impl Master {
         };
         match (error.failed_part(), error.class()) {
             (Some(0), _) if error.is_no_node() => Ok(Outcome::Deposed),
+            (Some(part), _) if error.is_no_node() && is_on_foundation(step, part) => {
+                Ok(Outcome::Unfounded)
+            }
             (Some(_), _) if error.is_no_node() || error.is_node_exists() => Ok(Outcome::TooLate),
             // The worker has another task.
             (Some(_), _) if error.kind() == zk_core::ErrorKind::NotEmpty => Ok(Outcome::TooLate),
@@ -234,11 +281,7 @@ impl Master {
     ///
     /// There is no check for that, but whoever can make a node knows that there was none. The caches may not have shown it
     /// yet: that of the workers and that of their tasks may be of different moments.
-    fn check_absent(
-        &self,
-        transaction: Transaction,
-        worker: crate::tree::WorkerName,
-    ) -> Transaction {
+    fn check_absent(&self, transaction: Transaction, worker: WorkerName) -> Transaction {
         let registration = self.tree.worker(worker);
         transaction.create(&registration, "").delete(&registration)
     }
@@ -272,5 +315,17 @@ impl Drop for Last<'_> {
     }
 }
 
+/// Tells whether a part of a step's transaction makes a node right below one of the foundations.
+const fn is_on_foundation(step: Step, part: usize) -> bool {
+    matches!(
+        (step, part),
+        (Step::TakeBack { .. }, 1 | 4) | (Step::Forget { .. }, 1)
+    )
+}
+
 /// How many transactions are on their way at once.
 const IN_FLIGHT: usize = 64;
+/// How many tasks may wait. It may be exceeded by a few: the caches show a moment ago.
+const MOST_WAITING: usize = 1_000;
+/// How long the master waits for news when not all of its steps were carried out.
+const AGAIN: Duration = Duration::from_secs(1);

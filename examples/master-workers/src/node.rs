@@ -7,19 +7,27 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+use tokio::time::timeout;
 use zk_config::Typed;
+use zk_core::Error;
+use zk_core::ErrorClass;
 use zk_core::RetryPolicy;
 use zk_core::Session;
 use zk_core::SessionBuilder;
 use zk_core::SuperviseError;
+use zk_discovery::RegisterError;
 use zk_discovery::Registry;
+use zk_id::ClaimError;
 use zk_leader::ElectionOptions;
 use zk_leader::End;
 use zk_leader::Lease;
 use zk_leader::Selector;
 
 use crate::door::Door;
+use crate::ground::lay;
 use crate::master::Master;
+use crate::pause::pause;
 use crate::settings;
 use crate::settings::Settings;
 use crate::stop::Stop;
@@ -34,6 +42,7 @@ pub struct Node {
     settings: Typed<Settings>,
     teller: Teller,
     door: Option<Arc<Door>>,
+    grace: Duration,
 }
 
 impl Node {
@@ -44,7 +53,15 @@ impl Node {
             tree,
             teller,
             door: None,
+            grace: Duration::from_secs(30),
         }
+    }
+
+    /// Sets how long it may take to finish what it works at when it is asked to stop. The default is 30 seconds.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
     }
 
     /// Gives it a door, by which others find it and ask what it did last.
@@ -58,7 +75,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// What another session will not change.
+    /// What another session will not change, and that it was not done in time when it was asked to stop.
     ///
     /// # Cancel safety
     ///
@@ -66,13 +83,26 @@ impl Node {
     ///
     /// # Session loss
     ///
-    /// It goes on with the next one.
+    /// It goes on with the next one, unless it is asked to stop: without a session it has nothing to finish.
     pub async fn run(&self, sessions: SessionBuilder, stop: &Stop) -> anyhow::Result<()> {
+        let newest = watch::Sender::new(None::<Session>);
         let serving = sessions.supervise(RetryPolicy::default(), |session| {
             self.teller
                 .say(format_args!("has session {}", session.id()));
+            newest.send_replace(Some(session.clone()));
             async move { self.serve(&session, stop).await }
         });
+        let has_none = async {
+            stop.asked().await;
+            let session = newest.borrow().clone();
+            if let Some(session) = session {
+                session.lost().await;
+            }
+        };
+        let is_late = async {
+            stop.asked().await;
+            pause(self.grace).await;
+        };
         tokio::select! {
             biased;
             served = serving => served.map_err(|error| match error {
@@ -80,10 +110,17 @@ impl Node {
                 SuperviseError::Connect(error) => error.into(),
                 lost => anyhow::anyhow!("{lost}"),
             }),
-            // There may be no session at all.
-            () = async { stop.asked().await; pause(GRACE).await } => {
-                self.teller.say(format_args!("gives up, after {GRACE:?}"));
+            () = has_none => {
+                self.teller.say(format_args!("ends without a session"));
                 Ok(())
+            }
+            () = is_late => {
+                let session = newest.borrow().clone();
+                if let Some(session) = session {
+                    // Others have what it worked at as soon as that is closed.
+                    drop(timeout(FAREWELL, session.close()).await);
+                }
+                anyhow::bail!("it was not done {:?} after it was asked to end", self.grace)
             }
             () = settings::tell_changes(self.settings.clone(), &self.teller) => Ok(()),
             () = self.answer() => Ok(()),
@@ -94,7 +131,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// What will not pass, and the loss of the session.
+    /// What will not pass, and the loss of the session. Where another session may help, this one is closed.
     ///
     /// # Cancel safety
     ///
@@ -104,15 +141,30 @@ impl Node {
     ///
     /// An error.
     pub async fn serve(&self, session: &Session, stop: &Stop) -> anyhow::Result<()> {
-        // Without a server the session is given up before that: an operation ends with an answer or with the session,
-        // and never for want of patience in between.
-        let session = session.with_operation_timeout(session.session_timeout() * 2);
-        for path in self.tree.foundations() {
-            match session.create(path, "").parents().idempotent().await {
-                Err(error) if !error.is_node_exists() => return Err(error.into()),
-                _ => {}
-            }
+        let served = Box::pin(self.live(session, stop)).await;
+        match &served {
+            Ok(()) => self.teller.say(format_args!("ends")),
+            Err(error) if may_pass(error) => self.teller.say(format_args!(
+                "begins anew with another session, as {error:#}"
+            )),
+            Err(_) => return served,
         }
+        // What is left in the background is waited for; the answers are known by now.
+        drop(session.close().await);
+        if served.is_err() {
+            // Without a server it is closed when it has expired.
+            session.lost().await;
+        }
+        served
+    }
+
+    /// Does all that a process does with one session.
+    async fn live(&self, session: &Session, stop: &Stop) -> anyhow::Result<()> {
+        // Without a server the session is given up before that: an operation ends with an answer, or with the session.
+        // It ends for want of patience where servers answer for so long that they cannot, or where each connection breaks
+        // before the answer comes.
+        let session = session.with_operation_timeout(session.session_timeout() * 2);
+        lay(&session, &self.tree).await?;
         let _following = self.settings.follow(&session);
         let master = Master::new(&session, &self.tree, &self.settings, &self.teller);
         let worker = Worker::new(&session, &self.tree, &self.settings, &self.teller);
@@ -145,9 +197,6 @@ impl Node {
             }
             error = self.be_found(&session) => return Err(error),
         }
-        self.teller.say(format_args!("ends"));
-        // What is left in the background is waited for; the answers are known by now.
-        drop(session.close().await);
         Ok(())
     }
 }
@@ -179,9 +228,20 @@ impl Node {
     }
 }
 
-async fn pause(time: Duration) {
-    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
+/// Tells whether the next session may not meet an error, although its own is alive.
+fn may_pass(error: &anyhow::Error) -> bool {
+    let class = None
+        .or_else(|| error.downcast_ref().map(Error::class))
+        .or_else(|| error.downcast_ref().map(zk_cache::End::class))
+        .or_else(|| error.downcast_ref().map(End::class))
+        .or_else(|| error.downcast_ref().map(RegisterError::class))
+        .or_else(|| match error.downcast_ref()? {
+            // That all numbers are taken is for whoever starts processes.
+            ClaimError::Failed(error) => Some(error.class()),
+            _ => None,
+        });
+    class == Some(ErrorClass::Recoverable)
 }
 
-/// How long a process that is asked to stop may take.
-const GRACE: Duration = Duration::from_secs(30);
+/// How long a process that is late waits for a server to hear of its end.
+const FAREWELL: Duration = Duration::from_secs(2);

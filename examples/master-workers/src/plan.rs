@@ -17,7 +17,7 @@ pub struct View {
     pub waiting: BTreeSet<TaskId>,
     /// The workers that are registered.
     pub workers: BTreeSet<WorkerName>,
-    /// The tasks of each worker, also of those that are gone.
+    /// The tasks of each worker that has a node for them, also of those that are gone.
     pub assigned: BTreeMap<WorkerName, BTreeSet<TaskId>>,
 }
 
@@ -49,16 +49,15 @@ pub enum Step {
 ///
 /// - Every task of a worker that is not registered is taken back, and when there is none the worker is forgotten.
 /// - Waiting tasks are assigned, those with the lowest numbers first, each to the registered worker that has the fewest,
-///   as long as one has fewer than `most`.
+///   as long as one has fewer than `most`. A worker without a node for its tasks can have none: it is about to register
+///   anew.
 /// - A task that seems to be in two places is on its way from one to the other, and is left alone.
 pub fn plan(view: &View, most: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut loads = BTreeMap::new();
-    for worker in &view.workers {
-        loads.insert(*worker, view.assigned.get(worker).map_or(0, BTreeSet::len));
-    }
     for (worker, tasks) in &view.assigned {
         if view.workers.contains(worker) {
+            loads.insert(*worker, tasks.len());
             continue;
         }
         if tasks.is_empty() {

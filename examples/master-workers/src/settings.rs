@@ -14,11 +14,11 @@ use crate::tree::Tree;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// How many tasks a worker has at most, those that it works at included. Default 4.
+    /// How many tasks a worker has at most, those that it works at included, from 1 to 1,000. Default 4.
     ///
     /// The master goes by it, on a picture that may be a moment old: it may be exceeded by a few for a moment.
     pub tasks_per_worker: usize,
-    /// How many tasks a worker works at, at the same time. Default 2.
+    /// How many tasks a worker works at, at the same time, from 1 to 1,000. Default 2.
     pub at_once: usize,
     /// How long a task takes. Default `"500ms"`.
     #[serde(with = "humantime_serde")]
@@ -45,11 +45,15 @@ impl Settings {
     ///
     /// The first rule that is broken, with the value.
     pub fn validate(&self) -> Result<(), String> {
-        if self.tasks_per_worker == 0 {
-            return Err("tasks_per_worker is 0, and has to be at least 1".to_owned());
-        }
-        if self.at_once == 0 {
-            return Err("at_once is 0, and has to be at least 1".to_owned());
+        for (name, tasks) in [
+            ("tasks_per_worker", self.tasks_per_worker),
+            ("at_once", self.at_once),
+        ] {
+            if !(1..=MOST_TASKS).contains(&tasks) {
+                return Err(format!(
+                    "{name} is {tasks}, and has to be from 1 to {MOST_TASKS}"
+                ));
+            }
         }
         if self.work > LONGEST_WORK {
             return Err(format!(
@@ -119,7 +123,9 @@ pub async fn tell_changes(mut settings: Typed<Settings>, teller: &Teller) {
                 });
                 let refused = refused.map(|problem| problem.to_string());
                 if let Some(why) = &refused && told != refused {
-                    teller.say(format_args!("settings: the last good ones stay in force, as {why}"));
+                    let was_read = settings.current().is_some_and(|it| it.revision().is_some());
+                    let which = if was_read { "the last good ones stay" } else { "the defaults are" };
+                    teller.say(format_args!("settings: {which} in force, as {why}"));
                 }
                 told = refused.or(told);
             }
@@ -128,6 +134,7 @@ pub async fn tell_changes(mut settings: Typed<Settings>, teller: &Teller) {
 }
 
 const LONGEST_WORK: Duration = Duration::from_secs(3600);
+const MOST_TASKS: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
@@ -159,6 +166,8 @@ mod tests {
         for (text, complaint) in [
             ("tasks_per_worker = 0", "tasks_per_worker is 0"),
             ("at_once = 0", "at_once is 0"),
+            ("tasks_per_worker = 1001", "tasks_per_worker is 1001"),
+            ("at_once = 1001", "at_once is 1001"),
             ("work = \"61m\"", "work is 3660s"),
             ("failure_rate = 1.5", "failure_rate is 1.5"),
             ("failure_rate = nan", "failure_rate is NaN"),

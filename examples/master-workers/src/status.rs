@@ -7,10 +7,9 @@ use futures_util::future::try_join_all;
 use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::Session;
-use zk_core::codec::Text;
 use zk_leader::Selector;
-use zk_queue::WorkQueue;
 
+use crate::submit::inbox;
 use crate::tree::Tree;
 use crate::tree::WorkerName;
 
@@ -22,6 +21,8 @@ pub struct Status {
     pub master: Option<String>,
     /// How many texts are no tasks yet.
     pub submitted: usize,
+    /// How many texts will not be tasks, as they are none: the dead letters of the inbox.
+    pub unreadable: usize,
     /// How many tasks nobody has.
     pub waiting: usize,
     /// The workers.
@@ -56,10 +57,10 @@ impl Status {
     pub async fn read(session: &Session, tree: &Tree) -> Result<Self, Error> {
         session.sync(tree.root()).await?;
         let election = Selector::new(session, tree.election()).expect("the path is one");
-        let inbox = WorkQueue::<String>::new(session, tree.inbox(), Text)
-            .expect("the path is one, and not the root");
+        let inbox = inbox(session, tree);
         let leader = election.leader().await?;
         let submitted = inbox.len().await?;
+        let unreadable = inbox.dead_letters().await?.len();
         let waiting = names(session, &tree.tasks()).await?.len();
         let registered = names(session, &tree.workers()).await?;
         let assigned = names(session, &tree.assigned()).await?;
@@ -77,6 +78,7 @@ impl Status {
         Ok(Self {
             master: leader.map(|leader| leader.id().into_owned()),
             submitted,
+            unreadable,
             waiting,
             workers: try_join_all(workers).await?.into_iter().collect(),
             done: names(session, &tree.done()).await?.len(),
@@ -90,6 +92,9 @@ impl fmt::Display for Status {
         let master = self.master.as_deref().unwrap_or("nobody");
         writeln!(f, "{:<10} {:>6}", "master", master)?;
         writeln!(f, "{:<10} {:>6}", "submitted", self.submitted)?;
+        if self.unreadable > 0 {
+            writeln!(f, "{:<10} {:>6}", "unreadable", self.unreadable)?;
+        }
         writeln!(f, "{:<10} {:>6}", "waiting", self.waiting)?;
         for (worker, status) in &self.workers {
             let process = status.process.as_deref().unwrap_or("gone");
@@ -122,6 +127,7 @@ mod tests {
         let status = Status {
             master: Some("anna".to_owned()),
             submitted: 3,
+            unreadable: 1,
             waiting: 12,
             workers: BTreeMap::from([
                 (WorkerName::new(7, 1), worker(Some("ben"), 4)),
@@ -132,6 +138,7 @@ mod tests {
         let table = "\
 master       anna
 submitted       3
+unreadable      1
 waiting        12
 worker 7        4  ben
 worker 31       2  gone

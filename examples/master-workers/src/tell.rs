@@ -16,6 +16,10 @@ pub struct Teller {
 
 impl Teller {
     /// Tells on standard output.
+    ///
+    /// A line is written by whichever part of the process has something to tell, and waits until the output takes it: a
+    /// terminal that is stopped with Ctrl-S, or a pipe that nobody reads, stops the process, and in the end costs it its
+    /// session. What is more than an example writes its lines on a thread of its own, from a channel that is bounded.
     pub fn of_process(name: &str) -> Self {
         Self::new(name, |line| {
             // Who runs this may have closed the output, which is no reason to stop.

@@ -24,6 +24,10 @@ use zk_core::codec::Toml;
 use zk_id::WorkerId;
 use zk_id::WorkerIds;
 
+use crate::desk::followed;
+use crate::ground::mend;
+use crate::pause::A_MOMENT;
+use crate::pause::pause;
 use crate::settings;
 use crate::settings::Settings;
 use crate::stop::Stop;
@@ -58,7 +62,7 @@ pub struct TaskResult {
 enum End {
     /// It was asked to.
     Stopped,
-    /// Somebody has deleted its registration: its tasks go to others.
+    /// Somebody has deleted its registration, or the node for its tasks: these go to others.
     Unregistered,
 }
 
@@ -138,7 +142,10 @@ impl Worker {
                 Ok(_) => return Ok(()),
                 // Nobody else has that name: the transaction before this one, whose answer was lost, has made it.
                 Err(error) if error.is_node_exists() => return Ok(()),
-                Err(error) if error.class() == ErrorClass::Recoverable => {}
+                Err(error) if error.is_no_node() => {
+                    mend(&self.session, &self.tree, &self.teller).await?;
+                }
+                Err(error) if error.class() == ErrorClass::Recoverable => pause(A_MOMENT).await,
                 Err(error) => return Err(error),
             }
         }
@@ -171,12 +178,13 @@ impl Worker {
         let registration = self.tree.worker(name);
         let mut unregistered = pin!(self.session.wait_for_deletion(registration).into_future());
         let mut asked = pin!(stop.asked());
+        let mut settings = self.settings.clone();
         let mut waiting: BTreeMap<TaskId, String> = BTreeMap::new();
         let mut working = FuturesUnordered::new();
         let mut is_stopping = false;
         loop {
             while !is_stopping
-                && working.len() < settings::current(&self.settings).at_once
+                && working.len() < settings::current(&settings).at_once
                 && let Some((task, text)) = waiting.pop_first()
             {
                 working.push(self.do_task(name, task, text));
@@ -204,21 +212,28 @@ impl Worker {
                         return Ok(End::Unregistered);
                     }
                 }
-                event = events.next() => match event {
-                    Some(Event::Created(node)) => {
+                // How many at once may be more by now.
+                _ = settings.changed() => {}
+                event = events.next() => match followed(event)? {
+                    Event::Created(node) => {
                         if let Some(Ok(task)) = node.name().map(str::parse) {
                             let text = node.data().unwrap_or_default();
                             waiting.insert(task, String::from_utf8_lossy(text).into_owned());
                         }
                     }
-                    Some(Event::Deleted(node)) => {
+                    Event::Deleted(node) => {
+                        if node.path() == assigned.path() {
+                            return Ok(End::Unregistered);
+                        }
                         if let Some(Ok(task)) = node.name().map(str::parse) {
                             waiting.remove(&task);
                         }
                     }
-                    Some(Event::Ended(end)) => return Err(end.into()),
-                    Some(_) => {}
-                    None => anyhow::bail!("the cache has ended"),
+                    // It was deleted before it was seen.
+                    Event::Synchronized { .. } if assigned.parent().is_none() => {
+                        return Ok(End::Unregistered);
+                    }
+                    _ => {}
                 },
             }
         }
@@ -272,24 +287,41 @@ impl Worker {
         result: &TaskResult,
     ) -> Result<Finished, Error> {
         let data = Toml.encode(result).expect("texts and numbers");
+        let mut is_first = true;
         loop {
             // Sent again after a lost answer, it would find the task gone: done by the first try, or taken away? The marker
             // that goes with it tells.
-            let committed = self
+            let mut finishing = self
                 .session
                 .transaction()
                 .check(self.tree.worker(name))
-                .delete(self.tree.assignment(name, task))
-                .create(self.tree.result(task), data.clone())
-                .commit_marked(self.tree.markers())
-                .await;
-            let Err(error) = committed else {
-                return Ok(Finished::Done);
+                .delete(self.tree.assignment(name, task));
+            if is_first {
+                finishing = finishing.create(self.tree.result(task), data.clone());
+            }
+            let Err(error) = finishing.commit_marked(self.tree.markers()).await else {
+                return Ok(if is_first {
+                    Finished::Done
+                } else {
+                    Finished::Gone
+                });
             };
             match error.failed_part() {
                 Some(0) if error.is_no_node() => return Ok(Finished::Unregistered),
                 Some(1) if error.is_no_node() => return Ok(Finished::Gone),
-                _ if error.class() == ErrorClass::Recoverable => {}
+                Some(2) if error.is_node_exists() => {
+                    // Nothing here makes two results: it is another hand that did, and the first one counts.
+                    is_first = false;
+                    self.teller.say(format_args!(
+                        "worker {} finds that task {} has a result already",
+                        name.number(),
+                        task.number()
+                    ));
+                }
+                _ if error.is_no_node() => {
+                    mend(&self.session, &self.tree, &self.teller).await?;
+                }
+                _ if error.class() == ErrorClass::Recoverable => pause(A_MOMENT).await,
                 _ => return Err(error),
             }
         }
@@ -297,6 +329,17 @@ impl Worker {
 }
 
 /// Stands for work: it takes its time.
+///
+/// Real work in its place has to mind what this one need not:
+///
+/// - It runs on the thread that keeps the session alive. Work that computes or blocks belongs on
+///   [`spawn_blocking`](tokio::task::spawn_blocking) or in another process, or the session is lost while it works.
+/// - It is dropped in the middle when the session is lost or the worker removed, and another worker may begin while
+///   something that it has started outside still goes on. Whatever it changes elsewhere has to bear being done twice, and
+///   by two at once.
+/// - It is tried again without an end: a task that never succeeds keeps its place of those that are worked at. Give it up
+///   after some attempts, with a result that says so.
+/// - A panic in it ends the process, and then that of the next worker.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the work itself, and waits for nothing"

@@ -38,7 +38,8 @@ fn after(view: &View, steps: &[Step]) -> View {
             Step::Assign { task, to } => {
                 assert!(view.waiting.remove(task), "{step:?} of nothing");
                 assert!(view.workers.contains(to), "{step:?} to nobody");
-                assert!(view.assigned.entry(*to).or_default().insert(*task));
+                let has = view.assigned.get_mut(to).expect("it has a node");
+                assert!(has.insert(*task));
             }
             Step::TakeBack { task, from } => {
                 let had = view.assigned.get_mut(from).expect("it had some");
@@ -70,6 +71,12 @@ fn the_oldest_tasks_go_to_whoever_has_the_fewest() {
 #[test]
 fn without_workers_tasks_wait() {
     assert_eq!(plan(&view(&[1, 2], &[], &[]), 4), []);
+}
+
+#[test]
+fn a_worker_without_a_node_for_its_tasks_is_assigned_none() {
+    let view = view(&[1, 2], &[1, 2], &[(2, &[])]);
+    assert_eq!(plan(&view, 4), [assign(1, 2), assign(2, 2)]);
 }
 
 #[test]
@@ -129,6 +136,7 @@ proptest! {
             match step {
                 Step::Assign { task, to } => {
                     prop_assert!(view.waiting.contains(task) && view.workers.contains(to));
+                    prop_assert!(view.assigned.contains_key(to), "{step:?}");
                     prop_assert!(moved.insert(*task), "{step:?}");
                     *given.entry(*to).or_default() += 1;
                 }
@@ -161,7 +169,7 @@ proptest! {
         prop_assert_eq!(plan(&now, most), []);
         prop_assert!(now.assigned.keys().all(|worker| now.workers.contains(worker)));
         let has_room = now.workers.iter().any(|worker| {
-            now.assigned.get(worker).map_or(0, BTreeSet::len) < most
+            now.assigned.get(worker).is_some_and(|tasks| tasks.len() < most)
         });
         prop_assert!(now.waiting.is_empty() || !has_room, "{now:?}");
     }

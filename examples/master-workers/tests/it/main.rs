@@ -20,6 +20,7 @@ use zk_core::NodePath;
 use zk_core::Session;
 use zk_harness::Ensemble;
 
+mod ending;
 mod soak;
 mod stopped;
 mod walk;
@@ -98,8 +99,13 @@ struct Process {
 
 impl Process {
     fn start(name: &str, connect: &str) -> Self {
+        Self::start_with(name, connect, &[])
+    }
+
+    fn start_with(name: &str, connect: &str, options: &[&str]) -> Self {
         let mut child = program(connect)
             .args(["node", "--name", name])
+            .args(options)
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program is there");

@@ -5,8 +5,10 @@ use std::time::Duration;
 use master_workers::settings::Settings;
 use rustix::process::Signal;
 use zk_config::Publisher;
+use zk_core::codec::Text;
 use zk_core::codec::Toml;
 use zk_harness::Ensemble;
+use zk_queue::WorkQueue;
 
 use crate::Process;
 use crate::children;
@@ -30,8 +32,12 @@ async fn bad_settings_leave_the_last_good_ones_and_everyone_says_where_they_are_
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
     let connect = ensemble.connect_string();
     let session = observer(&ensemble).await;
+    let bad = session.create(tree().settings(), "work = soon").parents();
+    bad.await.unwrap();
     let mut anna = Process::start("anna", &connect);
-    anna.says(" is the master, with token ").await;
+    // There were none before.
+    anna.says("settings: the defaults are in force, as ").await;
+    session.delete(tree().settings()).await.unwrap();
 
     let publisher = Publisher::new(&session, Toml);
     let settings = Settings {
@@ -75,6 +81,31 @@ async fn bad_settings_leave_the_last_good_ones_and_everyone_says_where_they_are_
     for path in [tree().workers(), tree().assigned(), tree().worker_numbers()] {
         assert_eq!(children(&session, &path).await, [] as [&str; 0], "{path}");
     }
+    ensemble.down().await.unwrap();
+}
+
+// covers: Q4
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_fills_the_inbox_is_told_how_many_were_accepted() {
+    let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
+    let session = observer(&ensemble).await;
+    let inbox = WorkQueue::new(&session, tree().inbox(), Text).unwrap();
+    let all: Vec<String> = (0..9_998).map(|number| format!("paint {number}")).collect();
+    inbox.offer_all(all).await.unwrap();
+    let mut submit = program(&ensemble.connect_string());
+    submit.args(["submit", "--count", "5", "paint fence"]);
+    let refused = submit.output().await.unwrap();
+    assert!(!refused.status.success());
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    let (accepted, why) = (
+        "error: 2 submitted, and not the next one: ",
+        "has 10000 items",
+    );
+    assert!(
+        complaint.starts_with(accepted) && complaint.contains(why),
+        "{complaint}"
+    );
+    assert_eq!(inbox.len().await.unwrap(), 10_000);
     ensemble.down().await.unwrap();
 }
 

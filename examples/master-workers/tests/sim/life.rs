@@ -1,14 +1,11 @@
 //! What a process does when nothing is wrong, and at its end.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use master_workers::Node;
 use master_workers::Stopper;
 use master_workers::TaskId;
-use master_workers::Teller;
 use master_workers::prune::Pruned;
 use master_workers::prune::prune;
 use master_workers::settings::Settings;
@@ -27,25 +24,13 @@ use zk_sim::wait::soon;
 
 use crate::count;
 use crate::deaf;
+use crate::heard;
 use crate::places;
 use crate::run;
 use crate::set;
+use crate::texts;
 use crate::tree;
 use crate::until;
-
-/// Somebody whose lines are kept.
-fn heard(name: &str) -> (Teller, Arc<Mutex<Vec<String>>>) {
-    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-    let noted = Arc::clone(&lines);
-    let teller = Teller::new(name, move |line| {
-        noted.lock().unwrap().push(line.to_owned());
-    });
-    (teller, lines)
-}
-
-fn texts(count: usize) -> impl Iterator<Item = String> {
-    (0..count).map(|number| format!("paint {number}"))
-}
 
 // covers: E1 E3 Q4
 #[tokio::test(flavor = "current_thread", start_paused = true)]

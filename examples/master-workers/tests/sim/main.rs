@@ -3,6 +3,8 @@
 #![cfg(test)]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use master_workers::Node;
@@ -18,8 +20,10 @@ use zk_core::codec::Toml;
 use zk_sim::Ensemble;
 
 mod chaos;
+mod inbox;
 mod life;
 mod master;
+mod mended;
 
 fn tree() -> Tree {
     Tree::new(NodePath::parse("/app").expect("a good path"))
@@ -28,6 +32,20 @@ fn tree() -> Tree {
 /// Somebody who listens to nothing.
 fn deaf(name: &str) -> Teller {
     Teller::new(name, |_| {})
+}
+
+/// Somebody whose lines are kept.
+fn heard(name: &str) -> (Teller, Arc<Mutex<Vec<String>>>) {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = Arc::clone(&lines);
+    let teller = Teller::new(name, move |line| {
+        noted.lock().unwrap().push(line.to_owned());
+    });
+    (teller, lines)
+}
+
+fn texts(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|number| format!("paint {number}"))
 }
 
 /// Runs a process with one session after the other, as it would over a network.

@@ -8,7 +8,9 @@ use master_workers::master::Master;
 use master_workers::master::Outcome;
 use master_workers::plan::Step;
 use master_workers::settings::Settings;
+use zk_core::ErrorKind;
 use zk_core::Session;
+use zk_core::transport::Fault;
 use zk_leader::Candidacy;
 use zk_leader::LeaderLatch;
 use zk_leader::Lease;
@@ -19,6 +21,7 @@ use zk_sim::wait::soon;
 use crate::deaf;
 use crate::places;
 use crate::tree;
+use crate::until;
 
 const TASK: TaskId = TaskId::new(7);
 const ANNA: WorkerName = WorkerName::new(1, 1);
@@ -41,14 +44,14 @@ async fn furnish(session: &Session) {
     session.create(tree().task(TASK), "paint").await.unwrap();
 }
 
-async fn leader(session: &Session) -> (Candidacy, Lease) {
+pub(crate) async fn leader(session: &Session) -> (Candidacy, Lease) {
     let candidacy = LeaderLatch::new(session, tree().election()).unwrap().join();
     let lease = soon("nobody else is there", candidacy.leading());
     let lease = lease.await.unwrap();
     (candidacy, lease)
 }
 
-fn master(session: &Session) -> Master {
+pub(crate) fn master(session: &Session) -> Master {
     Master::new(session, &tree(), &Settings::live(&tree()), &deaf("master"))
 }
 
@@ -163,6 +166,66 @@ async fn steps_that_do_not_fit_any_more_change_nothing() {
             .map(drop),
         None
     );
+}
+
+/// An operator has deleted what tasks or registrations are below: it is no matter of this worker or this task.
+// covers: C13
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn a_step_that_lacks_a_foundation_is_not_taken_for_one_that_is_too_late() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    furnish(&session).await;
+    let (_candidacy, lease) = leader(&session).await;
+    let master = master(&session);
+    let had = tree().assignment(GONE, TASK);
+    session.create(&had, "paint").await.unwrap();
+    session.delete(tree().tasks()).recursive().await.unwrap();
+    let take_back = Step::TakeBack {
+        task: TASK,
+        from: GONE,
+    };
+    let outcome = master.carry_out(&lease, take_back, b"paint").await;
+    assert_eq!(outcome.unwrap(), Outcome::Unfounded);
+    session.delete(tree().workers()).recursive().await.unwrap();
+    for step in [take_back, Step::Forget { worker: GONE }] {
+        let outcome = master.carry_out(&lease, step, b"paint").await;
+        assert_eq!(outcome.unwrap(), Outcome::Unfounded, "{step:?}");
+    }
+    assert_eq!(place(&ensemble), had.as_str());
+}
+
+/// Nothing changes that the caches would tell of.
+// covers: E1
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn a_step_that_was_not_carried_out_is_tried_again_without_news() {
+    let too_late = Fault::RefusedAt {
+        index: 1,
+        kind: ErrorKind::NoNode,
+    };
+    for fault in [Fault::Server("busy".to_owned()), too_late] {
+        let ensemble = Ensemble::new(3);
+        let workers = ensemble.connect().await;
+        furnish(&workers).await;
+        let session = ensemble.connect().await;
+        let (_candidacy, lease) = leader(&session).await;
+        let refused = ensemble
+            .on(zk_sim::matching::transactions("/app/tasks/**"))
+            .session(session.id())
+            .every()
+            .refuse(fault);
+        let master = master(&session);
+        let leading = tokio::spawn(async move { master.lead(&lease).await });
+        // All that the caches have to tell they have told by then.
+        zk_sim::wait::pass(Duration::from_secs(10)).await;
+        assert!(refused.count() > 5, "{} tries", refused.count());
+        refused.withdraw();
+        until("it is assigned", || {
+            place(&ensemble) != tree().task(TASK).as_str()
+        })
+        .await;
+        assert!(!leading.is_finished());
+        leading.abort();
+    }
 }
 
 /// Dropped at each await, with whatever befalls the session at that moment, a step is carried out as a whole or not.

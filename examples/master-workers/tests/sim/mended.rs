@@ -1,0 +1,209 @@
+//! Processes that go on whatever somebody does to their nodes, and whatever servers answer for a while.
+
+use std::time::Duration;
+
+use master_workers::Node;
+use master_workers::Stopper;
+use master_workers::TaskId;
+use master_workers::WorkerName;
+use master_workers::settings::Settings;
+use master_workers::submit::submit;
+use zk_core::ErrorKind;
+use zk_core::Session;
+use zk_core::transport::Fault;
+use zk_sim::Ensemble;
+use zk_sim::matching::creates;
+use zk_sim::matching::gets;
+use zk_sim::matching::lists;
+use zk_sim::wait::pass;
+use zk_sim::wait::soon;
+
+use crate::count;
+use crate::heard;
+use crate::places;
+use crate::run;
+use crate::set;
+use crate::texts;
+use crate::tree;
+use crate::until;
+
+async fn working_for(session: &Session, work: Duration) {
+    let settings = Settings {
+        work,
+        ..Settings::default()
+    };
+    set(session, &settings).await;
+}
+
+/// The only worker that is registered.
+fn worker(ensemble: &Ensemble) -> WorkerName {
+    let nodes = ensemble.tree();
+    let workers = nodes.node(tree().workers().as_str()).unwrap();
+    let names: Vec<String> = workers.children().map(ToString::to_string).collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    names[0].parse().unwrap()
+}
+
+// covers: C13
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn a_result_that_somebody_else_has_made_stays_and_ends_no_process() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    working_for(&session, Duration::from_secs(3)).await;
+    let (anna, lines) = heard("anna");
+    let (stopper, stop) = Stopper::new();
+    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+    submit(&session, &tree(), texts(1)).await.unwrap();
+    let said = |what: &str| lines.lock().unwrap().iter().any(|it| it.contains(what));
+    until("it works", || said(" begins task 0")).await;
+    let result = tree().result(TaskId::new(0));
+    session.create(&result, "by hand").await.unwrap();
+    until("it is through", || {
+        places(&ensemble).values().all(|it| it.len() == 1)
+    })
+    .await;
+    assert!(
+        said(" finds that task 0 has a result already"),
+        "{lines:#?}"
+    );
+    let (data, _) = session.get(&result).await.unwrap();
+    assert_eq!(data, b"by hand");
+    submit(&session, &tree(), texts(1)).await.unwrap();
+    until("it goes on", || count(&ensemble, &tree().done()) == 2).await;
+    stopper.stop();
+    soon("it ends", process).await.unwrap();
+    ensemble.assert_nothing_left([session]).await;
+}
+
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn whichever_foundation_is_deleted_is_made_again_and_work_goes_on() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    working_for(&session, Duration::from_millis(40)).await;
+    let (anna, lines) = heard("anna");
+    let (stopper, stop) = Stopper::new();
+    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+    until("it is there", || count(&ensemble, &tree().workers()) == 1).await;
+    for (number, path) in tree().foundations().into_iter().enumerate() {
+        session.delete(&path).recursive().await.unwrap();
+        submit(&session, &tree(), texts(1)).await.unwrap();
+        let said = |what: &str| {
+            let lines = lines.lock().unwrap();
+            lines.iter().filter(|it| it.contains(what)).count()
+        };
+        until(&format!("it is done without {path}"), || {
+            said("has done task") == number + 1
+        })
+        .await;
+        assert_eq!(said("makes nodes again"), number + 1, "{path}");
+    }
+    assert!(!process.is_finished());
+    stopper.stop();
+    soon("it ends", process).await.unwrap();
+    ensemble.assert_nothing_left([session]).await;
+}
+
+/// While it works, while it has nothing to do, and before it has seen that node.
+// covers: I5 E3
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn a_worker_whose_node_for_tasks_is_deleted_begins_anew_under_another_name() {
+    for when in ["working", "idle", "new"] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        working_for(&session, Duration::from_secs(3)).await;
+        let (anna, lines) = heard("anna");
+        let said = |what: &str| lines.lock().unwrap().iter().any(|it| it.contains(what));
+        let (stopper, stop) = Stopper::new();
+        let unseen = (when == "new").then(|| {
+            let (gets, lists) = (gets("/app/assigned/*"), lists("/app/assigned/*"));
+            let reads = ensemble.on(move |request| gets(request) || lists(request));
+            reads.every().lose_request()
+        });
+        let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+        until("it is there", || count(&ensemble, &tree().assigned()) == 1).await;
+        let first = worker(&ensemble);
+        if when == "working" {
+            submit(&session, &tree(), texts(1)).await.unwrap();
+            until("it works", || said(" begins task 0")).await;
+        }
+        if let Some(unseen) = &unseen {
+            until("it looks for its node", || unseen.count() > 0).await;
+        }
+        let node = tree().assigned_to(first);
+        if when == "working" {
+            let task = tree().assignment(first, TaskId::new(0));
+            session.delete(task).await.unwrap();
+        }
+        session.delete(node).await.unwrap();
+        if let Some(unseen) = unseen {
+            unseen.withdraw();
+        }
+        until("it begins anew", || said(", which somebody has removed")).await;
+        submit(&session, &tree(), texts(1)).await.unwrap();
+        until("it works again", || count(&ensemble, &tree().done()) == 1).await;
+        assert_ne!(worker(&ensemble), first, "{when}");
+        stopper.stop();
+        soon("it ends", process).await.unwrap();
+        ensemble.assert_nothing_left([session]).await;
+    }
+}
+
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn servers_that_are_too_busy_for_long_cost_a_session_and_not_the_process() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let busy = ensemble
+        .on(creates("/app/tasks"))
+        .every()
+        .refuse(Fault::Later(ErrorKind::Throttled));
+    let (anna, lines) = heard("anna");
+    let (stopper, stop) = Stopper::new();
+    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+    until("it begins anew", || {
+        let lines = lines.lock().unwrap();
+        let mut anew = lines.iter().filter(|it| it.contains("begins anew with"));
+        anew.nth(1).is_some()
+    })
+    .await;
+    busy.withdraw();
+    submit(&session, &tree(), texts(1)).await.unwrap();
+    until("it works", || count(&ensemble, &tree().done()) == 1).await;
+    stopper.stop();
+    soon("it ends", process).await.unwrap();
+    ensemble.assert_nothing_left([session]).await;
+}
+
+/// The tasks that it works at take an hour: nothing else would make it look.
+// covers: G3
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn how_many_at_once_is_followed_while_all_that_may_be_are_worked_at() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let hour = Settings {
+        work: Duration::from_secs(3600),
+        at_once: 1,
+        ..Settings::default()
+    };
+    set(&session, &hour).await;
+    let (anna, lines) = heard("anna");
+    let (_stopper, stop) = Stopper::new();
+    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+    submit(&session, &tree(), texts(4)).await.unwrap();
+    let begun = || {
+        let lines = lines.lock().unwrap();
+        lines
+            .iter()
+            .filter(|it| it.contains(" begins task "))
+            .count()
+    };
+    until("it has all of them", || {
+        let all = places(&ensemble);
+        all.len() == 4 && all.values().all(|it| it[0].starts_with("/app/assigned/"))
+    })
+    .await;
+    pass(Duration::from_secs(5)).await;
+    assert_eq!(begun(), 1);
+    set(&session, &Settings { at_once: 3, ..hour }).await;
+    until("it works at three", || begun() == 3).await;
+    process.abort();
+}
