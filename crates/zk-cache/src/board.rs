@@ -64,7 +64,7 @@ impl Board {
             match (snapshot.state(), snapshot.end()) {
                 (State::Synchronized, _) => return Ok(snapshot.clone()),
                 (_, Some(end)) => return Err(end.clone()),
-                _ => events.next_round().await,
+                _ => events.advance().await,
             }
         }
     }
@@ -76,7 +76,7 @@ impl Board {
             if let Some(end) = events.base().end() {
                 return end.clone();
             }
-            events.next_round().await;
+            events.advance().await;
         }
     }
 }

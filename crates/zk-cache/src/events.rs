@@ -80,8 +80,37 @@ impl Events {
             if self.is_over {
                 return None;
             }
-            self.next_round().await;
+            self.advance().await;
         }
+    }
+
+    /// Waits for the events that the cache found out next, all at once, and the snapshot that they lead to; `None` after
+    /// [`Event::Ended`].
+    ///
+    /// There may be no event, and the snapshot be another one than before: that something can be had
+    /// [again](crate::Gap), or that the children of a node are others, is told by no event of its own.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing is missed.
+    ///
+    /// # Session loss
+    ///
+    /// Answered as [`Event::Ended`], then `None`.
+    pub async fn next_round(&mut self) -> Option<(Vec<Event>, Snapshot)> {
+        if self.pending.is_empty() {
+            if self.is_over {
+                return None;
+            }
+            let before = self.base.0.revision;
+            while !self.is_over && self.base.0.revision == before {
+                self.advance().await;
+            }
+            if self.is_over {
+                return None;
+            }
+        }
+        Some((self.pending.drain(..).collect(), self.base.clone()))
     }
 
     /// Returns the snapshot to which all events lead that were answered and that wait to be.
@@ -90,7 +119,7 @@ impl Events {
     }
 
     /// Waits for the next events, in whose place those are left aside that wait.
-    pub(crate) async fn next_round(&mut self) {
+    pub(crate) async fn advance(&mut self) {
         if self.base.end().is_some() {
             self.is_over = true;
             return;

@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use zk_cache::End;
+use zk_cache::Gap;
 use zk_cache::State;
 use zk_core::ErrorClass;
 
 /// What is picked while the connection is broken.
+///
+/// It counts as broken from when that is noticed: an ensemble that falls silent may be so for two thirds of the session
+/// timeout by then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenStale {
@@ -18,13 +22,14 @@ pub enum WhenStale {
     Refuse,
 }
 
-/// What is picked when every instance is set aside.
+/// What is picked when every instance is set aside, or more of them than
+/// [may be](crate::FailureRules::with_most_aside).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenAllAside {
     /// One of them all the same: maybe it is not they who fail.
     UseAll,
-    /// None.
+    /// None of those that are set aside, however many these are.
     Refuse,
 }
 
@@ -40,6 +45,14 @@ pub enum PickError {
     Empty {
         /// The service.
         service: String,
+    },
+    /// The list of instances cannot be had, or not as a whole, and nothing else is there that is enabled.
+    #[error("the instances of the service {service} cannot be known: {gap}")]
+    Incomplete {
+        /// The service.
+        service: String,
+        /// What is missing.
+        gap: Gap,
     },
     /// Every instance has failed lately, and [`WhenAllAside::Refuse`] was chosen.
     #[error("every instance of the service {service} has failed lately and is set aside")]
@@ -68,7 +81,7 @@ impl PickError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Loading | Self::Stale { .. } | Self::AllAside { .. } => ErrorClass::Recoverable,
-            Self::Empty { .. } => ErrorClass::Outcome,
+            Self::Empty { .. } | Self::Incomplete { .. } => ErrorClass::Outcome,
             Self::Ended(end) => end.class(),
         }
     }
@@ -93,9 +106,48 @@ pub(crate) fn admit(
     }
 }
 
+/// Which of the instances that are enabled are picked from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Among {
+    All,
+    /// Those that are not set aside.
+    Usable,
+    /// None of them.
+    Nobody,
+}
+
+/// Decides which instances are picked from, when `aside` of `all` are set aside and `most` may be.
+pub(crate) fn among(all: usize, aside: usize, most: usize, policy: WhenAllAside) -> Among {
+    match policy {
+        _ if aside == 0 => Among::All,
+        WhenAllAside::Refuse if aside >= all => Among::Nobody,
+        WhenAllAside::UseAll if aside > most => Among::All,
+        _ => Among::Usable,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // covers: D2
+    #[test]
+    fn those_that_are_set_aside_are_passed_over_while_they_are_few() {
+        use WhenAllAside::Refuse;
+        use WhenAllAside::UseAll;
+        for (aside, policy, expected) in [
+            (0, UseAll, Among::All),
+            (0, Refuse, Among::All),
+            (1, UseAll, Among::Usable),
+            (2, UseAll, Among::Usable),
+            (3, UseAll, Among::All),
+            (4, UseAll, Among::All),
+            (3, Refuse, Among::Usable),
+            (4, Refuse, Among::Nobody),
+        ] {
+            assert_eq!(among(4, aside, 2, policy), expected, "{aside} {policy:?}");
+        }
+    }
 
     // covers: D2
     #[test]

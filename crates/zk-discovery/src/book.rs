@@ -15,10 +15,12 @@ use zk_core::NodePath;
 use crate::layout::BadEntry;
 use crate::layout::Format;
 use crate::pick::Candidate;
+use crate::pick::Incarnation;
 use crate::roster::Member;
 use crate::roster::Page;
 use crate::roster::Quarantined;
 use crate::roster::Roster;
+use crate::shown::shown;
 
 /// What is known of the nodes below the one of a service.
 pub(crate) struct Book<P> {
@@ -75,12 +77,12 @@ impl<P: 'static> Book<P> {
     }
 
     /// Takes in what the cache misses now.
-    pub(crate) fn miss(&mut self, gaps: &[(&NodePath, Gap)]) {
+    pub(crate) fn miss(&mut self, gaps: &[(NodePath, Gap)]) {
         self.gap = None;
         self.unreadable.clear();
-        for &(path, gap) in gaps {
+        for (path, gap) in gaps {
             if *path == self.parent {
-                self.gap = Some(gap);
+                self.gap = Some(*gap);
             } else if matches!(gap, Gap::Node(_)) {
                 let unreadable = Quarantined {
                     path: path.clone(),
@@ -103,8 +105,8 @@ impl<P: 'static> Book<P> {
         let uses = known.map(|known| Arc::clone(known.candidate.uses()));
         let entry = self.read(node, uses);
         if let Err(entry) = &entry {
-            let error = &*entry.reason as &dyn std::error::Error;
-            tracing::warn!(path = %entry.path, error, cause = error.source(), "this is no instance, and left aside");
+            let (path, reason) = (shown(entry.path.as_str()), entry.reason.in_short());
+            tracing::warn!(path, reason, "this is no instance, and left aside");
         }
         self.entries.insert(node.path().clone(), entry);
     }
@@ -127,7 +129,11 @@ impl<P: 'static> Book<P> {
                 path: node.path().clone(),
                 czxid: node.stat().czxid,
                 mzxid: node.stat().mzxid,
-                candidate: Candidate::new(Arc::new(instance), uses.unwrap_or_default()),
+                candidate: Candidate::new(
+                    Incarnation::of(name, node.stat().czxid),
+                    Arc::new(instance),
+                    uses.unwrap_or_default(),
+                ),
             }),
             Err(reason) => Err(Quarantined {
                 path: node.path().clone(),

@@ -14,6 +14,9 @@ pub enum WhenTaken {
     /// Refuse at once.
     Refuse,
     /// Wait until it is gone, for so long at most.
+    ///
+    /// The time begins anew when the connection breaks meanwhile: an election gives all sessions their whole timeout again,
+    /// and without a connection nobody sees a node go.
     WaitFor(Duration),
 }
 
@@ -37,7 +40,7 @@ pub(crate) struct Claimant<'a> {
     /// Earlier sessions of the same process, which are over for it.
     pub(crate) previous: &'a [SessionId],
     pub(crate) policy: WhenTaken,
-    /// Whether what this session was removing is removed.
+    /// Whether this node would be gone if this session were removing it.
     pub(crate) has_settled: bool,
     pub(crate) waited: Duration,
 }

@@ -38,6 +38,7 @@ use crate::uri::UriSpec;
 ///   again is enabled again. One that is disabled here is disabled to Java as well.
 /// - `@class` of a payload is left aside when read, and written first in a payload that is an object if
 ///   [`with_payload_class`](Self::with_payload_class) says so. Curator needs it to make more of a payload than a map.
+/// - A registration time that is missing or null is none, and written as 0.
 /// - A payload that is a text, a number with a fraction, a truth value or null is the same to Java. Java writes other
 ///   numbers and lists with their class around them, and expects them so: put them into an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -121,7 +122,9 @@ impl<P: Serialize + DeserializeOwned> Format<P> for Curator {
         };
         let is_its_node = match service_type {
             // The server has appended a number.
-            ServiceType::DynamicSequential => node.starts_with(&read.id),
+            ServiceType::DynamicSequential => {
+                node.strip_prefix(&read.id).is_some_and(is_sequence_number)
+            }
             _ => node == read.id,
         };
         if !is_its_node {
@@ -138,12 +141,18 @@ impl<P: Serialize + DeserializeOwned> Format<P> for Curator {
             address: read.address,
             port: read.port,
             ssl_port: read.ssl_port,
-            registered: Some(read.registration_time_utc),
+            registered: read.registration_time_utc,
             service_type,
             uri_spec: read.uri_spec.map(UriSpec::from),
             is_enabled: read.enabled.unwrap_or(true),
         })
     }
+}
+
+/// Whether a text is what a server appends to the name of a sequential node: ten digits, more behind a minus.
+fn is_sequence_number(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.len() == 10 && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Reads a payload; a class in it is Java's.
@@ -197,8 +206,8 @@ struct Read {
     port: Option<u16>,
     ssl_port: Option<u16>,
     payload: Option<Box<RawValue>>,
-    #[serde(rename = "registrationTimeUTC", default)]
-    registration_time_utc: i64,
+    #[serde(rename = "registrationTimeUTC")]
+    registration_time_utc: Option<i64>,
     service_type: Option<String>,
     uri_spec: Option<WireSpec>,
     enabled: Option<bool>,

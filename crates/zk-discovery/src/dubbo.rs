@@ -28,6 +28,9 @@ mod encoding;
 /// - The data of the node is not read, and none is written.
 /// - `timestamp` is the registration time, so that a process that is started anew has another node than before; and `enabled=false` says that the instance is not to be picked.
 /// - Consumers, routers and configurators are not registered, and not read.
+/// - What would not be read again is refused: another interface in the path or the parameter `interface`, another category,
+///   an address in brackets; an address of IPv6 is given without.
+/// - `config`, `metadata` and `mapping` below the base are Dubbo's own, and no services.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
 pub struct Dubbo;
@@ -130,6 +133,9 @@ impl Layout for Dubbo {
     }
 
     fn service(&self, child: &str) -> Option<String> {
+        if NO_SERVICES.contains(&child) {
+            return None;
+        }
         encoding::decode(child).ok()
     }
 }
@@ -144,8 +150,10 @@ impl Format<DubboProvider> for Dubbo {
         let (Some(host), Some(port)) = (instance.address(), instance.port) else {
             return Err(refused("it needs an address and a port"));
         };
-        if host.contains(['/', '?', '@']) {
-            return Err(refused("the address has a sign in it that ends it"));
+        if host.is_empty() || host.contains(['/', '?', '@', '[', ']']) {
+            return Err(refused(
+                "the address is empty or has a sign in it that ends it",
+            ));
         }
         let timestamp = instance.registered.map(|millis| millis.to_string());
         if let Some(timestamp) = timestamp {
@@ -156,6 +164,7 @@ impl Format<DubboProvider> for Dubbo {
             (true, Some("false")) => provider.parameters.retain(|(key, _)| key != ENABLED),
             (true, _) => {}
         }
+        let host_read = host;
         let user = provider.user.map_or_else(String::new, |user| user + "@");
         let host = if host.contains(':') {
             format!("[{host}]")
@@ -174,8 +183,21 @@ impl Format<DubboProvider> for Dubbo {
             url.push('=');
             url.push_str(value);
         }
+        let name = encoding::encode(&url);
+        // Whoever follows the service would quarantine what is not read again.
+        match self.decode(&instance.name, &name, b"") {
+            Ok(read) if read.address() == Some(host_read) && read.port == Some(port) => {}
+            Ok(_) => return Err(refused("the address would be read as another one")),
+            Err(BadEntry::OtherService { found, expected }) => {
+                let problem =
+                    format!("its path or its parameter `interface` is {found:?}, not {expected:?}");
+                return Err(EncodeError::new(FORMAT, problem));
+            }
+            Err(BadEntry::Undecodable(error)) => return Err(refused(error.message())),
+            Err(other) => return Err(EncodeError::new(FORMAT, other.to_string())),
+        }
         Ok(Entry {
-            name: encoding::encode(&url),
+            name,
             data: Vec::new(),
         })
     }
@@ -256,6 +278,9 @@ impl Format<DubboProvider> for Dubbo {
 fn bad(message: impl Into<String>) -> DecodeError {
     DecodeError::new(FORMAT, DecodeErrorKind::Syntax, message)
 }
+
+/// What Dubbo keeps beside the services.
+const NO_SERVICES: [&str; 3] = ["config", "mapping", "metadata"];
 
 const FORMAT: &str = "a URL of Dubbo";
 const PROVIDERS: &str = "providers";

@@ -2,6 +2,7 @@
 
 use zk_core::Error;
 use zk_core::ErrorClass;
+use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::SessionId;
@@ -52,6 +53,29 @@ impl RegisterError {
             }
             Self::SessionLost => ErrorClass::Fatal,
             Self::Failed(error) => error.class(),
+        }
+    }
+
+    /// Tells whether the same may be answered otherwise later, in the same session and without anybody's doing.
+    ///
+    /// A node of another session goes with that one, servers find a quorum again, and room becomes free.
+    /// A node without a session stays, and so do access rules and what cannot be written.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Taken { owner, .. } => owner.is_some(),
+            Self::Failed(error) => !matches!(
+                error.kind(),
+                ErrorKind::NoAuth
+                    | ErrorKind::InvalidAcl
+                    | ErrorKind::InvalidArgument
+                    | ErrorKind::InvalidPath
+                    | ErrorKind::ParentIsEphemeral
+                    | ErrorKind::TooLarge
+                    | ErrorKind::Unsupported
+            ),
+            Self::InvalidPath(_) | Self::Encode(_) | Self::NotDynamic(_) | Self::SessionLost => {
+                false
+            }
         }
     }
 }

@@ -85,6 +85,8 @@ impl<P: 'static> Drop for Publisher<P> {
 }
 
 /// Keeps a board up to date until the cache has ended.
+///
+/// The cache is held until then.
 pub(crate) async fn follow<P: 'static>(
     cache: ChildrenCache,
     mut events: Events,
@@ -96,25 +98,36 @@ pub(crate) async fn follow<P: 'static>(
         board,
         stale_since: None,
     };
-    let mut missed = 0;
-    while let Some(first) = events.next().await {
-        publisher.book.tell(&first);
+    let mut missed = Vec::new();
+    while let Some(first) = events.next_round().await {
+        let mut next = Some(first);
         // What has come together is published together.
-        let mut together = 1;
-        while together < MOST_TOGETHER
-            && let Some(Some(event)) = events.next().now_or_never()
-        {
-            publisher.book.tell(&event);
-            together += 1;
+        let (mut together, mut is_news) = (0, false);
+        while let Some((round, snapshot)) = next {
+            together += round.len().max(1);
+            is_news |= !round.is_empty();
+            for event in &round {
+                publisher.book.tell(event);
+            }
+            // Also without an event: that something can be had again is told by none.
+            let gaps = snapshot.gaps().map(|(path, gap)| (path.clone(), gap));
+            let gaps: Vec<_> = gaps.collect();
+            if gaps != missed {
+                publisher.book.miss(&gaps);
+                missed = gaps;
+                is_news = true;
+            }
+            next = if together < MOST_TOGETHER {
+                events.next_round().now_or_never().flatten()
+            } else {
+                None
+            };
         }
-        let snapshot = cache.snapshot();
-        let gaps: Vec<_> = snapshot.gaps().collect();
-        if missed + gaps.len() > 0 {
-            publisher.book.miss(&gaps);
-            missed = gaps.len();
+        if is_news {
+            publisher.publish();
         }
-        publisher.publish();
     }
+    drop(cache);
 }
 
 /// A first load of many instances is published now and then.

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
+use crate::shown::shown;
 use crate::uri::UriSpec;
 
 /// An instance of a service: where it is, and what its consumers are to know of it.
@@ -51,7 +52,10 @@ pub enum ServiceType {
     /// It goes with its session.
     #[default]
     Dynamic,
-    /// The same, under a name that the server gives.
+    /// The same, under a name that the server gives: the id and a number.
+    ///
+    /// So several instances may have one id: they are told apart by their nodes, and
+    /// [`Roster::get`](crate::Roster::get) answers the first of them.
     DynamicSequential,
     /// It stays until somebody removes it.
     Static,
@@ -186,12 +190,12 @@ impl<P> Instance<P> {
     }
 }
 
-/// Everything but the payload, which may be a secret.
+/// Everything but the payload, which may be a secret, and of an id that is a URL its user and parameters.
 impl<P> fmt::Debug for Instance<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Instance")
             .field("name", &self.name)
-            .field("id", &self.id)
+            .field("id", &shown(&self.id))
             .field("address", &self.address)
             .field("port", &self.port)
             .field("ssl_port", &self.ssl_port)
@@ -263,6 +267,19 @@ impl<P> InstanceBuilder<P> {
     /// Sets the pattern of its URIs; default none.
     pub fn uri_spec(mut self, spec: UriSpec) -> Self {
         self.instance.uri_spec = Some(spec);
+        self
+    }
+
+    /// Sets when it was registered, to the millisecond; for a [`Format`](crate::Format) that reads it.
+    ///
+    /// What is registered gets a time of its own.
+    pub fn registration_time(mut self, time: SystemTime) -> Self {
+        let millis = |distance: Duration| i64::try_from(distance.as_millis()).unwrap_or(i64::MAX);
+        let since = match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(after) => millis(after),
+            Err(before) => -millis(before.duration()),
+        };
+        self.instance.registered = Some(since);
         self
     }
 
@@ -379,5 +396,22 @@ mod tests {
         let two = Instance::builder("a", "secret").build().unwrap();
         assert_ne!(one.id(), two.id());
         assert!(!format!("{one:?}").contains("secret"));
+    }
+
+    // covers: D1
+    #[test]
+    fn a_registration_time_is_kept_to_the_millisecond() {
+        for millis in [-1_500, 0, 1_700_000_000_123] {
+            let distance = Duration::from_millis(u64::try_from(i64::abs(millis)).unwrap());
+            let time = if millis < 0 {
+                SystemTime::UNIX_EPOCH - distance
+            } else {
+                SystemTime::UNIX_EPOCH + distance
+            };
+            let built = Instance::builder("a", ()).registration_time(time).build();
+            let built = built.unwrap();
+            assert_eq!(built.registered, Some(millis));
+            assert_eq!(built.registration_time(), Some(time));
+        }
     }
 }

@@ -8,6 +8,8 @@ use zk_core::codec::DecodeError;
 use zk_core::codec::EncodeError;
 
 use crate::instance::Instance;
+#[cfg(doc)]
+use crate::instance::InstanceBuilder;
 
 /// Where the services and their instances are below a base.
 ///
@@ -28,12 +30,23 @@ pub trait Layout: fmt::Debug + Send + Sync + 'static {
 pub trait Format<P>: Layout {
     /// Returns the name and the data of the node of an instance.
     ///
+    /// Two registrations have to differ in one of both, as their
+    /// [registration times](Instance::registration_time) do, which is another one for each create of this process.
+    /// When an answer was lost, and when a call was dropped whose request may still make its node, it is that which tells
+    /// whose node is there.
+    /// An instance whose registrations are all written alike is registered as well, with these drawbacks: it waits first
+    /// until all is removed that the session is removing in the background, and two registries of one session may both
+    /// take one node for theirs.
+    ///
     /// # Errors
     ///
     /// When the format cannot express it.
     fn encode(&self, instance: &Instance<P>) -> Result<Entry, EncodeError>;
 
     /// Reads an instance of `service` from a node of this name with this data.
+    ///
+    /// The registration time that was written is kept with [`InstanceBuilder::registration_time`]; an update of an instance
+    /// that was read without one writes the one that it had.
     ///
     /// # Errors
     ///
@@ -55,7 +68,9 @@ pub struct Entry {
 }
 
 /// Why a node among the instances of a service is none.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+///
+/// The messages may quote what the node has; the debug output does not.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadEntry {
     /// It cannot be read.
@@ -91,4 +106,27 @@ pub enum BadEntry {
     /// The code that decodes the payload panicked.
     #[error("its decoder panicked; see the output of the panic")]
     Panicked,
+}
+
+impl BadEntry {
+    /// Says what is wrong and where, without anything of what the node has, which may be a secret.
+    pub(crate) fn in_short(&self) -> String {
+        match self {
+            Self::Undecodable(error) => {
+                let place = error.position();
+                let place = place.map_or_else(String::new, |place| format!(" at {place}"));
+                format!("{}: {:?}{place}", error.format(), error.kind())
+            }
+            Self::OtherService { .. } => "it is of another service".to_owned(),
+            Self::OtherId { .. } => "it has the id of another node".to_owned(),
+            Self::TooLarge { .. } | Self::Unreadable | Self::Panicked => self.to_string(),
+        }
+    }
+}
+
+/// Without what the node has.
+impl fmt::Debug for BadEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BadEntry({})", self.in_short())
+    }
 }

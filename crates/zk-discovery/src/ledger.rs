@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::pick::Incarnation;
+
 /// When an instance that fails is set aside, and for how long.
 ///
 /// It is each process's own judgement: others do not learn of it.
@@ -13,11 +15,13 @@ use std::time::Duration;
 /// - [`failures`](Self::with_failures): 3
 /// - [`within`](Self::with_within): 30 seconds
 /// - [`aside`](Self::with_aside): 30 seconds
+/// - [`most_aside`](Self::with_most_aside): 50 percent
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailureRules {
     failures: usize,
     within: Duration,
     aside: Duration,
+    most_aside: u8,
 }
 
 impl Default for FailureRules {
@@ -26,6 +30,7 @@ impl Default for FailureRules {
             failures: 3,
             within: Duration::from_secs(30),
             aside: Duration::from_secs(30),
+            most_aside: 50,
         }
     }
 }
@@ -48,10 +53,30 @@ impl FailureRules {
     /// Sets for how long an instance is set aside; default 30 seconds, and zero sets none aside.
     ///
     /// Then it is as good as any other one, and its failures are forgotten.
+    /// By chance it is up to a quarter longer, so that those that are set aside together do not come back together.
     #[must_use]
     pub const fn with_aside(mut self, time: Duration) -> Self {
         self.aside = time;
         self
+    }
+
+    /// Sets how many of the instances that are enabled may be set aside, in percent; default 50, and more than 100 counts as
+    /// 100.
+    ///
+    /// It is rounded up, and at least one is left.
+    /// While more of them are, all are picked from: whoever comes back first would get what all had, and fail by that; and
+    /// when most fail, it may not be they who fail.
+    /// With [`WhenAllAside::Refuse`](crate::WhenAllAside::Refuse) there is no such limit.
+    #[must_use]
+    pub const fn with_most_aside(mut self, percent: u8) -> Self {
+        self.most_aside = if percent > 100 { 100 } else { percent };
+        self
+    }
+
+    /// Returns how many of so many instances may be set aside.
+    pub(crate) fn most_aside_of(&self, count: usize) -> usize {
+        let share = count.saturating_mul(usize::from(self.most_aside));
+        share.div_ceil(100).min(count.saturating_sub(1))
     }
 }
 
@@ -59,7 +84,7 @@ impl FailureRules {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     rules: FailureRules,
-    records: HashMap<String, Record>,
+    records: HashMap<Incarnation, Record>,
 }
 
 #[derive(Debug)]
@@ -76,13 +101,14 @@ impl Ledger {
         }
     }
 
-    /// Notes a failure, and tells whether the instance is set aside by it.
-    pub(crate) fn report(&mut self, id: &str, now: Duration) -> bool {
+    /// Notes a failure, and tells whether the instance is set aside by it, for how much of the possible time longer
+    /// `chance` says, from 0 to 1.
+    pub(crate) fn report(&mut self, which: Incarnation, now: Duration, chance: f64) -> bool {
         self.forget(now);
         let rules = self.rules;
         let record = self
             .records
-            .entry(id.to_owned())
+            .entry(which)
             .or_insert_with(|| Record::Failures(VecDeque::new()));
         // Of one that is set aside, what was on its way fails as well.
         let Record::Failures(failures) = record else {
@@ -91,14 +117,21 @@ impl Ledger {
         failures.push_back(now);
         let is_enough = failures.len() >= rules.failures && !rules.aside.is_zero();
         if is_enough {
-            *record = Record::AsideUntil(now.saturating_add(rules.aside));
+            let longer = (rules.aside / 4).mul_f64(chance.clamp(0.0, 1.0));
+            let time = rules.aside.saturating_add(longer);
+            *record = Record::AsideUntil(now.saturating_add(time));
         }
         is_enough
     }
 
     /// Whether an instance is set aside.
-    pub(crate) fn is_aside(&self, id: &str, now: Duration) -> bool {
-        matches!(self.records.get(id), Some(Record::AsideUntil(until)) if now < *until)
+    pub(crate) fn is_aside(&self, which: Incarnation, now: Duration) -> bool {
+        matches!(self.records.get(&which), Some(Record::AsideUntil(until)) if now < *until)
+    }
+
+    /// Forgets all but these.
+    pub(crate) fn keep(&mut self, is_there: impl Fn(Incarnation) -> bool) {
+        self.records.retain(|which, _| is_there(*which));
     }
 
     /// When the first of those that are set aside comes back.
@@ -136,6 +169,20 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
+    fn named(name: &str) -> Incarnation {
+        Incarnation::of(name, 1)
+    }
+
+    impl Ledger {
+        fn told(&mut self, name: &str, now: Duration) -> bool {
+            self.report(named(name), now, 0.0)
+        }
+
+        fn has_aside(&self, name: &str, now: Duration) -> bool {
+            self.is_aside(named(name), now)
+        }
+    }
+
     fn ledger(failures: usize, within: u64, aside: u64) -> Ledger {
         let rules = FailureRules::default()
             .with_failures(failures)
@@ -148,28 +195,76 @@ mod tests {
     #[test]
     fn so_many_failures_within_a_time_set_aside_for_a_time() {
         let mut ledger = ledger(2, 10, 30);
-        assert!(!ledger.report("a", at(0)));
+        assert!(!ledger.told("a", at(0)));
         // Too late to count with the first one.
-        assert!(!ledger.report("a", at(10)));
-        assert!(!ledger.report("b", at(11)));
-        assert!(ledger.report("a", at(19)));
-        assert!(ledger.is_aside("a", at(19)) && !ledger.is_aside("b", at(19)));
+        assert!(!ledger.told("a", at(10)));
+        assert!(!ledger.told("b", at(11)));
+        assert!(ledger.told("a", at(19)));
+        assert!(ledger.has_aside("a", at(19)) && !ledger.has_aside("b", at(19)));
         assert_eq!(ledger.next_return(at(19)), Some(at(49)));
-        assert!(!ledger.report("a", at(20)));
-        assert!(ledger.is_aside("a", at(48)) && !ledger.is_aside("a", at(49)));
+        assert!(!ledger.told("a", at(20)));
+        assert!(ledger.has_aside("a", at(48)) && !ledger.has_aside("a", at(49)));
         assert_eq!(ledger.next_return(at(49)), None);
         // Its failures are forgotten.
-        assert!(!ledger.report("a", at(49)));
-        assert!(ledger.report("a", at(50)));
+        assert!(!ledger.told("a", at(49)));
+        assert!(ledger.told("a", at(50)));
+    }
+
+    // covers: D2
+    #[test]
+    fn another_node_of_the_same_name_is_judged_anew() {
+        let mut ledger = ledger(1, 10, 30);
+        let [old, new] = [1, 2].map(|czxid| Incarnation::of("a", czxid));
+        assert!(ledger.report(old, at(0), 0.0));
+        assert!(ledger.is_aside(old, at(1)) && !ledger.is_aside(new, at(1)));
+        ledger.keep(|which| which == new);
+        assert!(!ledger.is_aside(old, at(1)));
+        assert_eq!(ledger.next_return(at(1)), None);
+    }
+
+    // covers: D2
+    #[test]
+    fn by_chance_an_instance_is_aside_for_up_to_a_quarter_longer() {
+        for (chance, until) in [(0.0, 40), (0.5, 45), (1.0, 50), (9.0, 50)] {
+            let mut ledger = ledger(1, 10, 40);
+            ledger.report(named("a"), at(0), chance);
+            assert_eq!(ledger.next_return(at(0)), Some(at(until)), "{chance}");
+        }
+        let mut longest = Ledger::new(
+            FailureRules::default()
+                .with_failures(1)
+                .with_aside(Duration::MAX),
+        );
+        assert!(longest.report(named("a"), at(1), 1.0));
+        assert!(longest.has_aside("a", Duration::from_secs(1 << 40)));
+    }
+
+    // covers: D2
+    #[test]
+    fn at_most_a_share_is_aside_and_never_all() {
+        let of = |percent, count| {
+            FailureRules::default()
+                .with_most_aside(percent)
+                .most_aside_of(count)
+        };
+        for (percent, expected) in [
+            (0, [0, 0, 0, 0, 0, 0]),
+            (50, [0, 0, 1, 2, 2, 3]),
+            (100, [0, 0, 1, 2, 3, 4]),
+            (255, [0, 0, 1, 2, 3, 4]),
+        ] {
+            assert_eq!([0, 1, 2, 3, 4, 5].map(|count| of(percent, count)), expected);
+        }
+        assert!(of(50, usize::MAX) > 1);
     }
 
     #[test]
     fn rules_at_their_ends() {
-        assert!(ledger(0, 10, 30).report("a", at(0)));
+        assert!(ledger(0, 10, 30).told("a", at(0)));
         let mut never = ledger(1, 10, 0);
-        assert!((0..9).all(|_| !never.report("a", at(0)) && !never.is_aside("a", at(0))));
-        assert!(never.records["a"].len() <= 2);
-        assert!(!ledger(2, 0, 30).report("a", at(0)));
+        assert!((0..9).all(|_| !never.told("a", at(0)) && !never.has_aside("a", at(0))));
+        assert!(never.records[&named("a")].len() <= 2);
+        assert!(!ledger(2, 0, 30).told("a", at(0)));
     }
 
     impl Record {
@@ -196,7 +291,7 @@ mod tests {
             for (pause, who) in steps {
                 now += pause;
                 let name = ["a", "b", "c"][who];
-                prop_assert_eq!(ledger.is_aside(name, at(now)), now < until[who]);
+                prop_assert_eq!(ledger.has_aside(name, at(now)), now < until[who]);
                 let is_first = if now < until[who] {
                     false
                 } else {
@@ -208,7 +303,7 @@ mod tests {
                     until[who] = now + aside;
                     told[who].clear();
                 }
-                prop_assert_eq!(ledger.report(name, at(now)), is_first);
+                prop_assert_eq!(ledger.told(name, at(now)), is_first);
                 let next = until.iter().filter(|until| now < **until).min();
                 prop_assert_eq!(ledger.next_return(at(now)), next.map(|next| at(*next)));
                 prop_assert!(ledger.records.len() <= 3);

@@ -33,14 +33,18 @@
 //!
 //! 1. An instance is registered once, whichever answer is lost, and a call that is dropped, wherever, leaves no node.
 //! 2. A connection that breaks and comes back changes no node: nobody sees an instance flap.
-//! 3. An update writes the node in place, under its version, on top of what others have written there.
-//! 4. What is updated or removed is the node of the registration, never one that took its place; see
-//!    [`Registration::update`] for the one case that ZooKeeper does not tell apart.
-//! 5. A node of another live session is never overwritten, see [`WhenTaken`]; one of an
-//!    [earlier session of the same process](Registry::succeeding) is removed by its transaction.
+//! 3. An update writes the node in place, under its version, on top of what others have written there. A write whose answer
+//!    was lost is not repeated before another look at the node.
+//! 4. What is removed is the node of the registration, never one that took its place. What is updated is so, too, but for
+//!    one case that ZooKeeper does not tell apart: the node is replaced between the look and the write, and was written as
+//!    often, see [`Registration::update`].
+//! 5. Registering never overwrites a node of another live session, see [`WhenTaken`]; one of an
+//!    [earlier session of the same process](Registry::succeeding) is removed by its transaction. Updating does so in the case
+//!    of the fourth guarantee only.
 //! 6. A registration [says](Registration::lost) when it is gone. It is put again only by who asks for that:
 //!    [`Registry::keep_registered`] while the session lives, [`supervise`](zk_core::SessionBuilder::supervise) beyond.
-//! 7. After each [`Change::Synchronized`] the list has what the server had when the connection was made, or later.
+//! 7. After each [`Change::Synchronized`] the list has what the server had when the connection was made, or later, unless
+//!    there is a [`Roster::gap`]: then it cannot be had as a whole, and if nothing is there that is [`PickError::Incomplete`].
 //!    Changes played over a list lead to the next one; a slow consumer is told the difference, and holds up nobody.
 //! 8. An entry that is no instance is [quarantined](Quarantined), told once with its path and the reason, and harms no other;
 //!    when it is mended it is an instance.
@@ -60,11 +64,11 @@
 //! | the process is killed | | [`Change::Removed`] within its session timeout, and some |
 //! | somebody removes the node | [`Loss::Deleted`] | [`Change::Removed`] |
 //! | somebody writes the node | nothing; the next update begins with it | [`Change::Updated`], or [`Change::Quarantined`] |
-//! | the node is another session's | [`RegisterError::Taken`], after a wait | |
+//! | the node is another session's | [`RegisterError::Taken`], after a wait; [`keep_registered`](Registry::keep_registered) goes on waiting | |
 //! | there is no instance | | [`PickError::Empty`] at once; [`Providers::pick_timeout`] waits |
 //! | an instance fails again and again | | it is set aside for a time, see [`FailureRules`] |
-//! | all are set aside | | as [`WhenAllAside`] says |
-//! | the list may not be read, or is too long | | [`Change::Incomplete`], [`Roster::gap`] |
+//! | all are set aside, or more than [may be](FailureRules::with_most_aside) | | as [`WhenAllAside`] says |
+//! | the list may not be read, or is too long | | [`Change::Incomplete`], [`Roster::gap`], [`PickError::Incomplete`] |
 //!
 //! # Layout
 //!
@@ -91,8 +95,10 @@
 //!
 //! # Observing
 //!
-//! `tracing` events of the level warn say that an entry is quarantined, and that a node of ours was removed by somebody.
-//! Payloads are in no debug output.
+//! `tracing` events of the level warn say that an entry is quarantined, that a node of ours was removed by somebody, and that
+//! an instance that is to be kept registered is not yet or not any more.
+//! Neither these nor any debug output have payloads in them, nor the user and the parameters of a URL that is the name of a
+//! node; the messages of errors may quote both.
 //!
 //! # What it does not do
 //!
@@ -109,10 +115,12 @@ mod changes;
 mod claim;
 mod clock;
 mod curator;
+mod doubt;
 mod dubbo;
 mod error;
 mod follow;
 mod instance;
+mod keep;
 mod layout;
 mod ledger;
 mod pick;
@@ -120,6 +128,8 @@ mod provider;
 mod registration;
 mod registry;
 mod roster;
+mod shown;
+mod update;
 mod uri;
 
 pub use admission::PickError;

@@ -11,19 +11,44 @@ use crate::instance::Instance;
 pub struct Candidate<P>(Arc<Inner<P>>);
 
 struct Inner<P> {
+    incarnation: Incarnation,
     instance: Arc<Instance<P>>,
     uses: Arc<AtomicUsize>,
-    hash: u64,
+}
+
+/// One node: another one of the same name that comes after it is another incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Incarnation {
+    /// The hash of its name.
+    name: u64,
+    /// One transaction may make several nodes.
+    czxid: i64,
+}
+
+impl Incarnation {
+    pub(crate) fn of(name: &str, czxid: i64) -> Self {
+        Self {
+            name: hash(name.as_bytes()),
+            czxid,
+        }
+    }
 }
 
 impl<P> Candidate<P> {
-    pub(crate) fn new(instance: Arc<Instance<P>>, uses: Arc<AtomicUsize>) -> Self {
-        let hash = hash(instance.id().as_bytes());
+    pub(crate) fn new(
+        incarnation: Incarnation,
+        instance: Arc<Instance<P>>,
+        uses: Arc<AtomicUsize>,
+    ) -> Self {
         Self(Arc::new(Inner {
+            incarnation,
             instance,
             uses,
-            hash,
         }))
+    }
+
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        self.0.incarnation
     }
 
     /// Returns the instance.
@@ -117,7 +142,7 @@ impl<P> Strategy<P> for Random {
     }
 }
 
-/// The one that this process has [in use](Candidate::in_use) least, any of them if there are several.
+/// The one that this process has [in use](Candidate::in_use) least, any of them if there are several, each as likely.
 ///
 /// Picks of several threads at the same moment may go to the same instance.
 #[derive(Debug, Clone, Copy, Default)]
@@ -126,14 +151,19 @@ pub struct LeastUsed;
 
 impl<P> Strategy<P> for LeastUsed {
     fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P> {
-        let start = fastrand::usize(..among.len());
-        let (before, from) = among.split_at(start);
-        let mut best = &among[start];
-        let mut least = usize::MAX;
-        for candidate in from.iter().chain(before) {
+        let mut best = &among[0];
+        let mut least = best.in_use();
+        let mut equals = 1;
+        for candidate in &among[1..] {
             let uses = candidate.in_use();
             if uses < least {
-                (best, least) = (candidate, uses);
+                (best, least, equals) = (candidate, uses, 1);
+            } else if uses == least {
+                // The n-th of them takes the place of those before it with the probability 1/n, and so each is as likely.
+                equals += 1;
+                if fastrand::usize(..equals) == 0 {
+                    best = candidate;
+                }
             }
         }
         best
@@ -145,7 +175,7 @@ impl<P> Strategy<P> for LeastUsed {
 /// It is rendezvous hashing: each instance has a number for the key, and the greatest one is chosen.
 /// When an instance goes, only its keys move, evenly to all the others; when one comes, it gets its even share of the keys,
 /// and no other key moves.
-/// The number is made of FNV-1a in 64 bits over the id and over the key, mixed as in `SplitMix64`: it is the same in every
+/// The number is made of FNV-1a in 64 bits over the name of the node, which mostly is the id, and over the key, mixed as in `SplitMix64`: it is the same in every
 /// process, on every machine, and in every version of this crate.
 ///
 /// # Cost
@@ -166,7 +196,7 @@ impl ConsistentHash {
 
     fn score<P>(self, candidate: &Candidate<P>) -> u64 {
         // The key is turned, since otherwise an id that is the same as the key would give nothing.
-        mix(candidate.0.hash ^ self.key.rotate_left(32))
+        mix(candidate.0.incarnation.name ^ self.key.rotate_left(32))
     }
 }
 
@@ -213,7 +243,9 @@ mod tests {
             let built = Instance::builder("s", ())
                 .id(format!("10.0.0.{id}:80"))
                 .build();
-            Candidate::new(Arc::new(built.unwrap()), Arc::default())
+            let built = built.unwrap();
+            let incarnation = Incarnation::of(built.id(), 1);
+            Candidate::new(incarnation, Arc::new(built), Arc::default())
         };
         ids.into_iter().map(candidate).collect()
     }
@@ -275,6 +307,19 @@ mod tests {
             one.uses().store(usize::MAX, Ordering::Relaxed);
         }
         LeastUsed.choose(&among);
+    }
+
+    // covers: D2
+    #[test]
+    fn least_used_takes_each_of_those_that_are_used_least_as_often() {
+        let among = candidates(0..5);
+        among[0].uses().store(1, Ordering::Relaxed);
+        among[3].uses().store(1, Ordering::Relaxed);
+        let counts = counted(&LeastUsed, &among, 30_000);
+        assert_eq!((counts[0], counts[3]), (0, 0));
+        for at in [1, 2, 4] {
+            assert!((9_000..11_000).contains(&counts[at]), "{counts:?}");
+        }
     }
 
     /// These values are for ever: another version of this crate has to choose the same.

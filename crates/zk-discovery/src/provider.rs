@@ -1,5 +1,6 @@
 //! The instances of a service, followed and picked.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,10 +18,12 @@ use zk_cache::End;
 use zk_core::NodePath;
 use zk_core::Session;
 
+use crate::admission::Among;
 use crate::admission::PickError;
 use crate::admission::WhenAllAside;
 use crate::admission::WhenStale;
 use crate::admission::admit;
+use crate::admission::among;
 use crate::book::Book;
 use crate::changes::Changes;
 use crate::follow::Board;
@@ -75,7 +78,8 @@ impl ProviderOptions {
         self
     }
 
-    /// Sets what is picked when every instance is set aside; default, one of them all the same.
+    /// Sets what is picked when every instance is set aside, or more than
+    /// [may be](FailureRules::with_most_aside); default, one of them all the same.
     #[must_use]
     pub const fn with_all_aside(mut self, when: WhenAllAside) -> Self {
         self.all_aside = when;
@@ -98,8 +102,8 @@ impl ProviderOptions {
 ///
 /// # Dropping
 ///
-/// Dropping the last clone, and the last [`Picked`] of it, ends it: [`changes`](Self::changes) end with
-/// [`End::Stopped`], and its watch is taken back in the background.
+/// Dropping the last clone ends it: [`changes`](Self::changes) end with [`End::Stopped`], and its watch is taken back in the
+/// background. A [`Picked`] or [`Changes`] that is still there does not keep it alive.
 ///
 /// # Cost
 ///
@@ -212,9 +216,13 @@ impl<P> Providers<P> {
         Changes::new(&self.0.board, Roster::nothing())
     }
 
-    /// Returns what changes from this roster on: first the [difference](Roster::since) to what there is now.
+    /// Returns what changes from this roster on: first the difference to the instances that there are now, then
+    /// [`Synchronized`](crate::Change::Synchronized) as soon as that is all.
+    ///
+    /// It may be the roster of other providers, which may have ended: of it only the instances and what was
+    /// [quarantined](Roster::quarantined) count.
     pub fn changes_since(&self, roster: &Roster<P>) -> Changes<P> {
-        Changes::new(&self.0.board, roster.clone())
+        Changes::new(&self.0.board, roster.only_nodes())
     }
 
     /// Picks an instance. Waits for nothing, and asks nobody.
@@ -225,35 +233,36 @@ impl<P> Providers<P> {
     ///
     /// # Errors
     ///
-    /// There is none, or the list cannot be relied on; a list that was never read or has ended is never used.
+    /// There is none, or the list cannot be had or relied on; a list that was never read or has ended is never used.
     pub fn pick(&self, strategy: &(impl Strategy<P> + ?Sized)) -> Result<Picked<P>, PickError> {
         let newest = self.0.board.newest();
         let page = &*newest.roster.0;
         let options = &self.0.options;
         let stale_for = newest.stale_since.map(|since| since.elapsed());
         admit(page.state, page.end.as_ref(), stale_for, options.stale)?;
-        let (is_none, tally) = (page.enabled.is_empty(), &self.0.tally);
-        if is_none {
-            return Err(PickError::Empty {
-                service: self.0.service.clone(),
+        let service = || self.0.service.clone();
+        if page.enabled.is_empty() {
+            let service = service();
+            return Err(match page.gap {
+                Some(gap) => PickError::Incomplete { service, gap },
+                None => PickError::Empty { service },
             });
         }
-        let chosen = match tally.usable(&page.enabled) {
-            None => strategy.choose(&page.enabled).clone(),
-            Some(usable) if !usable.is_empty() => strategy.choose(&usable).clone(),
-            Some(_) if options.all_aside == WhenAllAside::UseAll => {
-                strategy.choose(&page.enabled).clone()
-            }
-            Some(_) => {
-                return Err(PickError::AllAside {
-                    service: self.0.service.clone(),
-                });
-            }
+        let usable = self.0.tally.usable(&page.enabled);
+        let (all, usable) = (page.enabled.len(), usable.as_deref());
+        let aside = usable.map_or(0, |usable| all - usable.len());
+        let most = options.failures.most_aside_of(all);
+        let candidates = match (among(all, aside, most, options.all_aside), usable) {
+            (Among::Usable, Some(usable)) => usable,
+            (Among::All | Among::Usable, _) => &page.enabled,
+            (Among::Nobody, _) => return Err(PickError::AllAside { service: service() }),
         };
+        let chosen = strategy.choose(candidates).clone();
         chosen.uses().fetch_add(1, Ordering::Relaxed);
         Ok(Picked {
             candidate: chosen,
-            tally: Arc::clone(tally),
+            tally: Arc::clone(&self.0.tally),
+            board: Arc::clone(&self.0.board),
         })
     }
 
@@ -299,9 +308,17 @@ impl<P> Providers<P> {
     /// Notes that an instance has failed; with as many failures as the [rules](ProviderOptions::with_failures) say, it is set
     /// aside for a time. Answers whether it is set aside by this one.
     ///
-    /// [`Picked::failed`] does the same.
+    /// An id that is not in the list is left aside, and when an instance goes its failures are forgotten: one that is
+    /// registered anew under the same id begins without any.
+    /// If several instances have the id, see [`ServiceType::DynamicSequential`](crate::ServiceType::DynamicSequential), all
+    /// of them have failed; [`Picked::failed`] is about the one that was picked.
+    ///
+    /// # Cost
+    ///
+    /// All instances are looked at.
     pub fn report_failure(&self, id: &str) -> bool {
-        self.0.tally.report(id)
+        let failed = |candidate: &Candidate<P>| candidate.instance().id() == id;
+        self.0.tally.report(&self.instances(), failed)
     }
 }
 
@@ -325,9 +342,17 @@ impl Tally {
         self.since.elapsed()
     }
 
-    fn report(&self, id: &str) -> bool {
+    /// Notes that those of the roster have failed, and tells whether any of them is set aside by that.
+    fn report<P>(&self, roster: &Roster<P>, failed: impl Fn(&Candidate<P>) -> bool) -> bool {
+        let members = || roster.0.members.iter().map(|member| &member.candidate);
+        let there: HashSet<_> = members().map(Candidate::incarnation).collect();
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_aside = ledger.report(id, self.now());
+        ledger.keep(|which| there.contains(&which));
+        let now = self.now();
+        let mut is_aside = false;
+        for candidate in members().filter(|candidate| failed(candidate)) {
+            is_aside |= ledger.report(candidate.incarnation(), now, fastrand::f64());
+        }
         if is_aside {
             self.is_used.store(true, Ordering::Release);
         }
@@ -344,7 +369,7 @@ impl Tally {
         ledger.next_return(now)?;
         let usable = all
             .iter()
-            .filter(|candidate| !ledger.is_aside(candidate.instance().id(), now));
+            .filter(|candidate| !ledger.is_aside(candidate.incarnation(), now));
         Some(usable.cloned().collect())
     }
 
@@ -365,6 +390,7 @@ impl Tally {
 pub struct Picked<P> {
     candidate: Candidate<P>,
     tally: Arc<Tally>,
+    board: Arc<Board<P>>,
 }
 
 impl<P> Picked<P> {
@@ -373,9 +399,11 @@ impl<P> Picked<P> {
         self.candidate.instance()
     }
 
-    /// Notes that it has failed, see [`Providers::report_failure`].
+    /// Notes that it has failed, see [`Providers::report_failure`], unless it is gone by now or was registered anew.
     pub fn failed(self) -> bool {
-        self.tally.report(self.id())
+        let which = self.candidate.incarnation();
+        let failed = |candidate: &Candidate<P>| candidate.incarnation() == which;
+        self.tally.report(&self.board.roster(), failed)
     }
 }
 

@@ -4,23 +4,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio::time::timeout;
 use zk_core::Error;
-use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::Session;
 use zk_core::SessionId;
 
-use crate::error::UpdateError;
 use crate::instance::Instance;
 use crate::layout::Format;
 use crate::registry::Place;
+use crate::shown::shown;
 
 /// An instance that is registered, until this is dropped.
 ///
@@ -34,30 +33,40 @@ use crate::registry::Place;
 /// [`Session::settled`] and [`Session::close`] wait for that.
 #[must_use = "the instance is unregistered when this is dropped"]
 pub struct Registration<P> {
-    session: Session,
-    path: NodePath,
-    czxid: i64,
-    format: Arc<dyn Format<P>>,
+    pub(crate) session: Session,
+    pub(crate) path: NodePath,
+    pub(crate) czxid: i64,
+    pub(crate) format: Arc<dyn Format<P>>,
     /// Held over an update: one after the other.
-    current: tokio::sync::Mutex<Current<P>>,
+    pub(crate) current: tokio::sync::Mutex<Current<P>>,
     node: Mutex<Option<OwnedNode>>,
     fate: Arc<Fate>,
     watcher: AbortHandle,
 }
 
 /// What was written last.
-struct Current<P> {
-    instance: Instance<P>,
-    version: i32,
+pub(crate) struct Current<P> {
+    pub(crate) instance: Instance<P>,
+    pub(crate) version: i32,
 }
 
 /// Whether and why the node is gone.
 #[derive(Debug)]
 struct Fate {
     loss: watch::Sender<Option<Loss>>,
-    is_leaving: AtomicBool,
+    leaving: Mutex<Leaving>,
     /// The place in the registry, until the node is gone.
     place: Mutex<Option<Place>>,
+}
+
+/// Whether a removal of the node is by this registration.
+#[derive(Debug, Clone, Copy)]
+enum Leaving {
+    No,
+    /// It is being unregistered.
+    Now,
+    /// A request to remove it may be on its way until then.
+    Until(Instant),
 }
 
 /// Why an instance is not registered any more.
@@ -68,6 +77,9 @@ pub enum Loss {
     #[error("the session is over")]
     SessionLost,
     /// Somebody has removed the node.
+    ///
+    /// For a session timeout after an [`unregister`](Registration::unregister) that was dropped, or of which nobody knows
+    /// what became, its removal is taken for that one's.
     #[error("somebody has removed the node")]
     Deleted,
     /// It was [unregistered](Registration::unregister).
@@ -86,7 +98,7 @@ impl<P: 'static> Registration<P> {
         let (path, stat) = (node.path().clone(), *node.stat());
         let fate = Arc::new(Fate {
             loss: watch::Sender::new(None),
-            is_leaving: AtomicBool::new(false),
+            leaving: Mutex::new(Leaving::No),
             place: Mutex::new(Some(place)),
         });
         let watcher = tokio::spawn(watch_over(
@@ -158,118 +170,6 @@ impl<P: 'static> Registration<P> {
         self.current.lock().await.instance.clone()
     }
 
-    /// Changes the instance in place: its node is written, and never removed and made again.
-    ///
-    /// `change` is applied to what the node has now, also if somebody else has written there meanwhile, and so may be called
-    /// more than once; to what was written last, if what the node has cannot be read.
-    /// Nothing is written if nothing changes.
-    /// Updates of one registration are made one after the other.
-    ///
-    /// # Errors
-    ///
-    /// [`UpdateError::Gone`] when the instance is not registered any more; a node that has taken its place is not touched,
-    /// unless it does so between the look and the write and was written as often: ZooKeeper has no write under a
-    /// transaction.
-    /// [`UpdateError::Failed`] with [`ErrorKind::OutcomeUnknown`] when it may have been written; update again.
-    ///
-    /// # Cancel safety
-    ///
-    /// Not safe: it may be written or not. Update again; each update begins with what is there.
-    ///
-    /// # Session loss
-    ///
-    /// [`UpdateError::Failed`] with a fatal error.
-    ///
-    /// # Cost
-    ///
-    /// Two round trips, and two more for each time that somebody else writes between them.
-    pub async fn update(
-        &self,
-        mut change: impl FnMut(&mut Instance<P>) + Send,
-    ) -> Result<(), UpdateError>
-    where
-        P: Clone + Send + Sync,
-    {
-        let gone = || UpdateError::Gone {
-            path: self.path.clone(),
-        };
-        let mut current = self.current.lock().await;
-        for _ in 0..ROUNDS {
-            // A server that lags shows what it was, and the write would be refused.
-            let (synced, read) = tokio::join!(
-                biased;
-                self.session.sync(&self.path).into_future(),
-                self.session.get(&self.path).into_future(),
-            );
-            synced?;
-            let (data, stat) = match read {
-                Err(error) if error.is_no_node() => return Err(gone()),
-                read => read?,
-            };
-            if stat.czxid != self.czxid {
-                return Err(gone());
-            }
-            let mut instance = current.instance.clone();
-            if stat.version != current.version
-                && let Some(node) = self.path.name()
-                && let Ok(found) = self.format.decode(&instance.name, node, &data)
-            {
-                instance = found;
-            }
-            change(&mut instance);
-            let entry = self.format.encode(&instance)?;
-            if Some(entry.name.as_str()) != self.path.name() {
-                return Err(UpdateError::OtherNode {
-                    path: self.path.clone(),
-                });
-            }
-            if entry.data == data {
-                *current = Current {
-                    instance,
-                    version: stat.version,
-                };
-                return Ok(());
-            }
-            // Whoever else has written the same to this node has done what was asked for.
-            let set = self.session.set(&self.path, entry.data);
-            match set.version(stat.version).idempotent().await {
-                Ok(stat) => {
-                    let version = stat.version;
-                    *current = Current { instance, version };
-                    return Ok(());
-                }
-                Err(error) if error.is_no_node() => return Err(gone()),
-                Err(error) if error.kind() == ErrorKind::BadVersion => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(UpdateError::Contended {
-            path: self.path.clone(),
-            rounds: ROUNDS,
-        })
-    }
-
-    /// Replaces the payload in place.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`update`](Self::update).
-    ///
-    /// # Cancel safety
-    ///
-    /// Not safe, see [`update`](Self::update).
-    ///
-    /// # Session loss
-    ///
-    /// [`UpdateError::Failed`] with a fatal error.
-    pub async fn set_payload(&self, payload: P) -> Result<(), UpdateError>
-    where
-        P: Clone + Send + Sync,
-    {
-        self.update(|instance| instance.set_payload(payload.clone()))
-            .await
-    }
-
     /// Unregisters the instance, and waits until the ensemble has done it, at most for the operation timeout.
     ///
     /// Only the node of this registration is removed, never one that took its place.
@@ -290,11 +190,16 @@ impl<P: 'static> Registration<P> {
         if !self.is_registered() {
             return Ok(());
         }
-        self.fate.is_leaving.store(true, Ordering::SeqCst);
+        let mut leave = Leave::begin(&self.fate, self.session.session_timeout());
         let delete = self.session.delete(&self.path).created_by(self.czxid);
         match delete.await {
             Err(error) if error.is_fatal() => self.fate.decide(Loss::SessionLost),
-            Err(error) if !error.is_no_node() => return Err(error),
+            Err(error) if !error.is_no_node() => {
+                if !error.is_outcome_unknown() {
+                    leave.may_be_on_its_way = Duration::ZERO;
+                }
+                return Err(error);
+            }
             _ => self.fate.decide(Loss::Unregistered),
         }
         let node = self
@@ -307,8 +212,9 @@ impl<P: 'static> Registration<P> {
     }
 }
 
-impl<P> Drop for Registration<P> {
-    fn drop(&mut self) {
+impl<P> Registration<P> {
+    /// Does what dropping it does.
+    pub(crate) fn let_go(&self) {
         self.watcher.abort();
         // The removal is in line before the place is free for another registration.
         let node = self
@@ -316,15 +222,24 @@ impl<P> Drop for Registration<P> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        drop(node);
+        if node.is_some() {
+            drop(node);
+            self.fate.decide(Loss::Unregistered);
+        }
         self.fate.free();
+    }
+}
+
+impl<P> Drop for Registration<P> {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 
 impl<P> fmt::Debug for Registration<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registration")
-            .field("path", &self.path)
+            .field("path", &shown(self.path.as_str()))
             .field("session", &self.session.id())
             .field("loss", &*self.fate.loss.borrow())
             .finish_non_exhaustive()
@@ -344,6 +259,18 @@ impl Fate {
         });
     }
 
+    fn set_leaving(&self, leaving: Leaving) {
+        *self.leaving.lock().unwrap_or_else(PoisonError::into_inner) = leaving;
+    }
+
+    fn is_leaving(&self) -> bool {
+        match *self.leaving.lock().unwrap_or_else(PoisonError::into_inner) {
+            Leaving::No => false,
+            Leaving::Now => true,
+            Leaving::Until(end) => Instant::now() < end,
+        }
+    }
+
     /// Lets the same be registered again.
     fn free(&self) {
         let place = self
@@ -352,6 +279,32 @@ impl Fate {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         drop(place);
+    }
+}
+
+/// An unregistration, from its begin until it is over or dropped.
+struct Leave<'a> {
+    fate: &'a Fate,
+    /// For how long its request may have an effect when this is dropped.
+    may_be_on_its_way: Duration,
+}
+
+impl<'a> Leave<'a> {
+    /// A request that is not carried out by the end of a session timeout is not any more: its connection is broken by then.
+    fn begin(fate: &'a Fate, session_timeout: Duration) -> Self {
+        fate.set_leaving(Leaving::Now);
+        Self {
+            fate,
+            may_be_on_its_way: session_timeout,
+        }
+    }
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let end = Instant::now().checked_add(self.may_be_on_its_way);
+        self.fate
+            .set_leaving(end.map_or(Leaving::Now, Leaving::Until));
     }
 }
 
@@ -365,8 +318,11 @@ async fn watch_over(session: Session, path: NodePath, czxid: i64, fate: Arc<Fate
             let asked = session.exists(&path).into_future();
             match timeout(session.session_timeout() / 10, asked).await {
                 Ok(Err(error)) if error.is_fatal() => Loss::SessionLost,
-                _ if fate.is_leaving.load(Ordering::SeqCst) => Loss::Unregistered,
-                _ => Loss::Deleted,
+                _ if fate.is_leaving() => Loss::Unregistered,
+                _ => {
+                    tracing::warn!(path = %shown(path.as_str()), "a node of ours was removed by somebody");
+                    Loss::Deleted
+                }
             }
         }
     };
@@ -380,12 +336,10 @@ async fn deleted(session: &Session, path: &NodePath, czxid: i64) {
             // The end of the session is waited for beside this.
             Err(error) if error.is_fatal() => std::future::pending().await,
             Err(error) => {
-                tracing::warn!(%path, %error, "a deletion of this node of ours would not be noticed now");
+                let path = shown(path.as_str());
+                tracing::warn!(path, %error, "a deletion of this node of ours would not be noticed now");
                 drop(timeout(session.session_timeout() / 3, session.lost()).await);
             }
         }
     }
 }
-
-/// How often an update is tried while others write.
-const ROUNDS: u32 = 8;

@@ -5,17 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio::time::timeout;
 use zk_core::Error;
-use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::ParsePathError;
 use zk_core::Session;
 use zk_core::SessionId;
+use zk_core::codec::EncodeError;
 
 use crate::claim::Claimant;
 use crate::claim::Step;
@@ -30,8 +30,8 @@ use crate::layout::Format;
 use crate::layout::Layout;
 use crate::provider::ProviderOptions;
 use crate::provider::Providers;
-use crate::registration::Loss;
 use crate::registration::Registration;
+use crate::shown::shown;
 
 /// The services below a base path, over one session.
 ///
@@ -54,7 +54,7 @@ use crate::registration::Registration;
 /// ```
 #[derive(Clone)]
 pub struct Registry<L = Curator> {
-    session: Session,
+    pub(crate) session: Session,
     base: NodePath,
     layout: Arc<L>,
     when_taken: WhenTaken,
@@ -139,7 +139,7 @@ impl<L: Layout> Registry<L> {
     /// Where there is a node already, see [`with_taken`](Self::with_taken) and [`succeeding`](Self::succeeding); one of
     /// another session is never overwritten.
     /// When an answer is lost, the data of the node tells whether this call has made it: the registration time is another
-    /// one for each call of this process.
+    /// one for each create of this process, see [`Format::encode`].
     ///
     /// # Errors
     ///
@@ -167,139 +167,115 @@ impl<L: Layout> Registry<L> {
         L: Format<P>,
         P: Send + 'static,
     {
-        let mut instance = instance;
         if instance.service_type != ServiceType::Dynamic {
             return Err(RegisterError::NotDynamic(instance.service_type));
         }
-        instance.registered = Some(registration_time());
         let parent = self.layout.parent(&self.base, &instance.name)?;
-        let entry = self.layout.encode(&instance)?;
-        let path = child(&parent, &entry.name)?;
-        instance.id = entry.name;
-        let Some(place) = Place::take(&self.held, path.clone()) else {
-            let owner = Some(self.session.id());
-            return Err(RegisterError::Taken { path, owner });
-        };
-        let node = self.claim(&path, entry.data).await?;
+        let draft = Draft::new(&*self.layout, parent, instance)?;
+        let (instance, node, place) = self.claim(draft).await?;
         let format: Arc<dyn Format<P>> = Arc::<L>::clone(&self.layout);
         Ok(Registration::new(instance, node, format, place))
     }
 
     /// Makes the node, as soon as there is none of anybody else.
-    async fn claim(&self, path: &NodePath, data: Vec<u8>) -> Result<OwnedNode, RegisterError> {
+    async fn claim<P>(
+        &self,
+        mut draft: Draft<'_, L, P>,
+    ) -> Result<(Instance<P>, OwnedNode, Place), RegisterError>
+    where
+        L: Format<P>,
+        P: Send + 'static,
+    {
         let session = &self.session;
-        let since = Instant::now();
-        let mut has_settled = false;
+        let mut waiting = Waiting::new();
+        let mut place: Option<Place> = None;
         loop {
-            let create = session.create(path, data.as_slice()).container_parents();
-            if let Some(node) = create.claimed().await? {
-                return Ok(node);
+            // Anew for each create: what an earlier one of this call may still make is removed, and told by its data.
+            let (path, data) = draft.write()?;
+            if place.as_ref().is_none_or(|place| place.path != path) {
+                let taken = Place::take(&self.held, path.clone());
+                let owner = Some(session.id());
+                place = Some(taken.ok_or_else(|| RegisterError::Taken {
+                    path: path.clone(),
+                    owner,
+                })?);
             }
-            // A server that lags does not know it yet.
-            let (synced, found) = tokio::join!(
-                biased;
-                session.sync(path).into_future(),
-                session.exists(path).into_future(),
-            );
-            synced?;
-            let Some(stat) = found? else {
-                continue;
-            };
-            let claimant = Claimant {
-                session: session.id(),
-                previous: &self.previous,
-                policy: self.when_taken,
-                has_settled,
-                waited: since.elapsed(),
-            };
-            match claimant.decide(stat.ephemeral_owner) {
-                Step::Refuse => {
-                    return Err(RegisterError::Taken {
-                        path: path.clone(),
-                        owner: stat.ephemeral_owner,
-                    });
-                }
-                Step::Settle => {
-                    let limit = session.operation_timeout();
-                    drop(tokio::time::timeout(limit, session.settled()).await);
-                    has_settled = true;
-                }
-                Step::Remove => match session.delete(path).created_by(stat.czxid).await {
-                    Err(error) if !error.is_no_node() => return Err(error.into()),
-                    _ => {}
-                },
-                Step::Wait(limit) => {
-                    tracing::info!(%path, owner = ?stat.ephemeral_owner, "waiting until another session's node is gone");
-                    let wait = session.wait_for_deletion(path).created_by(stat.czxid);
-                    match wait.timeout(limit).await {
-                        Err(error) if error.kind() == ErrorKind::TimedOut => {}
-                        other => other?,
-                    }
-                }
+            if !draft.is_told_apart {
+                // What is being removed would be found by its data, and that is the same.
+                drop(timeout(session.operation_timeout(), session.settled()).await);
             }
+            let create = session.create(&path, data).container_parents();
+            if let Some(node) = create.claimed().await?
+                && let Some(place) = place.take()
+            {
+                return Ok((draft.instance, node, place));
+            }
+            self.make_way(&path, &mut waiting).await?;
         }
     }
 
-    /// Registers an instance, and again whenever somebody removes its node, for as long as the session lives.
-    ///
-    /// For the body of [`supervise`](zk_core::SessionBuilder::supervise), which runs it again with the next session.
-    /// It never answers but with the error that ends it.
-    /// What cannot be done for the moment, and a node that somebody has removed, is tried again after a second.
-    ///
-    /// # Errors
-    ///
-    /// [`RegisterError::SessionLost`], and those of [`register`](Self::register) that do not pass.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: the instance is unregistered in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`RegisterError::SessionLost`].
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
-    /// use zk_core::{RetryPolicy, Session};
-    /// use zk_discovery::{Instance, RegisterError, Registry};
-    ///
-    /// let instance = Instance::builder("orders", ()).id("orders-1").address("10.0.0.7").build()?;
-    /// Session::builder("zk1,zk2,zk3")
-    ///     .supervise(RetryPolicy::default(), async |session| {
-    ///         let registry = Registry::new(&session, "/services")?;
-    ///         // … and serve beside it.
-    ///         Err::<(), RegisterError>(registry.keep_registered(&instance).await)
-    ///     })
-    ///     .await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn keep_registered<P>(&self, instance: &Instance<P>) -> RegisterError
-    where
-        L: Format<P>,
-        P: Clone + Send + 'static,
-    {
-        loop {
-            match self.register(instance.clone()).await {
-                Ok(registration) => match registration.lost().await {
-                    Loss::SessionLost => return RegisterError::SessionLost,
-                    loss => {
-                        tracing::warn!(path = %registration.path(), %loss, "registering again");
-                    }
-                },
-                Err(error) if error.class() == ErrorClass::Recoverable => {
-                    tracing::debug!(%error, "registering again");
-                }
-                Err(error) => return error,
+    /// Waits until nothing is in the way of a node any more, or refuses.
+    async fn make_way(&self, path: &NodePath, waiting: &mut Waiting) -> Result<(), RegisterError> {
+        let session = &self.session;
+        // A server that lags does not know it yet.
+        let (synced, found) = tokio::join!(
+            biased;
+            session.sync(path).into_future(),
+            session.exists(path).into_future(),
+        );
+        synced?;
+        let Some(stat) = found? else {
+            return Ok(());
+        };
+        let claimant = Claimant {
+            session: session.id(),
+            previous: &self.previous,
+            policy: self.when_taken,
+            has_settled: waiting.settled == Some(stat.czxid),
+            waited: waiting.since.elapsed(),
+        };
+        match claimant.decide(stat.ephemeral_owner) {
+            Step::Refuse => {
+                return Err(RegisterError::Taken {
+                    path: path.clone(),
+                    owner: stat.ephemeral_owner,
+                });
             }
-            drop(tokio::time::timeout(PAUSE, self.session.lost()).await);
+            Step::Settle => {
+                let gone = session.wait_for_deletion(path).created_by(stat.czxid);
+                // When nothing is being removed any more, this node was not.
+                let settled = async {
+                    tokio::select! {
+                        biased;
+                        _ = gone.into_future() => {}
+                        () = session.settled() => {}
+                    }
+                };
+                drop(timeout(session.operation_timeout(), settled).await);
+                waiting.settled = Some(stat.czxid);
+            }
+            Step::Remove => match session.delete(path).created_by(stat.czxid).await {
+                Err(error) if !error.is_no_node() => return Err(error.into()),
+                _ => {}
+            },
+            Step::Wait(limit) => {
+                tracing::info!(path = %shown(path.as_str()), owner = ?stat.ephemeral_owner, "waiting until another session's node is gone");
+                let breaks = session.counters().connection_losses;
+                let wait = session.wait_for_deletion(path).created_by(stat.czxid);
+                match wait.timeout(limit).await {
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            ErrorKind::TimedOut | ErrorKind::NotConnected
+                        ) => {}
+                    other => other?,
+                }
+                if session.counters().connection_losses != breaks {
+                    waiting.since = Instant::now();
+                }
+            }
         }
+        Ok(())
     }
 
     /// Returns the names of all services, in order, also of those that have no instance.
@@ -390,12 +366,60 @@ impl<L: fmt::Debug> fmt::Debug for Registry<L> {
     }
 }
 
-/// The path of a child, whose name a layout gave.
-fn child(parent: &NodePath, name: &str) -> Result<NodePath, ParsePathError> {
-    // With a slash in it, it would be a path.
-    match check_name(name) {
-        Ok(()) => parent.join(name),
-        Err(_) => parent.join(""),
+/// An instance that is about to be registered.
+struct Draft<'a, L, P> {
+    layout: &'a L,
+    parent: NodePath,
+    instance: Instance<P>,
+    /// Whether two registrations of it are written differently.
+    is_told_apart: bool,
+}
+
+impl<'a, L: Format<P>, P> Draft<'a, L, P> {
+    fn new(
+        layout: &'a L,
+        parent: NodePath,
+        mut instance: Instance<P>,
+    ) -> Result<Self, RegisterError> {
+        let mut write = || {
+            instance.registered = Some(registration_time());
+            layout.encode(&instance)
+        };
+        let is_told_apart = write()? != write()?;
+        Ok(Self {
+            layout,
+            parent,
+            instance,
+            is_told_apart,
+        })
+    }
+
+    /// Writes it with a registration time that no other one has.
+    fn write(&mut self) -> Result<(NodePath, Vec<u8>), RegisterError> {
+        self.instance.registered = Some(registration_time());
+        let entry = self.layout.encode(&self.instance)?;
+        // With a slash in it, it would be a path.
+        check_name(&entry.name)
+            .map_err(|problem| EncodeError::new("the name of a node", problem))?;
+        let path = self.parent.join(&entry.name)?;
+        self.instance.id = entry.name;
+        Ok((path, entry.data))
+    }
+}
+
+/// How a claim has waited so far.
+struct Waiting {
+    since: Instant,
+    /// The transaction of a node of this session that was waited for.
+    settled: Option<i64>,
+}
+
+impl Waiting {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            settled: None,
+        }
     }
 }
 
@@ -422,6 +446,3 @@ impl Drop for Place {
         paths.remove(&self.path);
     }
 }
-
-/// Before something is tried again that cannot be done for the moment.
-const PAUSE: Duration = Duration::from_secs(1);

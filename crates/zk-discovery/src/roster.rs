@@ -11,6 +11,7 @@ use zk_core::NodePath;
 use crate::instance::Instance;
 use crate::layout::BadEntry;
 use crate::pick::Candidate;
+use crate::shown::shown;
 
 /// The instances of a service at one moment; cheap to clone, and never changed.
 pub struct Roster<P>(pub(crate) Arc<Page<P>>);
@@ -40,7 +41,7 @@ pub(crate) struct Member<P> {
 /// A node among the instances of a service that is none, or cannot be read.
 ///
 /// It is told once, and left aside until it is changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Quarantined {
     pub(crate) path: NodePath,
     /// Of nodes that cannot be read it is not known.
@@ -74,9 +75,21 @@ pub enum Change<P> {
     /// Everything is known: at first, and after each [`Stale`](Self::Stale).
     Synchronized,
     /// The list of instances cannot be had as a whole.
+    ///
+    /// When it can be had again, what was missing is [`Added`](Self::Added), and [`Roster::gap`] is none.
     Incomplete(Gap),
     /// Nothing comes after this.
     Ended(End),
+}
+
+/// Without what the node has.
+impl fmt::Debug for Quarantined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quarantined")
+            .field("path", &shown(self.path.as_str()))
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Quarantined {
@@ -104,6 +117,20 @@ impl<P> Roster<P> {
         }))
     }
 
+    /// The same nodes, told as for the first time: their round and end are those of the providers they come from.
+    pub(crate) fn only_nodes(&self) -> Self {
+        let page = &*self.0;
+        Self(Arc::new(Page {
+            members: page.members.clone(),
+            enabled: page.enabled.clone(),
+            quarantined: page.quarantined.clone(),
+            gap: None,
+            state: State::Loading,
+            rounds: 0,
+            end: None,
+        }))
+    }
+
     /// Returns all instances, also those that are not enabled, in the order of their nodes.
     pub fn instances(&self) -> impl ExactSizeIterator<Item = &Arc<Instance<P>>> {
         self.0
@@ -112,7 +139,8 @@ impl<P> Roster<P> {
             .map(|member| member.candidate.instance())
     }
 
-    /// Returns an instance.
+    /// Returns an instance; if several have this id, see
+    /// [`ServiceType::DynamicSequential`](crate::ServiceType::DynamicSequential), the first of them.
     ///
     /// # Cost
     ///

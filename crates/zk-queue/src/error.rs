@@ -52,6 +52,18 @@ pub enum OfferError {
         /// The layout of the queue.
         layout: Layout,
     },
+    /// An item is larger than what could be claimed or put back in one request.
+    #[error(
+        "an item of {bytes} bytes is too large for {path}; with these paths it may have {most}, so store it elsewhere and offer where it is"
+    )]
+    TooLarge {
+        /// The queue.
+        path: NodePath,
+        /// How large it is, encoded and with Curator's frame if the layout has one.
+        bytes: usize,
+        /// How large it may be.
+        most: usize,
+    },
     /// The counter from which the ensemble numbers the items is used up.
     #[error(
         "the numbers of {path} are used up; let the queue run empty and delete the node, or use another path"
@@ -84,6 +96,7 @@ impl OfferError {
             | Self::Full { .. }
             | Self::Priority { .. }
             | Self::Delay { .. }
+            | Self::TooLarge { .. }
             | Self::Exhausted { .. } => ErrorClass::Outcome,
         }
     }

@@ -33,9 +33,12 @@
 //! 2. An item of a [`Queue`] is taken by one consumer.
 //!    A call that takes it answers it, or says that nobody knows whether it was taken and hands it out all the same
 //!    ([`TakeError::Undecided`]).
-//! 3. A call that takes items loses none when it is dropped, at whichever await: what is taken for nobody is put back to
-//!    its place, or to the end of the queue if that has gone on to another segment meanwhile, and
-//!    [`Session::close`](zk_core::Session::close) waits for that.
+//! 3. A call that takes items loses none when it is dropped, at whichever await: what is taken for nobody is put back, in
+//!    the background, as soon as it is known to be taken, and [`Session::close`](zk_core::Session::close) waits for that.
+//!    It comes to its old place if that is still there: the queue's own node is the same one, or, for an item of a
+//!    segment, no segment was begun or given up meanwhile.
+//!    It comes to the end of its priority otherwise, and also if it was one of several items in a node of Curator's, if
+//!    somebody had written to its node, or if the request that names its place has no room for it.
 //! 4. An item of a [`WorkQueue`] is delivered until it is acknowledged, rejected too often or buried; never after its
 //!    acknowledgement was answered, and to nobody else while its claim is [trusted](Claim::is_trusted), within the
 //!    assumptions that [`Trusted`](zk_core::Trusted) lists and as long as nobody deletes the nodes of others.
@@ -49,8 +52,8 @@
 //!
 //! Not guaranteed: the order of offers that are in flight at the same time; any order among several consumers, or in a
 //! work queue once an item was delivered again; that a process which dies between taking an item of a [`Queue`] and
-//! processing it does the latter; that an item is put back whose taker's session ends at that moment; anything against a
-//! process that deletes the nodes of others.
+//! processing it does the latter; that an item is put back whose taker's session ends at that moment, or where the servers
+//! refuse to have it; anything against a process that deletes the nodes of others.
 //!
 //! # Lost answers
 //!
@@ -58,11 +61,15 @@
 //! next delete finds no node, and whether the item was ours nobody knows.
 //! A unique name would tell, but other clients of the recipe take no other names than `qn-` with a number.
 //!
-//! So every change here is a transaction that begins with a write to a *receipt*, an ephemeral node of this session that
-//! is used by one transaction at a time, under the version that it has.
+//! So whatever offers an item, takes, claims, acknowledges, delays, buries or revives one is a transaction that begins
+//! with a write to a *receipt*, an ephemeral node of this session that is used by one transaction at a time, under the
+//! version that it has.
 //! When the answer is lost, the transaction is sent again: if it was carried out before, it is refused for the sake of the
 //! receipt, and that refusal is the lost answer.
 //! The leader judges it, so that no server that lags can mislead, and a first try that arrives late is refused as well.
+//! The other changes have none, because they do no harm when they are made twice or not at all: the nodes that hold the
+//! others are made and removed, segments are begun and given up under the version of the receipts' parent, numbers are
+//! passed over, and a claim is taken away, also by a rejection without a delay, under the version that it gave the item.
 //!
 //! # Names that come again
 //!
@@ -73,11 +80,17 @@
 //! So whatever takes an item, claims one or ends a claim is carried out only under the version of the receipts' parent
 //! and that of the queue's node, as they were before the item was read, and while a receipt is there that was there
 //! then.
-//! The first consumer that finds a new node of the queue writes to both, the data that they have already: no two nodes
-//! of the queue have the same pair of versions.
-//! That holds for items of other clients of the recipe as well, with these exceptions:
+//! The first consumer that finds a new node of the queue with items in it writes to both, the data that they have
+//! already: no two of those nodes have the same pair of versions.
+//! Items of segments are bound to the receipts' parent alone, since segments come and go only under other versions of it.
+//! That holds for items of other clients of the recipe as well, if all consumers that are of this crate are of this
+//! version or a later one, and with these exceptions:
 //!
-//! - where the node of the queue may not be written, which is warned of, the pair says nothing of a node that others
+//! - [`Claim::txn`] and [`Delivery::txn`] are bound to the claim's node and the item's version only: after somebody has
+//!   deleted the queue and made it again, they succeed while anybody has a claim of an item of that name that was
+//!   delivered as often. What must not happen then goes [with the acknowledgement](Claim::acknowledge_with);
+//! - a claim whose item is gone is deleted if it was made by the same transaction as ours, whatever became of the queue;
+//! - where the servers refuse to write the node of the queue, which is warned of, the pair says nothing of a node that others
 //!   make again;
 //! - whoever else writes to the node of the queue, and none of the clients that [`Layout`] names does, makes it look like
 //!   one that was marked: then a consumer would have to stand still while it is deleted, made and written to again.
@@ -93,6 +106,7 @@
 //! | the future is dropped | the item may be offered, once | items are put back, also when the answer comes after the deadline; claims are released | goes on in the background |
 //! | the node of the queue is reaped, or deleted | it is made anew | the queue is empty | [`SettleError::Lost`] |
 //! | the counter of the node is used up | [`OfferError::Exhausted`] | nothing | nothing |
+//! | an item leaves no room in a request for what claims it or puts it back | [`OfferError::TooLarge`] | it is passed over, if it is of another client | – |
 //!
 //! # Nodes
 //!

@@ -25,6 +25,7 @@ use crate::shelf::Shelf;
 
 mod ahead;
 mod back;
+mod batch;
 mod count;
 mod footing;
 mod hand;
@@ -40,7 +41,6 @@ pub(crate) use offer::Draft;
 pub(crate) use read::claim_name;
 pub(crate) use remove::Pick;
 pub(crate) use remove::Taken;
-pub(crate) use remove::common_ground;
 
 /// One queue as one process sees it; shared by all its handles.
 #[derive(Debug)]
@@ -67,6 +67,8 @@ struct Stock {
     read: Option<(Instant, Duration)>,
     /// Whether all segments were read, and not only as many as it took to find an item.
     is_whole: bool,
+    /// Whether it was read by a server that had caught up with whatever was answered before the reading began.
+    is_synced: bool,
     /// Children that were warned of, by segment and name.
     known: BTreeSet<Key>,
     /// Items that are not to be taken, because their data or their node is not what it should be.
@@ -153,6 +155,7 @@ impl Line {
             .await;
             synced?;
             read?;
+            lock(&self.stock).is_synced = true;
         }
     }
 
@@ -229,8 +232,8 @@ impl Line {
             return Next::Stale;
         }
         if stock.shelf.ready(now).next().is_none() {
-            // A part of the segments tells nothing of the others.
-            return if stock.is_whole {
+            // A part of the segments tells nothing of the others, and a server that lags nothing of what is new.
+            return if stock.is_whole && stock.is_synced {
                 Next::Nothing
             } else {
                 Next::Stale

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_core::ErrorKind;
 use zk_core::codec::EncodeError;
 
 use crate::deadline::Deadline;
@@ -35,7 +36,9 @@ use crate::line::Line;
 /// # Cost
 ///
 /// One round trip, and two more for the first one of those that are made at the same time.
-/// With a capacity or a delay, one more.
+/// One more for the first one of all, which reads where offers go, and two when another segment was begun since.
+/// With a capacity or a delay, one more; the first one into a queue whose node is not there makes that, which are two.
+/// One of at most 256 looks how many items there are, which is one more, or three if it begins a segment.
 #[derive(Debug)]
 #[must_use = "nothing is offered until it is awaited"]
 pub struct Offer {
@@ -146,7 +149,9 @@ impl IntoFuture for Offer {
             line.room(1, placing.within).await?;
             let deadline = line.deadline();
             let stem = line.stem(placing.priority, placing.delay, deadline).await?;
-            line.offer(&[Draft { stem, data }], deadline).await
+            let draft = Draft { stem, data };
+            line.check_size(&draft)?;
+            line.offer(&[draft], deadline).await
         })
     }
 }
@@ -190,14 +195,22 @@ async fn offer_all(
     });
     let drafts: Vec<_> = drafts.collect();
     let mut left = drafts.as_slice();
-    while !left.is_empty() {
-        let sizes = left
-            .iter()
-            .take(MOST_AT_ONCE)
-            .map(|draft| line.size_of(draft));
+    let mut most = MOST_AT_ONCE;
+    while let Some(first) = left.first() {
+        line.check_size(first)?;
+        let sizes = left.iter().take(most).map(|draft| line.size_of(draft));
         let (several, others) = left.split_at(fitting(sizes));
         line.room(several.len(), placing.within).await?;
-        line.offer(several, line.deadline()).await?;
+        match line.offer(several, line.deadline()).await {
+            // Nobody told us how much the access rules take.
+            Err(OfferError::Core(error))
+                if error.kind() == ErrorKind::TooLarge && several.len() > 1 =>
+            {
+                most = several.len() / 2;
+                continue;
+            }
+            answer => answer?,
+        }
         *offered += several.len();
         left = others;
     }

@@ -52,6 +52,9 @@ impl QueueOptions {
     ///
     /// A list of the children of one node has to fit into one answer, which for many clients may have a megabyte:
     /// 32,768 items of the longest names take less.
+    /// Whenever a segment is begun, whoever is taking an item at that moment has to look again, with priorities at all
+    /// lists; so a segment should take many times as long to fill as the lists take to read.
+    /// Less than a thousand items make sense for tests alone.
     #[must_use]
     pub const fn with_segment_size(mut self, items: u32) -> Self {
         self.segment_size = if items == 0 { 1 } else { items };

@@ -177,8 +177,8 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is lost: an item that is taken when nobody waits for it any more is put back to its place, in the
-    /// background.
+    /// Safe, nothing is lost: an item that is taken when nobody waits for it any more is put back, in the background, to
+    /// its place or to the end of its priority; guarantee 3 of the [crate] says when to which.
     /// Until then others may take those behind it, and it is gone if the process ends before; [`Session::close`] waits.
     ///
     /// # Session loss
@@ -191,6 +191,8 @@ impl<T: Send + 'static> Queue<T> {
     /// One more for an item that was not read with the one before, and one when the list of items is used up or too old.
     /// Two more for the first call of a session and for each one that is made at the same time as others, and two for
     /// the first one that finds items in a new node of the queue.
+    /// Two more when a segment was begun since the list was read, which is read again for items of segments and where there
+    /// are priorities.
     pub async fn poll(&self) -> Result<Option<T>, TakeError> {
         let deadline = self.line.deadline();
         while let Some((pick, item)) = self.first(Purpose::Take, deadline).await? {
@@ -300,8 +302,10 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Cost
     ///
-    /// As [`poll`](Self::poll), and a read for each item, all in one flight.
-    /// When others take some of them meanwhile, two round trips more, however many those are.
+    /// As [`poll`](Self::poll), and a read for each item, in two flights, or more if the items are large.
+    /// Each time that others take some of them meanwhile, two round trips more, however many those are.
+    /// From the second time on, the later half alone is tried and the others stay: who takes one after the other takes
+    /// from the front.
     pub async fn poll_batch(&self, most: usize) -> Result<Vec<T>, TakeError> {
         let deadline = self.line.deadline();
         if most == 0 {
@@ -469,7 +473,7 @@ impl<T: Send + 'static> Queue<T> {
         while let Some(hand) = self.line.pick(Purpose::Take, deadline).await? {
             let mut hands = vec![hand];
             hands.extend(self.line.more(most - 1));
-            let picks = self.line.read_all(hands, deadline).await?;
+            let picks = self.line.read_all(hands, Pick::size, deadline).await?;
             let batch: Vec<_> = picks
                 .into_iter()
                 .filter_map(|pick| self.decoded(pick))

@@ -294,7 +294,8 @@ impl Receipts {
         lock(&self.anchor).clone()
     }
 
-    fn forget_anchor(&self, node: &Arc<OwnedNode>) {
+    /// Has another one found or made the next time, because this one is gone.
+    pub(crate) fn forget_anchor(&self, node: &Arc<OwnedNode>) {
         lock(&self.anchor).take_if(|anchor| Arc::ptr_eq(anchor, node));
     }
 

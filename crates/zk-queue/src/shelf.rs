@@ -84,6 +84,12 @@ impl Shelf {
         self.in_hand.remove(&spot.rank());
     }
 
+    /// Whether all items are of this segment, but for those in hand.
+    pub(crate) fn is_all_of(&self, segment: u32) -> bool {
+        let mut all = self.ready.values().chain(self.later.values());
+        all.all(|spot| spot.segment == segment)
+    }
+
     /// Whether it is being taken right now.
     pub(crate) fn is_in_hand(&self, spot: &Spot) -> bool {
         self.in_hand.contains(&spot.rank())

@@ -189,6 +189,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// One more for an item that was not read with the one before, and one when the lists are used up or too old.
     /// Two more for the first call of a session and for each one that is made at the same time as others, and two for
     /// the first one that finds items in a new queue.
+    /// Two more, and new lists, when a segment was begun since the lists were read.
     /// While it waits, three watches and one for each segment, and lists each time that an item comes or goes, or a claim
     /// does.
     pub async fn claim(&self) -> Result<Claim<T>, TakeError> {
@@ -269,8 +270,11 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Cost
     ///
-    /// As [`claim`](Self::claim), and a read for each item, all in one flight.
-    /// When others claim some of them meanwhile, two round trips more.
+    /// As [`claim`](Self::claim), and a read for each item, in two flights, or more if the items are large; no more of them
+    /// are read than fit, but for some.
+    /// Each time that others claim some of them meanwhile, two round trips more, however many those are.
+    /// From the second time on, the later half alone is tried and the others stay: who claims one after the other claims
+    /// from the front.
     pub async fn claim_batch(&self, most: usize) -> Result<Vec<Claim<T>>, TakeError> {
         loop {
             let claims = self.try_claim_batch(most).await?;
@@ -303,11 +307,13 @@ impl<T: Send + 'static> WorkQueue<T> {
         if most == 0 {
             return Ok(Vec::new());
         }
+        let owner = self.bench.options.owner();
         while let Some(hand) = self.line.pick(Purpose::Take, deadline).await? {
             let mut hands = vec![hand];
             hands.extend(self.line.more(most.min(MOST_AT_ONCE) - 1));
             let (mut picks, mut items) = (Vec::new(), Vec::new());
-            for pick in self.line.read_all(hands, deadline).await? {
+            let size = |pick: &Pick| claiming::size_of_claim(pick, &owner);
+            for pick in self.line.read_all(hands, size, deadline).await? {
                 match self.deliverable(&pick) {
                     Ok(item) => {
                         items.push((pick.path.clone(), item));
@@ -317,6 +323,9 @@ impl<T: Send + 'static> WorkQueue<T> {
                         self.bury_unclaimed(pick, before, reason, deadline).await?;
                     }
                 }
+            }
+            if picks.is_empty() {
+                continue;
             }
             let claiming = Held::claim(&self.line, &self.bench, picks, deadline);
             let held = self.line.looking_ahead(deadline, claiming).await?;

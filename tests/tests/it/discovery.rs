@@ -55,6 +55,31 @@ async fn knows(providers: &Providers<Meta>, expected: &[(&str, Meta)]) {
     assert!(so.is_ok(), "waited 30 s for {expected:?}: {known:?}");
 }
 
+/// Waits until the other client lists exactly these: its server may lag behind ours.
+async fn lists(peer: &mut PeerDiscovery, expected: &[&str]) {
+    let mut list = Vec::new();
+    let looking = async {
+        loop {
+            list = peer.list().await.unwrap();
+            if list == expected {
+                return;
+            }
+            pause().await;
+        }
+    };
+    let so = tokio::time::timeout(Duration::from_secs(30), looking).await;
+    assert!(so.is_ok(), "waited 30 s for {expected:?}: {list:?}");
+}
+
+/// Between two looks.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing tells when the server of the other client has caught up"
+)]
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
 // covers: D1 D2
 #[tokio::test(flavor = "multi_thread")]
 async fn curator_finds_our_instances_and_we_find_its() {
@@ -97,21 +122,19 @@ async fn curator_finds_our_instances_and_we_find_its() {
     let registration = registry(&session).register(ours.build().unwrap()).await;
     let registration = registration.unwrap();
     let java = "java=b:2:true:http://10.0.0.1:8080";
-    let list = peer.list().await.unwrap();
-    assert_eq!(list, [java, "rust=c:3:true:https://10.0.0.2:8443"]);
+    lists(&mut peer, &[java, "rust=c:3:true:https://10.0.0.2:8443"]).await;
     registration.set_payload(meta("d", 4)).await.unwrap();
     registration
         .update(|one| one.set_enabled(false))
         .await
         .unwrap();
-    let list = peer.list().await.unwrap();
     // It also honours what it does not write.
-    assert_eq!(list, [java, "rust=d:4:false:https://10.0.0.2:8443"]);
+    lists(&mut peer, &[java, "rust=d:4:false:https://10.0.0.2:8443"]).await;
     assert!(providers.pick(&zk_discovery::Random).unwrap().id() == "java");
 
     // Both ways out.
     registration.unregister().await.unwrap();
-    assert_eq!(peer.list().await.unwrap(), [java]);
+    lists(&mut peer, &[java]).await;
     knows(&providers, &[("java", meta("b", 2))]).await;
     peer.unregister("java").await.unwrap();
     knows(&providers, &[]).await;

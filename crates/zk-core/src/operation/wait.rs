@@ -96,7 +96,10 @@ impl WaitForDeletion {
     /// Waits for the end of the node that this transaction has made: the [`czxid`](Stat::czxid) of its stat.
     ///
     /// By default it is the node that the first look finds.
-    /// A server that lags may show for a while the node that was there before.
+    /// A server that lags may show for a while the node that was there before, which is not waited for and whose deletion is
+    /// not the end.
+    /// Before that it may show none, which is; so make the wait on a session that has seen the node, which never meets a
+    /// server that has not, or call [`sync`](crate::Session::sync) first.
     pub fn created_by(mut self, czxid: i64) -> Self {
         self.czxid = Some(czxid);
         self
@@ -131,11 +134,15 @@ impl IntoFuture for WaitForDeletion {
     fn into_future(self) -> Self::IntoFuture {
         self.target.run(Operation::Wait, async move |call, path| {
             let mut first = self.czxid;
+            let mut is_older = false;
             let seen = |seen| match seen {
-                Seen::Node(None) | Seen::Event(WatchEvent::Deleted) => Some(()),
+                Seen::Node(None) => Some(()),
                 Seen::Node(Some(stat)) => {
-                    (*first.get_or_insert(stat.czxid) != stat.czxid).then_some(())
+                    let first = *first.get_or_insert(stat.czxid);
+                    is_older = stat.czxid < first;
+                    (stat.czxid > first).then_some(())
                 }
+                Seen::Event(WatchEvent::Deleted) => (!is_older).then_some(()),
                 Seen::Event(_) => None,
             };
             wait(&call, &path, "it to be deleted", seen).await

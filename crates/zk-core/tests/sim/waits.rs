@@ -108,6 +108,27 @@ async fn a_wait_for_the_end_of_one_node_is_over_when_another_one_has_its_place()
     assert_eq!(error.kind(), ErrorKind::TimedOut);
 }
 
+/// The session has not seen the node, whose czxid somebody else has told.
+// covers: C10
+#[tokio::test(start_paused = true)]
+async fn an_older_node_that_a_lagging_server_shows_is_not_the_end_of_a_newer_one() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().server(1).await;
+    let other = sim.connect().server(3).await;
+    other.create("/a", "").await.unwrap();
+    session.sync("/a").await.unwrap();
+    sim.server(1).lag_by(Duration::from_millis(500));
+    let replace = other.transaction().delete("/a").create("/a", "");
+    replace.commit().await.unwrap();
+    let second = other.stat("/a").await.unwrap();
+    let wait = session.wait_for_deletion("/a").created_by(second.czxid);
+    let wait = tokio::spawn(wait.into_future());
+    pass(Duration::from_secs(5)).await;
+    assert!(!wait.is_finished());
+    other.delete("/a").await.unwrap();
+    soon("it is gone", wait).await.unwrap().unwrap();
+}
+
 // covers: C10
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_over_without_a_connection_says_so() {

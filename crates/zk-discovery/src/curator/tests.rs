@@ -90,7 +90,25 @@ fn what_other_clients_write_is_read() {
     let least = decode("one", r#"{"name":"orders","id":"one"}"#).unwrap();
     assert!(least.is_enabled() && least.port().is_none() && least.payload().is_none());
     let sequential = r#"{"name":"orders","id":"one","serviceType":"DYNAMIC_SEQUENTIAL"}"#;
-    assert_eq!(decode("one0000000003", sequential).unwrap().id(), "one");
+    for node in ["one0000000003", "one-2147483648", "one-000000001"] {
+        let is_one = node != "one-000000001";
+        let read = decode(node, sequential).map(|one| one.id().to_owned());
+        assert_eq!(read.is_ok(), is_one, "{node}: {read:?}");
+    }
+    for node in [
+        "one",
+        "one000000003",
+        "one00000000003",
+        "one-more0000000003",
+        "one000000000x",
+    ] {
+        let error = decode(node, sequential).unwrap_err();
+        assert!(matches!(error, BadEntry::OtherId { .. }), "{node}: {error}");
+    }
+    let never = r#"{"name":"orders","id":"one","registrationTimeUTC":null}"#;
+    let read = decode("one", never).unwrap();
+    assert_eq!(read.registration_time(), None);
+    assert_eq!(least.registration_time(), None);
 }
 
 /// Trap D5: each kind of bad entry is told for what it is.

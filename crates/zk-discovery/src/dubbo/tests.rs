@@ -113,6 +113,72 @@ fn what_a_url_cannot_express_is_refused() {
     assert!(Dubbo.encode(&nowhere).is_err());
 }
 
+/// What is written is read again by whoever follows the service.
+// covers: D1 D2
+#[test]
+fn what_would_not_be_read_again_is_refused_and_says_why() {
+    let build = |address: &str, provider| {
+        let built = Instance::builder(SERVICE, provider)
+            .address(address)
+            .port(1);
+        Dubbo.encode(&built.build().unwrap())
+    };
+    let plain = || DubboProvider::new("dubbo");
+    for (address, provider, expected) in [
+        (
+            "h",
+            plain().with("interface", "other"),
+            "its path or its parameter `interface` is \"other\", not \"com.example.Orders\"",
+        ),
+        (
+            "h",
+            plain().with_path("other"),
+            "its path or its parameter `interface` is \"other\", not \"com.example.Orders\"",
+        ),
+        (
+            "h",
+            plain().with("category", "consumers"),
+            "its category is \"consumers\"",
+        ),
+        (
+            "[::1]",
+            plain(),
+            "the address is empty or has a sign in it that ends it",
+        ),
+    ] {
+        let error = build(address, provider).unwrap_err();
+        assert_eq!(error.message(), expected);
+    }
+    let mut nameless = Instance::builder(SERVICE, plain())
+        .address("h")
+        .port(1)
+        .build()
+        .unwrap();
+    nameless.set_address("");
+    assert!(Dubbo.encode(&nameless).is_err());
+    let fine = [
+        build("::1", plain()),
+        build("h", plain().with_path("context").with("interface", SERVICE)),
+        build("h", plain().with("category", "providers")),
+    ];
+    assert!(fine.iter().all(Result::is_ok), "{fine:?}");
+}
+
+// covers: D2
+#[test]
+fn what_dubbo_keeps_beside_the_services_is_none() {
+    for (child, service) in [
+        ("com.example.Orders", Some("com.example.Orders")),
+        ("a%3A1", Some("a:1")),
+        ("%", None),
+        ("config", None),
+        ("metadata", None),
+        ("mapping", None),
+    ] {
+        assert_eq!(Dubbo.service(child).as_deref(), service, "{child}");
+    }
+}
+
 proptest! {
     // covers: D1
     #[test]

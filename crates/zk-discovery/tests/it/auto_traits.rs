@@ -59,6 +59,10 @@ fn public_futures_are_send() {
     let _ = |registry: Registry, instance: Instance<String>| {
         is_send_value(&registry.register(instance.clone()));
         is_send_value(&registry.keep_registered(&instance));
+        let work = |registration: std::sync::Arc<Registration<String>>| async move {
+            drop(registration.update(|one| one.set_enabled(false)).await);
+        };
+        is_send_value(&registry.keep_registered_with(&instance, work));
         is_send_value(&registry.services());
     };
     let _ = |registration: Registration<String>| {

@@ -286,3 +286,56 @@ async fn a_thousand_instances_are_read_once_each() {
     }
     assert_eq!(ensemble.request_count(), before);
 }
+
+/// Of the roster of providers that have ended only the instances count.
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn changes_go_on_from_the_roster_of_the_session_before() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let registry = registry(&other);
+    let a = registry.register(instance("a", "1")).await.unwrap();
+    let _b = registry.register(instance("b", "1")).await.unwrap();
+    let first = providers(&session);
+    let mut changes = first.changes();
+    told_until("sync", &mut changes).await;
+    ensemble.expire(session.id());
+    told_until("ended", &mut changes).await;
+    let last = first.instances();
+    a.unregister().await.unwrap();
+    let _c = registry.register(instance("c", "1")).await.unwrap();
+
+    let next = ensemble.connect().await;
+    let second = providers(&next);
+    soon("it is read", second.synchronized()).await.unwrap();
+    let mut changes = second.changes_since(&last);
+    let told = told_until("sync", &mut changes).await;
+    assert_eq!(told, ["- a 1", "+ c 1", "synchronized"]);
+    let told = told_until("sync", &mut second.changes_since(&second.instances())).await;
+    assert_eq!(told, ["synchronized"]);
+    let _d = registry.register(instance("d", "1")).await.unwrap();
+    assert_eq!(told_until("+", &mut changes).await, ["+ d 1"]);
+}
+
+/// A payload may be a secret, and a parser quotes it.
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn what_a_bad_entry_has_is_not_in_the_debug_output() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let data = r#"{"name":"orders","id":"a","payload":4711}"#;
+    other.create(path("a"), data).parents().await.unwrap();
+    let providers = providers(&session);
+    let roster = soon("it is read", providers.synchronized()).await.unwrap();
+    let entry = &roster.quarantined()[0];
+    // Whoever wants to know is told.
+    assert!(entry.reason().to_string().contains("decoded"), "{entry:?}");
+    let shown = format!(
+        "{entry:?} {:?}",
+        zk_discovery::Change::<String>::Quarantined(entry.clone())
+    );
+    assert!(
+        !shown.contains("4711") && shown.contains("JSON: Shape"),
+        "{shown}"
+    );
+}

@@ -13,6 +13,10 @@ use zk_sim::wait::soon;
 
 mod chaos;
 mod following;
+mod formats;
+mod gaps;
+mod keeping;
+mod observing;
 mod picking;
 mod registering;
 mod taken;

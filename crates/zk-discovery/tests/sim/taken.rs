@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use zk_core::ErrorKind;
 use zk_core::Session;
+use zk_core::transport::Fault;
 use zk_discovery::RegisterError;
 use zk_discovery::WhenTaken;
 use zk_sim::Ensemble;
@@ -128,4 +130,56 @@ async fn a_wait_for_another_session_outlives_broken_connections() {
         assert!(second.is_registered());
         assert_eq!(registered(&ensemble), [("a".into(), "new".into())]);
     }
+}
+
+/// An election gives every session its whole timeout again.
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_another_session_begins_anew_when_the_connection_breaks() {
+    let (ensemble, old, new) = two().await;
+    let _first = registry(&old).register(instance("a", "old")).await.unwrap();
+    let registry = registry(&new).with_taken(WhenTaken::WaitFor(Duration::from_secs(5)));
+    let began = tokio::time::Instant::now();
+    let waiting = tokio::spawn(async move { registry.register(instance("a", "new")).await });
+    pass(Duration::from_secs(4)).await;
+    ensemble.session(new.id()).cut_for(Duration::from_secs(2));
+    let error = soon("it gives up", waiting).await.unwrap().unwrap_err();
+    assert_eq!(taken_by(error), Some(old.id()));
+    assert!(
+        began.elapsed() >= Duration::from_secs(9),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+/// What else the session removes in the background is not waited for.
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn only_the_removal_of_its_own_node_is_waited_for() {
+    let (ensemble, session, _) = two().await;
+    let one = registry(&session);
+    let [a, b] = ["a", "b"].map(|id| one.register(instance(id, "1")));
+    let (a, b) = (a.await.unwrap(), b.await.unwrap());
+    let stuck = ensemble
+        .on(matching::gets(&path("b")))
+        .session(session.id())
+        .every()
+        .refuse(Fault::Later(ErrorKind::Throttled));
+    let stuck_too = ensemble
+        .on(matching::deletes(&path("b")))
+        .session(session.id())
+        .every()
+        .refuse(Fault::Later(ErrorKind::Throttled));
+    drop(b);
+    pass(Duration::from_secs(1)).await;
+    // The removal is made again after a pause.
+    let deletes = ensemble.on(matching::deletes(&path("a")));
+    deletes.refuse(Fault::Later(ErrorKind::Throttled));
+    drop(a);
+    let began = tokio::time::Instant::now();
+    let again = one.register(instance("a", "2")).await.unwrap();
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(stuck.count() + stuck_too.count() > 0, "nothing was held up");
+    assert!(again.is_registered());
 }

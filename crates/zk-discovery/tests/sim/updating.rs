@@ -152,3 +152,82 @@ async fn an_update_of_what_is_gone_says_so() {
             .is_ok()
     );
 }
+
+/// Trap X14: the repetition of a write whose answer was lost would be one.
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn an_update_that_is_lost_does_not_write_a_node_that_took_the_place_meanwhile() {
+    for on_the_way_back in [false, true] {
+        let ensemble = Ensemble::new(3);
+        let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+        let registration = registry(&session).register(instance("a", "1")).await;
+        let registration = registration.unwrap();
+        let script = ensemble
+            .on(matching::sets(&path("a")))
+            .session(session.id());
+        let lost = if on_the_way_back {
+            script.lose_reply()
+        } else {
+            script.lose_request()
+        };
+        let replacing = async {
+            soon("the write is lost", lost.happened()).await;
+            ensemble
+                .session(session.id())
+                .cut_for(Duration::from_secs(1));
+            other.delete(path("a")).await.unwrap();
+            registry(&other).register(instance("a", "theirs")).await
+        };
+        let (updated, theirs) = tokio::join!(biased; add(&registration, "2"), replacing);
+        let error = updated.unwrap_err();
+        assert!(matches!(error, UpdateError::Gone { .. }), "{error}");
+        assert_eq!(registered(&ensemble)[0].1, "theirs");
+        drop(theirs);
+    }
+}
+
+/// What was written is not applied to itself.
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_answer_was_lost_is_made_once() {
+    for on_the_way_back in [false, true] {
+        for theirs in [false, true] {
+            let ensemble = Ensemble::new(3);
+            let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+            let registration = registry(&session).register(instance("a", "1")).await;
+            let registration = registration.unwrap();
+            let script = ensemble
+                .on(matching::sets(&path("a")))
+                .session(session.id());
+            let lost = if on_the_way_back {
+                script.lose_reply()
+            } else {
+                script.lose_request()
+            };
+            let writing = async {
+                soon("the write is lost", lost.happened()).await;
+                ensemble
+                    .session(session.id())
+                    .cut_for(Duration::from_secs(1));
+                if theirs {
+                    let text = data(&ensemble).replace("8080", "9090");
+                    other.set(path("a"), text).await.unwrap();
+                }
+            };
+            let (updated, ()) = tokio::join!(biased; add(&registration, "2"), writing);
+            if on_the_way_back && theirs {
+                // Nobody can tell.
+                let error = updated.unwrap_err();
+                assert_eq!(error.class(), zk_core::ErrorClass::Recoverable, "{error}");
+            } else {
+                updated.unwrap();
+            }
+            assert_eq!(
+                registered(&ensemble)[0].1,
+                "12",
+                "{on_the_way_back} {theirs}"
+            );
+            assert_eq!(data(&ensemble).contains("9090"), theirs);
+        }
+    }
+}

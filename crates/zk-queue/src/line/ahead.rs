@@ -40,10 +40,16 @@ impl Line {
         let Some((key, ground)) = self.next_unread() else {
             return;
         };
+        let looking = Looking {
+            line: self,
+            key: Some(key.clone()),
+        };
         let path = self.place.item(key.0, &key.1);
         let get = self.session.get(path).timeout(deadline.remaining());
+        let got = get.await;
+        looking.end();
         // Whatever is in the way is found when the item is taken.
-        if let Ok((data, stat)) = get.await
+        if let Ok((data, stat)) = got
             && let Ok(item) = self.item_in(data, &stat)
             && let Some(ahead) = lock(&self.stock).ahead.get_mut(&key)
         {
@@ -51,9 +57,19 @@ impl Line {
         }
     }
 
-    /// Gives items back that were read and have no room in a request.
+    /// Gives items back that were read and have no room in a request, and remembers what was read of some of them.
     pub(crate) fn keep_for_later(&self, picks: Vec<Pick>) {
+        let known: usize = {
+            let stock = lock(&self.stock);
+            let read = stock.ahead.values().flatten();
+            read.map(|ahead| ahead.item.size()).sum()
+        };
+        let mut kept = known;
         for Pick { hand, item, .. } in picks {
+            kept += item.size();
+            if kept > MOST_KEPT {
+                return;
+            }
             let key = hand.key();
             if let Some(ground) = hand.ground.clone() {
                 let ahead = Some(Ahead { ground, item });
@@ -82,4 +98,32 @@ impl Line {
     }
 }
 
+/// A read that was begun.
+///
+/// Dropped before it is over, it makes room for another one: the next call may read that item, or another.
+struct Looking<'a> {
+    line: &'a Line,
+    key: Option<Key>,
+}
+
+impl Looking<'_> {
+    fn end(mut self) {
+        self.key = None;
+    }
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        let Some(key) = self.key.take() else {
+            return;
+        };
+        let mut stock = lock(&self.line.stock);
+        if stock.ahead.get(&key).is_some_and(Option::is_none) {
+            stock.ahead.remove(&key);
+        }
+    }
+}
+
 const MOST_AHEAD: usize = 16;
+/// How many bytes of items are remembered that had no room in a request.
+const MOST_KEPT: usize = 2 * 1024 * 1024;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::ErrorClass;
+use zk_core::ErrorKind;
 
 use super::Draft;
 use super::Line;
@@ -14,7 +15,8 @@ use crate::frame;
 use crate::receipt::Answer;
 
 impl Line {
-    /// Puts an item back to its place that was taken for somebody who is no longer there.
+    /// Puts an item back that was taken for somebody who is no longer there: to its place, or to the end of its priority
+    /// if it cannot be put there.
     pub(crate) async fn put_back(&self, taken: Taken) {
         let data = if self.options.layout.is_framed() {
             frame::encode([taken.data.as_slice()])
@@ -52,6 +54,8 @@ impl Line {
                     }
                     Ok(regained) => {
                         place = regained.map(Arc::new);
+                        attempts += 1;
+                        deadline.pause(attempts).await;
                         continue;
                     }
                     Err(error) => error,
@@ -61,9 +65,14 @@ impl Line {
                     failure.error
                 }
             };
-            if error.class() != ErrorClass::Recoverable {
-                tracing::error!(path = %taken.path, %error, "an item could not be put back");
-                return;
+            match error.class() {
+                ErrorClass::Recoverable => {}
+                // Naming its place takes more of a request than offering it did.
+                ErrorClass::Outcome if !is_in_doubt => break,
+                ErrorClass::Outcome | ErrorClass::Fatal => {
+                    tracing::error!(path = %taken.path, %error, "an item could not be put back");
+                    return;
+                }
             }
             place = Some(ground);
             attempts += 1;
@@ -82,9 +91,21 @@ impl Line {
             };
             let mut attempts = 0;
             while let Err(error) = self.offer(std::slice::from_ref(&draft), deadline).await {
-                // One that may be there already must not be there twice.
-                let is_unknown = matches!(error, OfferError::Unknown(_));
-                if is_unknown || error.class() != ErrorClass::Recoverable {
+                let may_try_again = match &error {
+                    OfferError::Core(error) => match error.kind() {
+                        // Nodes come and go at the wrong moments.
+                        ErrorKind::NoNode | ErrorKind::BadVersion | ErrorKind::NodeExists => true,
+                        // A quota or a right may be mended, and closing the session waits for this.
+                        _ => match error.class() {
+                            ErrorClass::Recoverable => true,
+                            ErrorClass::Outcome => attempts < MOST_REFUSALS,
+                            ErrorClass::Fatal => false,
+                        },
+                    },
+                    // One that may be there already must not be there twice.
+                    _ => false,
+                };
+                if !may_try_again {
                     tracing::error!(path = %taken.path, %error, "an item could not be put back");
                     return;
                 }
@@ -95,3 +116,6 @@ impl Line {
         tracing::debug!(path = %taken.path, "an item was put back that nobody waited for any more");
     }
 }
+
+/// How often an item is offered that is refused, when it cannot be put back to its place.
+const MOST_REFUSALS: u32 = 16;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future;
 use zk_core::Changed;
 use zk_core::Error;
+use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::OwnedNode;
@@ -74,6 +75,21 @@ impl Footing {
         }));
     }
 
+    /// Stands on another ground of the same node of the items, and of segments of which nothing is known any more.
+    fn move_to(&mut self, first: &Arc<Ground>) {
+        self.others = Arc::new(Ground {
+            items: None,
+            ..Ground::clone(first)
+        });
+        self.tail.version = first.desk.1;
+        self.first = Some(Arc::clone(first));
+    }
+
+    fn is_first(&self, ground: &Arc<Ground>) -> bool {
+        let first = self.first.as_ref();
+        first.is_some_and(|first| Arc::ptr_eq(first, ground))
+    }
+
     /// The ground of the items of a segment.
     pub(super) fn of(&self, segment: u32) -> Option<Arc<Ground>> {
         match segment {
@@ -125,7 +141,7 @@ impl Line {
         let tail = footing.tail;
         let get = self.session.get(&floor.path).timeout(deadline.remaining());
         let data = match get.await {
-            Ok((data, stat)) if stat.version == floor.version => data,
+            Ok((data, stat)) if stat.version == floor.version && stat.czxid == floor.czxid => data,
             // Somebody else has marked it, or it is gone.
             Ok(_) => return Ok(false),
             Err(error) if error.is_no_node() => return Ok(false),
@@ -140,11 +156,20 @@ impl Line {
             .receipts
             .confirm_on(&footing.others, deadline, mark)
             .await;
-        match marked.map_err(|failure| failure.error)? {
+        let marked = match marked {
+            Ok(marked) => marked,
+            Err(failure) if failure.is_in_doubt => return Err(failure.error),
+            Err(failure) => return self.go_unmarked(footing, floor, failure.error),
+        };
+        match marked {
             Some(Answer::Done(Some(changed))) => {
                 let [Changed::Set(desk), Changed::Set(items)] = changed.as_slice() else {
                     return Ok(false);
                 };
+                if items.czxid != floor.czxid {
+                    // It was made anew after it had been read, and the list is one of the node before.
+                    return Ok(false);
+                }
                 let tail = Tail {
                     version: desk.version,
                     ..tail
@@ -166,17 +191,22 @@ impl Line {
             Some(Answer::Done(None)) | None => Ok(false),
             Some(Answer::Refused { error, .. }) => match error.kind() {
                 ErrorKind::NoNode | ErrorKind::BadVersion => Ok(false),
-                ErrorKind::NoAuth => {
-                    tracing::warn!(path = %floor.path, %error, "the node of a queue cannot be told from a later one");
-                    let mut stock = lock(&self.stock);
-                    stock.unmarked = Some(floor.czxid);
-                    footing.stand_on(floor);
-                    stock.footing = Some(footing);
-                    Ok(true)
-                }
-                _ => Err(error),
+                _ => self.go_unmarked(footing, floor, error),
             },
         }
+    }
+
+    /// Takes the node of the items as it is if it was refused to write it: that must not keep anybody from its items.
+    fn go_unmarked(&self, mut footing: Footing, floor: Floor, error: Error) -> Result<bool, Error> {
+        if error.class() != ErrorClass::Outcome {
+            return Err(error);
+        }
+        tracing::warn!(path = %floor.path, %error, "the node of a queue cannot be told from a later one");
+        let mut stock = lock(&self.stock);
+        stock.unmarked = Some(floor.czxid);
+        footing.stand_on(floor);
+        stock.footing = Some(footing);
+        Ok(true)
     }
 
     /// The ground as it is now, if the queue's own node is still the one that it was; of other segments nobody can tell.
@@ -235,16 +265,46 @@ impl Line {
             }))
     }
 
+    /// What items of the queue's own node can be taken on now that their ground has moved, if it is still the same node;
+    /// the lists are read again if not.
+    ///
+    /// Offers may go to another segment since, which moves the ground of all items and changes none of these.
+    pub(crate) async fn regain(
+        &self,
+        ground: &Arc<Ground>,
+        deadline: Deadline,
+    ) -> Result<Option<Arc<Ground>>, Error> {
+        let Some(new) = self.new_ground(ground, deadline).await? else {
+            self.lost_ground(ground);
+            return Ok(None);
+        };
+        let new = Arc::new(new);
+        let mut stock = lock(&self.stock);
+        let stock = &mut *stock;
+        // The nodes of segments may be others since. And what is in them may come before what is here.
+        let is_alone = stock.shelf.is_all_of(0) && !self.options.layout.has_priorities();
+        match &mut stock.footing {
+            Some(footing) if footing.is_first(ground) && is_alone => {
+                footing.move_to(&new);
+                for ahead in stock.ahead.values_mut().flatten() {
+                    if Arc::ptr_eq(&ahead.ground, ground) {
+                        ahead.ground = Arc::clone(&new);
+                    }
+                }
+                stock.is_whole = false;
+            }
+            Some(footing) if footing.is_first(ground) => stock.forget(),
+            _ => {}
+        }
+        Ok(Some(new))
+    }
+
     /// Has the lists read again before anything else is taken, because the ground has moved.
     pub(crate) fn lost_ground(&self, ground: &Arc<Ground>) {
         let mut stock = lock(&self.stock);
         let footing = stock.footing.as_ref();
         let is_same = footing.is_some_and(|footing| {
-            Arc::ptr_eq(&footing.others, ground)
-                || footing
-                    .first
-                    .as_ref()
-                    .is_some_and(|first| Arc::ptr_eq(first, ground))
+            Arc::ptr_eq(&footing.others, ground) || footing.is_first(ground)
         });
         if is_same {
             stock.forget();

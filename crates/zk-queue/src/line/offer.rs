@@ -11,6 +11,7 @@ use zk_core::Transaction;
 use super::Line;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
+use crate::fit::largest;
 use crate::layout::Unfit;
 use crate::receipt::Answer;
 
@@ -27,6 +28,23 @@ impl Line {
     pub(crate) fn size_of(&self, draft: &Draft) -> usize {
         let segment = self.place.segment(u32::MAX);
         segment.as_str().len() + draft.stem.len() + draft.data.len()
+    }
+
+    /// Refuses an item that could be offered, and then neither be claimed nor put back: those take more of a request.
+    pub(crate) fn check_size(&self, draft: &Draft) -> Result<(), OfferError> {
+        let item = self.place.item(u32::MAX, &draft.stem);
+        let (namespace, chroot) = (self.session.namespace(), self.session.servers().chroot());
+        let longest = [item.as_str(), namespace.as_str(), chroot.as_str()];
+        let longest = longest.map(str::len).iter().sum::<usize>() + NUMBER;
+        let (bytes, most) = (draft.data.len(), largest(longest));
+        if bytes <= most {
+            return Ok(());
+        }
+        Err(OfferError::TooLarge {
+            path: self.place.items.clone(),
+            bytes,
+            most,
+        })
     }
 
     /// The name of an item without its number.
@@ -173,5 +191,7 @@ fn number_of(changed: &Changed) -> Option<i32> {
     }
 }
 
+/// How many digits the number of an item has.
+const NUMBER: usize = 10;
 /// How often an offer is made anew because nodes came and went at the wrong moments.
 const MOST_ROUNDS: u32 = 64;

@@ -111,6 +111,7 @@ impl Line {
         stock.shunned = shunned;
         stock.shelf.restock(spots);
         stock.is_whole = lists.is_whole;
+        stock.is_synced = false;
         stock.read = Some((began, began.elapsed()));
         Ok(lists.watches)
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_util::future;
 use zk_core::Error;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
@@ -16,6 +15,7 @@ use crate::detached::Detached;
 use crate::error::TakeError;
 use crate::error::Undecided;
 use crate::fit::fitting;
+use crate::fit::left_to_others;
 use crate::frame;
 use crate::ground::Ground;
 use crate::receipt::Answer;
@@ -43,9 +43,16 @@ pub(crate) struct Item {
     pub(crate) czxid: i64,
 }
 
+impl Item {
+    /// How much there is of it.
+    pub(super) fn size(&self) -> usize {
+        self.data.len() + self.rest.as_ref().map_or(0, Vec::len)
+    }
+}
+
 impl Pick {
     /// What taking it adds to a request.
-    fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.path.as_str().len() + self.item.rest.as_ref().map_or(0, Vec::len)
     }
 }
@@ -132,18 +139,6 @@ impl Line {
         })
     }
 
-    /// Reads several items in one flight, and answers those that are there.
-    pub(crate) async fn read_all(
-        &self,
-        hands: Vec<Hand>,
-        deadline: Deadline,
-    ) -> Result<Vec<Pick>, Error> {
-        let reads = hands.into_iter().map(|hand| self.read(hand, deadline));
-        let read = future::join_all(reads).await;
-        let read: Result<Vec<_>, _> = read.into_iter().collect();
-        Ok(read?.into_iter().flatten().collect())
-    }
-
     /// Takes items out, all at once; answers those that were still there.
     ///
     /// Dropped, it goes on without a deadline, and what it takes is put back.
@@ -204,12 +199,12 @@ impl Line {
         mut picks: Vec<Pick>,
         deadline: Deadline,
     ) -> Result<Vec<Taken>, Unremoved> {
-        let Some(ground) = common_ground(&mut picks) else {
-            self.forget_list();
+        let Some(mut ground) = self.common_ground(&mut picks) else {
             return Ok(Vec::new());
         };
         let rest = picks.split_off(fitting(picks.iter().map(Pick::size)));
         self.keep_for_later(rest);
+        let (mut refusals, mut has_moved) = (0, false);
         while !picks.is_empty() {
             let answer = self.receipts.confirm_on(&ground, deadline, |transaction| {
                 without(transaction, &picks)
@@ -236,68 +231,34 @@ impl Line {
                     // Those before it were still there.
                     let others = self.still_there(others, deadline).await;
                     picks.extend(others.map_err(Unremoved::Not)?);
+                    refusals += 1;
+                    // Whoever has taken some of the first ones will have taken some again.
+                    drop(picks.drain(..left_to_others(picks.len(), refusals)));
                 }
-                Ok(None) => {
+                Ok(None) if has_moved => {
                     self.lost_ground(&ground);
                     break;
                 }
+                Ok(None) => {
+                    has_moved = true;
+                    match self.regain(&ground, deadline).await {
+                        Ok(Some(new)) => ground = new,
+                        Ok(None) => break,
+                        Err(error) => return Err(Unremoved::Not(error)),
+                    }
+                    picks.retain(|pick| pick.hand.segment == 0);
+                }
                 Err(failure) if failure.is_in_doubt => {
                     return Err(Unremoved::InDoubt(picks, ground, failure));
+                }
+                Err(failure) if failure.error.kind() == ErrorKind::TooLarge && picks.len() > 1 => {
+                    self.keep_for_later(picks.split_off(picks.len() / 2));
                 }
                 Err(failure) => return Err(Unremoved::Not(failure.error)),
             }
         }
         Ok(Vec::new())
     }
-
-    /// Of items that were read, those that nobody has taken meanwhile; in one flight, however many are gone.
-    pub(crate) async fn still_there(
-        &self,
-        picks: Vec<Pick>,
-        deadline: Deadline,
-    ) -> Result<Vec<Pick>, Error> {
-        if picks.len() < 2 {
-            // To try is no more than to look.
-            return Ok(picks);
-        }
-        // What another one has taken is not to be seen any more, even if our server lags behind.
-        let sync = self.session.sync(&self.place.items);
-        let looks = picks.iter().map(|pick| {
-            let look = self.session.exists(&pick.path);
-            look.timeout(deadline.remaining()).into_future()
-        });
-        let (synced, looks) = future::join(
-            sync.timeout(deadline.remaining()).into_future(),
-            future::join_all(looks),
-        )
-        .await;
-        synced?;
-        let looks: Vec<_> = looks.into_iter().collect::<Result<_, _>>()?;
-        let mut left = Vec::with_capacity(picks.len());
-        for (pick, stat) in picks.into_iter().zip(looks) {
-            let is_it =
-                |stat: Stat| stat.version == pick.item.version && stat.czxid == pick.item.czxid;
-            if stat.is_some_and(is_it) {
-                left.push(pick);
-            } else {
-                pick.hand.done();
-            }
-        }
-        Ok(left)
-    }
-}
-
-/// What all of them were read on; those that were read on something else are given back.
-pub(crate) fn common_ground(picks: &mut Vec<Pick>) -> Option<Arc<Ground>> {
-    let grounds = || picks.iter().filter_map(|pick| pick.hand.ground.as_ref());
-    // The one that tells more, if there are two that agree.
-    let fuller = grounds().find(|ground| ground.items.is_some());
-    let common = fuller.or_else(|| grounds().next()).cloned();
-    picks.retain(|pick| {
-        let both = pick.hand.ground.as_ref().zip(common.as_ref());
-        both.is_some_and(|(ground, common)| ground.agrees_with(common))
-    });
-    common
 }
 
 impl Taken {

@@ -104,6 +104,9 @@ impl<T> Claim<T> {
     }
 
     /// Starts a transaction that fails as a whole once the claim is lost; its own parts are counted from two on.
+    ///
+    /// When somebody deletes the queue and makes it again, an item of it may have the name of this one: the transaction
+    /// succeeds while that is claimed, if it was delivered as often. [`acknowledge_with`](Self::acknowledge_with) does not.
     pub fn txn(&self) -> Transaction {
         let session = &self.held.line.session;
         self.held.grip.checked(session.transaction())
@@ -125,7 +128,8 @@ impl<T> Claim<T> {
     ///
     /// # Cost
     ///
-    /// One round trip.
+    /// One round trip; two more for each one that is made at the same time as others for the first time, and three more if
+    /// a segment was begun or given up since the item was claimed.
     pub async fn acknowledge(self) -> Result<(), SettleError> {
         self.acknowledge_with(|nothing_else| nothing_else).await
     }
@@ -147,7 +151,7 @@ impl<T> Claim<T> {
     ///
     /// # Cost
     ///
-    /// One round trip.
+    /// As [`acknowledge`](Self::acknowledge).
     ///
     /// # Examples
     ///
@@ -182,7 +186,7 @@ impl<T> Claim<T> {
     ///
     /// # Cost
     ///
-    /// One round trip.
+    /// As [`acknowledge`](Self::acknowledge); with a delay, a write more to ask for the leader's time if that is not known.
     pub async fn reject(
         self,
         delay: Duration,
@@ -207,7 +211,7 @@ impl<T> Claim<T> {
     ///
     /// # Cost
     ///
-    /// One round trip.
+    /// As [`acknowledge`](Self::acknowledge), and two more for the first dead letter of a queue.
     pub async fn bury(self, reason: impl Into<String> + Send) -> Result<(), SettleError> {
         self.held.bury(reason.into()).await
     }
@@ -263,6 +267,9 @@ impl<T> Delivery<T> {
     }
 
     /// Starts a transaction that fails as a whole once the claim is lost; its own parts are counted from two on.
+    ///
+    /// When somebody deletes the queue and makes it again, an item of it may have the name of this one: the transaction
+    /// succeeds while that is claimed, if it was delivered as often. [`Claim::acknowledge_with`] does not.
     pub fn txn(&self) -> Transaction {
         self.grip.checked(self.session.transaction())
     }

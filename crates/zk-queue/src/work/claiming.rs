@@ -20,11 +20,11 @@ use super::held::release;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::fit::fitting;
+use crate::fit::left_to_others;
 use crate::ground::Ground;
 use crate::line::Line;
 use crate::line::Pick;
 use crate::line::claim_name;
-use crate::line::common_ground;
 use crate::place::below;
 use crate::receipt::Answer;
 use crate::receipt::Failure;
@@ -62,21 +62,17 @@ impl Held {
         mut picks: Vec<Pick>,
         deadline: Deadline,
     ) -> Result<Vec<Self>, Error> {
-        let Some(ground) = common_ground(&mut picks) else {
-            line.forget_list();
+        let Some(mut ground) = line.common_ground(&mut picks) else {
             return Ok(Vec::new());
         };
         let owner = bench.options.owner();
-        let sizes = picks.iter().map(|pick| {
-            // The item's name is in both paths.
-            2 * pick.path.as_str().len() + owner.len() + pick.item.data.len()
-        });
+        let sizes = picks.iter().map(|pick| size_of_claim(pick, &owner));
         let rest = picks.split_off(fitting(sizes));
         line.keep_for_later(rest);
         let mut wishes: Vec<_> = picks.into_iter().map(|pick| bench.wish(pick)).collect();
         // Kept fresh from before the claims on, so that one that is in doubt at first is seen to be.
         let trusted: Vec<_> = wishes.iter().map(|_| line.session.keep_trusted()).collect();
-        let mut rounds = 0;
+        let (mut rounds, mut refusals, mut has_moved) = (0, 0, false);
         while !wishes.is_empty() {
             rounds += 1;
             let answer = line.receipts.confirm_on(&ground, deadline, |transaction| {
@@ -86,10 +82,16 @@ impl Held {
                 Ok(answer) => answer,
                 Err(failure) => {
                     let error = failure.error.clone();
-                    if error.kind() == ErrorKind::TooLarge
-                        && let (1, Some(Wish { pick, .. })) = (wishes.len(), wishes.pop())
-                    {
-                        pick.hand.shun("it is too large to be claimed");
+                    if error.kind() == ErrorKind::TooLarge {
+                        let rest = wishes.split_off(wishes.len() / 2);
+                        let mut rest = rest.into_iter().map(|wish| wish.pick);
+                        if !wishes.is_empty() {
+                            line.keep_for_later(rest.collect());
+                            continue;
+                        }
+                        if let Some(pick) = rest.next() {
+                            pick.hand.shun("it is too large to be claimed");
+                        }
                         break;
                     }
                     if failure.is_in_doubt && !error.is_fatal() {
@@ -131,10 +133,21 @@ impl Held {
                     let others = others.into_iter().map(|wish| wish.pick).collect();
                     let others = line.still_there(others, deadline).await?;
                     wishes.extend(others.into_iter().map(|pick| bench.wish(pick)));
+                    refusals += 1;
+                    // Whoever has claimed some of the first ones will have claimed some again.
+                    drop(wishes.drain(..left_to_others(wishes.len(), refusals)));
                 }
-                None => {
+                None if has_moved => {
                     line.lost_ground(&ground);
                     break;
+                }
+                None => {
+                    has_moved = true;
+                    let Some(new) = line.regain(&ground, deadline).await? else {
+                        break;
+                    };
+                    ground = new;
+                    wishes.retain(|wish| wish.pick.hand.segment == 0);
                 }
             }
         }
@@ -178,6 +191,11 @@ impl Bench {
         let claim = below(&self.claims, &name);
         Wish { pick, claim }
     }
+}
+
+/// What claiming an item adds to a request: its name is in both paths.
+pub(super) fn size_of_claim(pick: &Pick, owner: &str) -> usize {
+    2 * pick.path.as_str().len() + owner.len() + pick.item.data.len()
 }
 
 /// Claims items as parts of a transaction, two for each.

@@ -121,7 +121,7 @@ impl Held {
         makes: Option<NodePath>,
     ) -> Result<(), SettleError> {
         let deadline = self.line.deadline();
-        let mut rounds = 0;
+        let (mut rounds, mut moves) = (0, 0);
         loop {
             rounds += 1;
             let ground = &self.grip.ground;
@@ -140,6 +140,8 @@ impl Held {
                 if !is_there.map_err(SettleError::Core)? {
                     return Err(self.is_lost());
                 }
+                moves += 1;
+                deadline.pause(moves).await;
                 continue;
             };
             match answer {
@@ -238,14 +240,24 @@ pub(super) async fn release(line: &Line, mut grip: Grip) -> Result<(), Error> {
         let mut error = error;
         if let ErrorKind::NoNode | ErrorKind::BadVersion = error.kind() {
             match error.failed_part().map(|part| part.cmp(&checks)) {
-                Some(Ordering::Less) => match grip.find_again(line, line.deadline()).await {
-                    Ok(true) => continue,
-                    Ok(false) => {
-                        withdraw(line, &grip).await;
-                        return Ok(());
+                Some(Ordering::Less) => {
+                    if error.failed_part() == Some(0) {
+                        // It would be found again for ever.
+                        line.receipts.forget_anchor(&grip.ground.anchor);
                     }
-                    Err(lost) => error = lost,
-                },
+                    match grip.find_again(line, line.deadline()).await {
+                        Ok(true) => {
+                            attempts += 1;
+                            line.deadline().pause(attempts).await;
+                            continue;
+                        }
+                        Ok(false) => {
+                            withdraw(line, &grip).await;
+                            return Ok(());
+                        }
+                        Err(lost) => error = lost,
+                    }
+                }
                 // The item is gone, or is somebody else's.
                 Some(Ordering::Equal) => {
                     withdraw(line, &grip).await;

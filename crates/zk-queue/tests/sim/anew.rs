@@ -292,20 +292,62 @@ pub(crate) async fn until_looked<T: std::fmt::Debug>(
 // covers: Q2
 #[tokio::test(start_paused = true)]
 async fn a_queue_whose_node_may_not_be_written_is_taken_from_all_the_same() {
+    for kind in [
+        ErrorKind::NoAuth,
+        ErrorKind::QuotaExceeded,
+        ErrorKind::Unsupported,
+    ] {
+        for fault in [
+            Fault::RefusedAt { index: 3, kind },
+            Fault::Refused(kind, None),
+        ] {
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().await;
+            let ours = queue(&session);
+            ours.offer_all(texts(0..3)).await.unwrap();
+            let refused = ensemble
+                .on(matching::transactions(PATH))
+                .session(session.id())
+                .nth(1)
+                .refuse(fault);
+            assert_eq!(all(&ours).await, texts(0..3), "{kind:?}");
+            assert_eq!(refused.count(), 1, "{kind:?}");
+        }
+    }
+}
+
+/// The list is of the node before: what it shows is not the order of the items of this one.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn a_node_made_anew_behind_its_list_is_listed_again() {
     let ensemble = Ensemble::new(3);
-    let session = ensemble.connect().await;
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let ours = queue(&session);
-    ours.offer_all(texts(0..3)).await.unwrap();
-    let refused = ensemble
-        .on(matching::transactions(PATH))
+    ours.offer_all(texts(["old 0", "old 1", "old 2"]))
+        .await
+        .unwrap();
+    for name in ["qn-0000000000", "qn-0000000001"] {
+        other.delete(format!("{PATH}/{name}")).await.unwrap();
+    }
+    let held = ensemble
+        .on(matching::lists(PATH))
         .session(session.id())
-        .nth(1)
-        .refuse(Fault::RefusedAt {
-            index: 3,
-            kind: ErrorKind::NoAuth,
-        });
-    assert_eq!(all(&ours).await, texts(0..3));
-    assert_eq!(refused.count(), 1);
+        .hold();
+    let taking = {
+        let ours = ours.clone();
+        tokio::spawn(async move { ours.poll().await })
+    };
+    struck(&held).await;
+    other.delete(PATH).recursive().await.unwrap();
+    other.create(PATH, "").parents().await.unwrap();
+    for item in ["new 0", "new 1", "new 2"] {
+        let create = other.create(format!("{PATH}/qn-"), item).sequential();
+        create.await.unwrap();
+    }
+    held.release();
+    let taken = soon("it takes", taking).await.unwrap().unwrap();
+    assert_eq!(taken.as_deref(), Some("new 0"));
+    assert_eq!(all(&ours).await, ["new 1", "new 2"]);
 }
 
 fn work(session: &Session) -> WorkQueue<String> {
@@ -428,4 +470,45 @@ async fn a_claim_outlasts_the_beginning_of_a_segment() {
     let mut rest = finish(&ours).await;
     rest.sort();
     assert_eq!(rest, texts(1..9));
+}
+
+/// Nobody but the claim itself would find out, since nothing else is done meanwhile.
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_claim_under_which_all_receipts_were_deleted_ends_as_it_should() {
+    for is_desk_deleted in [false, true] {
+        for act in ["drop", "reject", "acknowledge"] {
+            let what = format!("{act}, desk deleted: {is_desk_deleted}");
+            let ensemble = Ensemble::new(3);
+            let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+            let ours = work(&one);
+            ours.offer(&text("it")).await.unwrap();
+            let claim = ours.try_claim().await.unwrap().unwrap();
+            let receipts = children(&ensemble, "/queues/a/receipts");
+            assert!(!receipts.is_empty(), "{what}");
+            for name in receipts {
+                let path = format!("/queues/a/receipts/{name}");
+                two.delete(path).await.unwrap();
+            }
+            if is_desk_deleted {
+                two.delete("/queues/a/receipts").await.unwrap();
+            }
+            let before = ensemble.request_count();
+            match act {
+                "acknowledge" => soon(&what, claim.acknowledge()).await.unwrap(),
+                "reject" => {
+                    let rejecting = claim.reject(Duration::ZERO, "no");
+                    soon(&what, rejecting).await.unwrap();
+                }
+                _ => drop(claim),
+            }
+            soon(&what, one.settled()).await;
+            assert_eq!(children(&ensemble, "/queues/a/claims"), [""; 0], "{what}");
+            let requests = ensemble.request_count() - before;
+            assert!(requests < 20, "{what}: {requests} requests");
+            let left = finish(&work(&two)).await;
+            let expected: &[&str] = if act == "acknowledge" { &[] } else { &["it"] };
+            assert_eq!(left, expected, "{what}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zk_core::Session;
+use zk_core::codec::Raw;
 use zk_core::codec::Text;
 use zk_queue::Layout;
 use zk_queue::Queue;
@@ -260,4 +261,69 @@ async fn a_worker_claims_as_many_at_once_as_it_has_room_for() {
     let tally = soon("it ends", ours.work_until(stop, &options, handler)).await;
     assert_eq!(tally.unwrap().acknowledged, 8);
     assert_eq!(ours.len().await.unwrap(), 11);
+}
+
+/// Somebody takes the first item again and again, as fast as the servers let him.
+async fn take_the_first(ensemble: Ensemble, session: Session, path: &str) {
+    while let Some(name) = children(&ensemble, path).first() {
+        drop(session.delete(format!("{path}/{name}")).await);
+    }
+}
+
+// covers: Q3 Q4
+#[tokio::test(start_paused = true)]
+async fn a_batch_does_not_starve_beside_who_takes_one_after_the_other() {
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    let ours = queue(&one);
+    ours.offer_all(texts(1000..1200)).await.unwrap();
+    assert!(ours.poll().await.unwrap().is_some());
+    let rival = tokio::spawn(take_the_first(ensemble.clone(), two, PATH));
+    let tries = || ensemble.arrived(matching::transactions("/queues/a/*"));
+    let before = tries();
+    let taken = soon("it takes some", ours.poll_batch(100)).await.unwrap();
+    assert!(!rival.is_finished());
+    rival.abort();
+    assert!(taken.len() > 20 && taken.is_sorted(), "{taken:?}");
+    assert!(tries() - before <= 3, "{}", tries() - before);
+    let left = data(&ensemble, PATH);
+    assert!(left.iter().all(|item| !taken.contains(item)));
+}
+
+// covers: Q3 Q4
+#[tokio::test(start_paused = true)]
+async fn a_batch_of_claims_does_not_starve_beside_who_takes_one_after_the_other() {
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    let ours = work(&one);
+    ours.offer_all(texts(1000..1200)).await.unwrap();
+    let first = ours.try_claim().await.unwrap().unwrap();
+    first.acknowledge().await.unwrap();
+    let rival = take_the_first(ensemble.clone(), two, "/queues/a/items");
+    let rival = tokio::spawn(rival);
+    let tries = || ensemble.arrived(matching::transactions("/queues/a/claims/*"));
+    let before = tries();
+    let claims = soon("it claims some", ours.try_claim_batch(100)).await;
+    let claims = claims.unwrap();
+    assert!(!rival.is_finished());
+    rival.abort();
+    assert!(claims.len() > 20, "{}", claims.len());
+    assert!(tries() - before <= 3, "{}", tries() - before);
+}
+
+/// None is left of what was picked, which is no reason to read the list again.
+// covers: Q2 Q3
+#[tokio::test(start_paused = true)]
+async fn items_that_are_buried_or_gone_cost_no_lists() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let raw = WorkQueue::new(&session, PATH, Raw).unwrap();
+    raw.offer_all((0..30).map(|_| vec![0xff])).await.unwrap();
+    raw.offer(&b"good".to_vec()).await.unwrap();
+    let ours = work(&session);
+    let claim = ours.try_claim().await.unwrap().unwrap();
+    assert_eq!(claim.item(), "good");
+    assert_eq!(ours.dead_letters().await.unwrap().len(), 30);
+    let lists = ensemble.arrived(matching::lists("/queues/a/items"));
+    assert!(lists <= 4, "{lists}");
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zk_core::Session;
+use zk_queue::QueueOptions;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -12,6 +13,7 @@ use crate::ephemerals;
 use crate::pass;
 use crate::polled;
 use crate::queue;
+use crate::queue_with;
 use crate::soon;
 use crate::text;
 use crate::texts;
@@ -201,4 +203,52 @@ async fn whoever_waits_gets_the_item_that_a_dropped_call_was_about_to_take() {
     drop(dropped);
     let taken = soon("it is handed on", waiting).await.unwrap().unwrap();
     assert_eq!(taken, "1");
+}
+
+/// Each of them was reading the next item as well.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_dropped_do_not_keep_later_ones_from_reading_ahead() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let options = QueueOptions::default().with_refresh(Duration::from_secs(3600));
+    let queue = queue_with(&session, &options);
+    queue.offer_all(texts(100..200)).await.unwrap();
+    queue.poll().await.unwrap();
+    let takes = || ensemble.arrived(matching::transactions("/queues/a/*"));
+    let at_once = || {
+        let polls = (0..20).map(|_| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.poll().await })
+        });
+        polls.collect::<Vec<_>>()
+    };
+    // So that each of the next ones has a receipt, and takes its item at once.
+    for poll in at_once() {
+        soon("it takes", poll).await.unwrap().unwrap();
+    }
+    let before = takes();
+    let polls = at_once();
+    soon("most are about to take", async {
+        while takes() - before < 10 {
+            pass(Duration::from_micros(100)).await;
+        }
+    })
+    .await;
+    for poll in &polls {
+        poll.abort();
+    }
+    for poll in polls {
+        drop(soon("it is over", poll).await);
+    }
+    soon("they are put back", session.settled()).await;
+    queue.poll().await.unwrap();
+    let began = tokio::time::Instant::now();
+    queue.offer(&text("one")).await.unwrap();
+    let round_trip = began.elapsed();
+    let began = tokio::time::Instant::now();
+    for _ in 0..10 {
+        queue.poll().await.unwrap().unwrap();
+    }
+    assert_eq!(began.elapsed(), 10 * round_trip);
 }

@@ -308,3 +308,29 @@ async fn a_take_dropped_while_its_answer_is_late_puts_its_item_back() {
     soon("it settles", session.settled()).await;
     assert_eq!(data(&ensemble, PATH), ["1", "2", "3"]);
 }
+
+/// What one task has read from a server that lags is no answer to another one, which began later than an offer ended.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn a_queue_is_not_empty_because_another_task_has_asked_a_server_that_lags() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (
+        ensemble.connect().server(2).await,
+        ensemble.connect().server(1).await,
+    );
+    let ours = queue(&session);
+    ours.offer(&text(0)).await.unwrap();
+    assert_eq!(all(&ours).await, ["0"]);
+    ensemble.server(2).lag_for(Duration::from_secs(5));
+    queue(&other).offer(&text(1)).await.unwrap();
+    // The first one reads the list, the second one is to read it after that, and the third one waits for both.
+    let (first, second) = (ours.clone(), ours.clone());
+    let first = tokio::spawn(async move { first.oldest_age().await });
+    let second = tokio::spawn(async move { second.oldest_age().await });
+    let third = tokio::spawn(async move { ours.poll().await });
+    let polled = soon("it is answered", third).await.unwrap().unwrap();
+    assert_eq!(polled.as_deref(), Some("1"));
+    for age in [first, second] {
+        soon("it is answered", age).await.unwrap().unwrap();
+    }
+}

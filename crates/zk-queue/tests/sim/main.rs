@@ -24,6 +24,7 @@ mod layouts;
 mod placing;
 mod promises;
 mod segments;
+mod sizes;
 mod work;
 
 /// The path of the queue of the tests.

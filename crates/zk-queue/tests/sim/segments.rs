@@ -7,6 +7,7 @@ use zk_queue::Layout;
 use zk_queue::Queue;
 use zk_queue::QueueOptions;
 use zk_sim::Ensemble;
+use zk_sim::matching;
 
 use crate::PATH;
 use crate::all;
@@ -225,4 +226,80 @@ async fn an_item_in_a_segment_that_was_given_up_is_found() {
         .unwrap();
     assert_eq!(all(&queue).await, ["1", "back"]);
     assert_eq!(children(&ensemble, SEGMENTS), [""; 0]);
+}
+
+/// Offers went to another segment, which changes nothing of the items of this one.
+// covers: Q5
+#[tokio::test(start_paused = true)]
+async fn a_segment_begun_elsewhere_costs_a_consumer_no_lists() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let options = QueueOptions::default().with_refresh(Duration::from_secs(3600));
+    let queue = queue_with(&session, &options);
+    queue.offer_all(texts(10..30)).await.unwrap();
+    assert_eq!(queue.poll().await.unwrap(), Some(text(10)));
+    let lists = || ensemble.arrived(matching::lists(PATH));
+    let before = lists();
+    for item in 11..20 {
+        other.set("/queues/a-receipts", "").await.unwrap();
+        assert_eq!(queue.poll().await.unwrap(), Some(text(item)));
+    }
+    other.set("/queues/a-receipts", "").await.unwrap();
+    let batch = queue.poll_batch(5).await.unwrap();
+    assert_eq!(batch, texts(20..25));
+    assert_eq!(lists(), before);
+    assert_eq!(all(&queue).await, texts(25..30));
+}
+
+/// Whoever looks how old the items are has none of them in hand.
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn an_age_is_told_without_keeping_others_from_the_items() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let queue = small(&session, Layout::Recipe);
+    queue.offer_all(texts(0..3)).await.unwrap();
+    let looks = || ensemble.arrived(matching::looks("/queues/a/*"));
+    let before = looks();
+    let mut telling = Box::pin(queue.oldest_age());
+    while looks() == before {
+        tokio::select! {
+            biased;
+            age = &mut telling => panic!("it was not to go on: {age:?}"),
+            () = pass(Duration::from_micros(100)) => {}
+        }
+    }
+    assert_eq!(queue.poll_batch(9).await.unwrap(), texts(0..3));
+    queue.offer(&text("later")).await.unwrap();
+    let age = soon("it is told", telling).await.unwrap();
+    assert!(age.is_some());
+}
+
+/// Only the first segment was read, and what it had was taken before it was looked at.
+// covers: Q4 Q5
+#[tokio::test(start_paused = true)]
+async fn an_age_is_told_when_the_first_segment_is_taken_meanwhile() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let queue = small(&session, Layout::Recipe);
+    for item in texts(10..30) {
+        queue.offer(&item).await.unwrap();
+    }
+    let held = ensemble
+        .on(matching::lists(PATH))
+        .session(session.id())
+        .hold();
+    let telling = tokio::spawn(async move { queue.oldest_age().await });
+    soon("the list is on its way", async {
+        while held.count() == 0 {
+            pass(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    for name in children(&ensemble, PATH) {
+        other.delete(format!("{PATH}/{name}")).await.unwrap();
+    }
+    held.release();
+    let age = soon("it is told", telling).await.unwrap().unwrap();
+    assert!(age.is_some());
 }

@@ -1,0 +1,179 @@
+//! Keeping an instance registered.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::error::RegisterError;
+use crate::instance::Instance;
+use crate::layout::Format;
+use crate::layout::Layout;
+use crate::registration::Loss;
+use crate::registration::Registration;
+use crate::registry::Registry;
+use crate::shown::shown;
+
+impl<L: Layout> Registry<L> {
+    /// Registers an instance, and again whenever somebody removes its node, for as long as the session lives.
+    ///
+    /// For the body of [`supervise`](zk_core::SessionBuilder::supervise), which runs it again with the next session.
+    /// It never answers but with the error that ends it.
+    /// What [passes](RegisterError::is_passing), such as a node of another session that is there for longer than
+    /// [`WhenTaken`](crate::WhenTaken) waits, and a node that somebody has removed, is tried again after a second, with a
+    /// `tracing` event of the level warn.
+    ///
+    /// To update what is registered, use [`keep_registered_with`](Self::keep_registered_with).
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::SessionLost`], and those of [`register`](Self::register) that do not
+    /// [pass](RegisterError::is_passing).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the instance is unregistered in the background.
+    ///
+    /// # Session loss
+    ///
+    /// [`RegisterError::SessionLost`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+    /// use zk_core::{RetryPolicy, Session};
+    /// use zk_discovery::{Instance, RegisterError, Registry};
+    ///
+    /// let instance = Instance::builder("orders", ()).id("orders-1").address("10.0.0.7").build()?;
+    /// Session::builder("zk1,zk2,zk3")
+    ///     .supervise(RetryPolicy::default(), async |session| {
+    ///         let registry = Registry::new(&session, "/services")?;
+    ///         // … and serve beside it.
+    ///         Err::<(), RegisterError>(registry.keep_registered(&instance).await)
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn keep_registered<P>(&self, instance: &Instance<P>) -> RegisterError
+    where
+        L: Format<P>,
+        P: Clone + Send + 'static,
+    {
+        self.keep_registered_with(instance, |_| std::future::ready(()))
+            .await
+    }
+
+    /// Registers an instance, and again whenever somebody removes its node, and calls `work` with each registration.
+    ///
+    /// It does what [`keep_registered`](Self::keep_registered) does.
+    /// The future that `work` answers runs for as long as that registration lasts, and is dropped then; that it ends early
+    /// changes nothing.
+    /// What is registered again is what was [written last](Registration::instance), so that an update outlives a removal of
+    /// the node. It does not outlive the session, with whose successor this begins with `instance` again.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`keep_registered`](Self::keep_registered).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the instance is unregistered in the background, also if somebody else still has its registration.
+    ///
+    /// # Session loss
+    ///
+    /// [`RegisterError::SessionLost`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn demo(registry: zk_discovery::Registry, instance: zk_discovery::Instance<()>) {
+    /// // Whoever sends here opens or closes this instance to its consumers.
+    /// let is_open = tokio::sync::watch::Sender::new(true);
+    /// let error = registry
+    ///     .keep_registered_with(&instance, |registration| {
+    ///         let mut is_open = is_open.subscribe();
+    ///         async move {
+    ///             loop {
+    ///                 let now = *is_open.borrow_and_update();
+    ///                 if let Err(error) = registration.update(|one| one.set_enabled(now)).await {
+    ///                     eprintln!("{error}");
+    ///                 }
+    ///                 if is_open.changed().await.is_err() {
+    ///                     return;
+    ///                 }
+    ///             }
+    ///         }
+    ///     })
+    ///     .await;
+    /// # drop(error);
+    /// # }
+    /// ```
+    pub async fn keep_registered_with<P, F>(
+        &self,
+        instance: &Instance<P>,
+        mut work: impl FnMut(Arc<Registration<P>>) -> F,
+    ) -> RegisterError
+    where
+        L: Format<P>,
+        P: Clone + Send + 'static,
+        F: Future<Output = ()>,
+    {
+        let mut instance = instance.clone();
+        loop {
+            match self.register(instance.clone()).await {
+                Ok(registration) => {
+                    let kept = Kept(Arc::new(registration));
+                    let working = work(Arc::clone(&kept.0));
+                    let loss = tokio::select! {
+                        biased;
+                        loss = kept.0.lost() => loss,
+                        never = async {
+                            working.await;
+                            pending::<Loss>().await
+                        } => never,
+                    };
+                    if loss == Loss::SessionLost {
+                        return RegisterError::SessionLost;
+                    }
+                    let path = shown(kept.0.path().as_str());
+                    tracing::warn!(path, %loss, "registering again");
+                    instance = kept.0.instance().await;
+                }
+                Err(error) if error.is_passing() => {
+                    let id = shown(instance.id());
+                    tracing::warn!(
+                        service = instance.name(),
+                        id,
+                        error = &error as &dyn std::error::Error,
+                        "not registered yet, trying again"
+                    );
+                }
+                Err(error) => return error,
+            }
+            drop(timeout(PAUSE, self.session.lost()).await);
+        }
+    }
+}
+
+/// A registration that ends when this is dropped, whoever else has it.
+struct Kept<P: 'static>(Arc<Registration<P>>);
+
+impl<P: 'static> Drop for Kept<P> {
+    fn drop(&mut self) {
+        self.0.let_go();
+    }
+}
+
+/// Before something is tried again that cannot be done for the moment.
+const PAUSE: Duration = Duration::from_secs(1);

@@ -1,0 +1,168 @@
+//! Updates of a registered instance in place.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zk_core::Error;
+use zk_core::ErrorClass;
+use zk_core::ErrorKind;
+use zk_core::RetryPolicy;
+
+use crate::doubt::Doubt;
+use crate::doubt::Found;
+use crate::error::UpdateError;
+use crate::instance::Instance;
+use crate::registration::Current;
+use crate::registration::Registration;
+
+impl<P: 'static> Registration<P> {
+    /// Changes the instance in place: its node is written, and never removed and made again.
+    ///
+    /// `change` is applied to what the node has now, also if somebody else has written there meanwhile, and so may be called
+    /// more than once; to what was written last, if what the node has cannot be read.
+    /// Nothing is written if nothing changes.
+    /// Updates of one registration are made one after the other.
+    ///
+    /// # Errors
+    ///
+    /// [`UpdateError::Gone`] when the instance is not registered any more; a node that has taken its place is not touched,
+    /// unless it does so between a look and the write after it and was written as often: ZooKeeper has no write under a
+    /// transaction. A write whose answer was lost is not repeated without another look.
+    /// [`UpdateError::Failed`] with [`ErrorKind::OutcomeUnknown`] when it may have been written; update again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: it may be written or not. Update again; each update begins with what is there.
+    ///
+    /// # Session loss
+    ///
+    /// [`UpdateError::Failed`] with a fatal error.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips, and two more for each time that somebody else writes between them.
+    pub async fn update(
+        &self,
+        mut change: impl FnMut(&mut Instance<P>) + Send,
+    ) -> Result<(), UpdateError>
+    where
+        P: Clone + Send + Sync,
+    {
+        let gone = || UpdateError::Gone {
+            path: self.path.clone(),
+        };
+        let once = self.session.with_retry(RetryPolicy::never());
+        let mut current = self.current.lock().await;
+        let mut doubt: Option<(Doubt, Instance<P>, Error)> = None;
+        let mut last = None;
+        for _ in 0..ROUNDS {
+            let breaks = self.session.counters().connection_losses;
+            // A server that lags shows what it was, and the write would be refused.
+            let (synced, read) = tokio::join!(
+                biased;
+                self.session.sync(&self.path).into_future(),
+                self.session.get(&self.path).into_future(),
+            );
+            synced?;
+            let (data, stat) = match read {
+                Err(error) if error.is_no_node() => return Err(gone()),
+                read => read?,
+            };
+            if stat.czxid != self.czxid {
+                return Err(gone());
+            }
+            let version = stat.version;
+            if doubt.is_some() && self.session.counters().connection_losses != breaks {
+                // Two servers may have answered, and the second one lag.
+                continue;
+            }
+            if let Some((doubt, instance, error)) = doubt.take() {
+                match doubt.judge(version, &data) {
+                    Found::Written => {
+                        *current = Current { instance, version };
+                        return Ok(());
+                    }
+                    Found::NotWritten => {}
+                    Found::Unknown => return Err(error.into()),
+                }
+            }
+            let mut instance = current.instance.clone();
+            if version != current.version
+                && let Some(node) = self.path.name()
+                && let Ok(found) = self.format.decode(&instance.name, node, &data)
+            {
+                // A format may not keep it, and it is what tells registrations apart.
+                let registered = found.registered.or(instance.registered);
+                instance = Instance {
+                    registered,
+                    ..found
+                };
+            }
+            change(&mut instance);
+            let entry = self.format.encode(&instance)?;
+            if Some(entry.name.as_str()) != self.path.name() {
+                return Err(UpdateError::OtherNode {
+                    path: self.path.clone(),
+                });
+            }
+            if entry.data == data {
+                *current = Current { instance, version };
+                return Ok(());
+            }
+            // A repetition would write to another node that has taken the place meanwhile, if its version is the same.
+            let set = once.set(&self.path, entry.data.as_slice()).version(version);
+            match set.await {
+                Ok(stat) => {
+                    let version = stat.version;
+                    *current = Current { instance, version };
+                    return Ok(());
+                }
+                Err(error) if error.is_no_node() => return Err(gone()),
+                Err(error) if error.kind() == ErrorKind::BadVersion => {}
+                Err(error) if error.class() != ErrorClass::Recoverable => return Err(error.into()),
+                Err(error) => {
+                    if error.is_outcome_unknown() {
+                        let data = entry.data;
+                        doubt = Some((Doubt { data, version }, instance, error.clone()));
+                    }
+                    last = Some(error);
+                    drop(timeout(PAUSE, self.session.lost()).await);
+                }
+            }
+        }
+        Err(match last {
+            Some(error) => error.into(),
+            None => UpdateError::Contended {
+                path: self.path.clone(),
+                rounds: ROUNDS,
+            },
+        })
+    }
+
+    /// Replaces the payload in place.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`update`](Self::update).
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe, see [`update`](Self::update).
+    ///
+    /// # Session loss
+    ///
+    /// [`UpdateError::Failed`] with a fatal error.
+    pub async fn set_payload(&self, payload: P) -> Result<(), UpdateError>
+    where
+        P: Clone + Send + Sync,
+    {
+        self.update(|instance| instance.set_payload(payload.clone()))
+            .await
+    }
+}
+
+/// How often an update is tried while others write, or the connection breaks.
+const ROUNDS: u32 = 8;
+
+/// After a write that failed.
+const PAUSE: Duration = Duration::from_millis(50);

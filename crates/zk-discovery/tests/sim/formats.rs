@@ -1,0 +1,102 @@
+//! Formats of one's own.
+
+use std::time::Duration;
+
+use zk_core::NodePath;
+use zk_core::ParsePathError;
+use zk_core::codec::EncodeError;
+use zk_discovery::BadEntry;
+use zk_discovery::Entry;
+use zk_discovery::Format;
+use zk_discovery::Instance;
+use zk_discovery::Layout;
+use zk_discovery::RegisterError;
+use zk_sim::Ensemble;
+use zk_sim::Setback;
+use zk_sim::wait::pass;
+use zk_sim::wait::polled;
+use zk_sim::wait::soon;
+
+use crate::BASE;
+use crate::Registry;
+use crate::SERVICE;
+use crate::instance;
+use crate::registered;
+
+/// The payload and nothing else: all registrations are written alike.
+#[derive(Debug)]
+struct Bare;
+
+impl Layout for Bare {
+    fn parent(&self, base: &NodePath, service: &str) -> Result<NodePath, ParsePathError> {
+        base.join(service)
+    }
+
+    fn service(&self, child: &str) -> Option<String> {
+        Some(child.to_owned())
+    }
+}
+
+impl Format<String> for Bare {
+    fn encode(&self, instance: &Instance<String>) -> Result<Entry, EncodeError> {
+        Ok(Entry {
+            name: instance.id().to_owned(),
+            data: instance.payload().clone().into_bytes(),
+        })
+    }
+
+    fn decode(&self, service: &str, node: &str, data: &[u8]) -> Result<Instance<String>, BadEntry> {
+        let payload = String::from_utf8_lossy(data).into_owned();
+        Ok(Instance::builder(service, payload)
+            .id(node)
+            .build()
+            .expect("a node has a good name"))
+    }
+}
+
+/// The same data as the dropped call's node is not removed with that.
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn a_format_that_writes_all_registrations_alike_is_safe_from_its_own_cleanup() {
+    for setback in Setback::ALL {
+        for times in 0.. {
+            let ensemble = Ensemble::new(3);
+            let session = ensemble.connect().server(1).await;
+            let registry = Registry::new(&session, BASE).unwrap().with_layout(Bare);
+            let done = polled(times, registry.register(instance("a", "1"))).await;
+            setback.strike(&ensemble, session.id());
+            let is_done = done.is_some();
+            drop(done);
+            let again = soon("it is registered", registry.register(instance("a", "1")));
+            let again = again.await.unwrap();
+            pass(Duration::from_secs(10)).await;
+            assert!(again.is_registered(), "{setback:?} {times}");
+            assert_eq!(registered(&ensemble).len(), 1, "{setback:?} {times}");
+            drop(again);
+            ensemble.assert_nothing_left([session]).await;
+            if is_done {
+                break;
+            }
+        }
+    }
+}
+
+// covers: D1
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_too_long_for_a_node_is_refused_and_says_why() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let registry = Registry::new(&session, "/dubbo")
+        .unwrap()
+        .with_layout(zk_discovery::Dubbo);
+    let provider = zk_discovery::DubboProvider::new("dubbo").with("methods", "x".repeat(5000));
+    let built = Instance::builder(SERVICE, provider).address("h").port(1);
+    let error = registry.register(built.build().unwrap()).await.unwrap_err();
+    let RegisterError::Encode(error) = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(
+        error.to_string(),
+        "the value cannot be written as the name of a node: it is longer than 4,096 bytes"
+    );
+}

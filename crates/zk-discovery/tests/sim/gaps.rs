@@ -1,0 +1,82 @@
+//! Lists and nodes that cannot be had.
+
+use std::time::Duration;
+
+use zk_core::Acl;
+use zk_core::ErrorKind;
+use zk_core::transport::Fault;
+use zk_discovery::Gap;
+use zk_discovery::PickError;
+use zk_discovery::Random;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+use zk_sim::wait::pass;
+
+use crate::BASE;
+use crate::SERVICE;
+use crate::instance;
+use crate::path;
+use crate::providers;
+use crate::registry;
+use crate::told_until;
+
+/// It is not as if there were no instance.
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn a_list_that_may_not_be_read_is_not_an_empty_one() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let other = ensemble.connect().digest("u", "p").await;
+    let service = format!("{BASE}/{SERVICE}");
+    let create = other.create(&*service, "").parents();
+    create.acl(Acl::creator_only()).await.unwrap();
+    let _a = registry(&other).register(instance("a", "1")).await.unwrap();
+    let providers = providers(&session);
+    let mut changes = providers.changes();
+    let told = told_until("sync", &mut changes).await;
+    assert!(told[0].starts_with("incomplete: "), "{told:?}");
+    let roster = providers.instances();
+    assert!(roster.is_empty() && roster.gap().is_some());
+    let error = providers.pick(&Random).unwrap_err();
+    let PickError::Incomplete { service: of, gap } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(of, SERVICE);
+    assert!(matches!(gap, Gap::Node(_) | Gap::Children(_)), "{gap:?}");
+    assert!(error.is_passing());
+
+    // It looks again when the node is written.
+    let waiting = providers.pick_timeout(&Random, Duration::from_secs(60));
+    let opening = async {
+        pass(Duration::from_secs(1)).await;
+        other.set_acl(&*service, Acl::open()).await.unwrap();
+        other.set(&*service, "open").await.unwrap();
+    };
+    let (picked, ()) = tokio::join!(biased; waiting, opening);
+    assert_eq!(picked.unwrap().id(), "a");
+    assert_eq!(told_until("+", &mut changes).await, ["+ a 1"]);
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(providers.instances().gap(), None);
+}
+
+/// The cache tells the end of such a gap by no event.
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn a_node_that_could_not_be_read_is_released_when_it_is_gone() {
+    let ensemble = Ensemble::new(3);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let create = other.create(path("secret"), "x").parents();
+    create.await.unwrap();
+    let refused = Fault::Refused(ErrorKind::NoAuth, None);
+    let script = ensemble.on(matching::gets(&path("secret"))).every();
+    let refusing = script.refuse(refused);
+    let providers = providers(&session);
+    let mut changes = providers.changes();
+    let told = told_until("sync", &mut changes).await;
+    assert!(told[0].starts_with("! /services/orders/secret"), "{told:?}");
+    refusing.withdraw();
+    other.delete(path("secret")).await.unwrap();
+    let told = told_until("released", &mut changes).await;
+    assert_eq!(told, ["released /services/orders/secret"]);
+    assert!(providers.instances().quarantined().is_empty());
+}

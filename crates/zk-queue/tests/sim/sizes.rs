@@ -1,0 +1,200 @@
+//! Items and batches at the edge of what a request holds.
+
+use std::time::Duration;
+
+use zk_core::Acl;
+use zk_core::AclEntry;
+use zk_core::ErrorKind;
+use zk_core::Permissions;
+use zk_core::Session;
+use zk_core::codec::Text;
+use zk_core::transport::Fault;
+use zk_queue::OfferError;
+use zk_queue::WorkQueue;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::PATH;
+use crate::all;
+use crate::children;
+use crate::data;
+use crate::queue;
+use crate::soon;
+use crate::struck;
+use crate::text;
+use crate::texts;
+
+const CLAIMS: &str = "/queues/a/claims";
+
+fn work(session: &Session) -> WorkQueue<String> {
+    WorkQueue::new(session, PATH, Text).expect("a good path")
+}
+
+/// What an item may have, as the refusal of one that has more says.
+fn most_of(refused: Result<(), OfferError>) -> usize {
+    match refused {
+        Err(OfferError::TooLarge { bytes, most, .. }) if bytes > most => most,
+        other => panic!("it is too large: {other:?}"),
+    }
+}
+
+/// Takes an item for nobody, who is gone before the answer comes.
+async fn take_and_drop(ensemble: &Ensemble, session: &Session) {
+    let ours = queue(session);
+    let held = ensemble
+        .on(matching::transactions("/queues/a/*"))
+        .session(session.id())
+        .hold();
+    let mut taking = Box::pin(ours.poll());
+    tokio::select! {
+        taken = &mut taking => panic!("its answer is held: {:?}", taken.map(|item| item.is_some())),
+        () = struck(&held) => {}
+    }
+    drop(taking);
+    held.release();
+    soon("it is put back", session.settled()).await;
+}
+
+/// Putting it back names its place, which takes more of a request than offering it did.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn the_largest_item_there_can_be_is_put_back_to_its_place() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let ours = queue(&session);
+    let most = most_of(ours.offer(&"x".repeat(1 << 20)).await);
+    assert!(most > 1_000_000, "{most}");
+    assert_eq!(most_of(ours.offer(&"x".repeat(most + 1)).await), most);
+    let refused = ours.offer_all([text(1), "x".repeat(most + 1)]).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.offered, 1);
+    assert_eq!(most_of(Err(refused.source)), most);
+    assert_eq!(all(&ours).await, ["1"]);
+    ours.offer(&"x".repeat(most)).await.unwrap();
+    ours.offer(&text("next")).await.unwrap();
+    take_and_drop(&ensemble, &session).await;
+    let lengths: Vec<_> = data(&ensemble, PATH).iter().map(String::len).collect();
+    assert_eq!(lengths, [most, 4]);
+}
+
+/// Other clients of the recipe offer what leaves no room for anything else.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn an_item_that_cannot_be_put_back_to_its_place_goes_to_the_end() {
+    let mut were_first = Vec::new();
+    for size in (1_048_000..1_048_230).step_by(20) {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        session.create(PATH, "").parents().await.unwrap();
+        for item in ["x".repeat(size), text("next")] {
+            let create = session.create(format!("{PATH}/qn-"), item);
+            create.sequential().await.unwrap();
+        }
+        take_and_drop(&ensemble, &session).await;
+        let lengths: Vec<_> = data(&ensemble, PATH).iter().map(String::len).collect();
+        let is_first = lengths == [size, 4];
+        assert!(is_first || lengths == [4, size], "{size}: {lengths:?}");
+        were_first.push(is_first);
+    }
+    assert_eq!(
+        (were_first.first(), were_first.last()),
+        (Some(&true), Some(&false))
+    );
+}
+
+/// What was let in and could then not be claimed would be left alone for good.
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn the_largest_item_there_can_be_is_claimed_rejected_and_buried() {
+    for namespace in ["/".to_owned(), format!("/{}", "long".repeat(700))] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        let session = session.with_namespace(namespace.as_str()).unwrap();
+        let ours = work(&session);
+        let most = most_of(ours.offer(&"x".repeat(1 << 20)).await);
+        ours.offer(&"x".repeat(most)).await.unwrap();
+        let claim = ours.try_claim().await.unwrap();
+        let delay = Duration::from_secs(1);
+        let claim = claim.expect("it is not left alone");
+        claim.reject(delay, "later").await.unwrap();
+        let claim = soon("it is due", ours.claim()).await.unwrap();
+        claim.bury("no").await.unwrap();
+        let letters = ours.dead_letters().await.unwrap();
+        assert_eq!(letters.len(), 1);
+        ours.revive(&letters[0]).await.unwrap();
+        let claim = soon("it is back", ours.claim()).await.unwrap();
+        assert_eq!(claim.item().len(), most);
+        claim.acknowledge().await.unwrap();
+        assert!(ours.is_empty().await.unwrap());
+    }
+}
+
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn no_more_items_are_read_than_some_beyond_what_a_batch_holds() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let ours = work(&session);
+    ours.offer_all((10..50).map(|at| text(at).repeat(100_000)))
+        .await
+        .unwrap();
+    let reads = || ensemble.arrived(matching::gets("/queues/a/items/*"));
+    let claims = ours.try_claim_batch(40).await.unwrap();
+    assert_eq!(claims.len(), 2);
+    assert!((2..=17).contains(&reads()), "{}", reads());
+    let mut items: Vec<_> = claims
+        .iter()
+        .map(|claim| claim.item()[..2].to_owned())
+        .collect();
+    let mut held = claims;
+    while let Some(claim) = ours.try_claim().await.unwrap() {
+        items.push(claim.item()[..2].to_owned());
+        held.push(claim);
+    }
+    assert_eq!(items, texts(10..50));
+    // Two megabytes of what was read and had no room were remembered: the rest of it is read again.
+    assert!((42..=46).contains(&reads()), "{}", reads());
+}
+
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn a_read_that_fails_costs_a_batch_what_is_behind_it_alone() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let ours = work(&session);
+    ours.offer_all(texts(10..40)).await.unwrap();
+    let refused = ensemble
+        .on(matching::gets("/queues/a/items/*"))
+        .session(session.id())
+        .nth(5)
+        .refuse(Fault::Refused(ErrorKind::Unsupported, None));
+    let mut claims = ours.try_claim_batch(30).await.unwrap();
+    assert_eq!((claims.len(), refused.count()), (4, 1));
+    claims.extend(ours.try_claim_batch(30).await.unwrap());
+    let items: Vec<_> = claims.iter().map(|claim| claim.item().clone()).collect();
+    assert_eq!(items, texts(10..40));
+}
+
+/// How much the access rules take nobody tells.
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn batches_under_long_access_rules_go_in_smaller_requests() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let rules = (0..100).map(|at| AclEntry::new(Permissions::ALL, "ip", format!("10.0.0.{at}")));
+    let open = Acl::open();
+    let rules = Acl::new(open.entries().iter().cloned().chain(rules));
+    let ours = work(&session.with_acl(rules));
+    ours.offer_all(texts(1000..1500)).await.unwrap();
+    let mut items = Vec::new();
+    while items.len() < 500 {
+        let claims = ours.try_claim_batch(500).await.unwrap();
+        assert!(claims.len() > 100, "{}", claims.len());
+        for claim in claims {
+            items.push(claim.item().clone());
+            claim.acknowledge().await.unwrap();
+        }
+    }
+    assert_eq!(items, texts(1000..1500));
+    assert_eq!(children(&ensemble, CLAIMS), [""; 0]);
+}
