@@ -217,7 +217,8 @@ impl Engine {
         let is_answered = match &answer {
             Ok(_) => true,
             Err(Fault::Refused(kind, _) | Fault::RefusedAt { kind, .. }) => is_server_made(*kind),
-            Err(Fault::Ended(ending @ (Ending::Expired | Ending::AuthFailed))) => {
+            // While it is being closed it is not over before the server has acknowledged that.
+            Err(Fault::Ended(ending)) if *ending != Ending::Closed || !self.is_closing() => {
                 // Whoever is told this finds the session lost at once, although its link may say so a moment later.
                 self.told.get_or_init(|| *ending);
                 false

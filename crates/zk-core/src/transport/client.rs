@@ -15,6 +15,7 @@ use super::CreateMode;
 use super::Ending;
 use super::Fault;
 use super::Link;
+use super::LinkGone;
 use super::LinkReceiver;
 use super::LinkSender;
 use super::Notice;
@@ -178,10 +179,11 @@ impl Transport for ClientTransport {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
+        let link = self.link();
         Box::pin(async move {
             match client {
                 None => Err(Fault::Ended(Ending::Closed)),
-                Some(client) => answer(&client, request).await,
+                Some(client) => answer(&client, request, link).await,
             }
         })
     }
@@ -196,7 +198,11 @@ impl Transport for ClientTransport {
     }
 }
 
-async fn answer(client: &zk::Client, request: Request) -> Result<Response, Fault> {
+async fn answer(
+    client: &zk::Client,
+    request: Request,
+    link: LinkReceiver,
+) -> Result<Response, Fault> {
     match request {
         Request::Create(create) => {
             let acl = to_acl(&create.acl);
@@ -219,13 +225,17 @@ async fn answer(client: &zk::Client, request: Request) -> Result<Response, Fault
             })
         }
         Request::Transaction(changes) => commit(client, &changes).await,
-        request => plain_answer(client, request)
+        request => plain_answer(client, request, link)
             .await
             .map_err(|error| fault(&error)),
     }
 }
 
-async fn plain_answer(client: &zk::Client, request: Request) -> Result<Response, zk::Error> {
+async fn plain_answer(
+    client: &zk::Client,
+    request: Request,
+    link: LinkReceiver,
+) -> Result<Response, zk::Error> {
     Ok(match request {
         Request::Delete { path, version } => {
             client.delete(path.as_str(), version).await?;
@@ -234,7 +244,7 @@ async fn plain_answer(client: &zk::Client, request: Request) -> Result<Response,
         Request::Get { path, watch } => {
             let (data, stat, watch) = if watch {
                 let (data, stat, watcher) = client.get_and_watch_data(path.as_str()).await?;
-                (data, stat, Some(watched(watcher)))
+                (data, stat, Some(watched(watcher, link)))
             } else {
                 let (data, stat) = client.get_data(path.as_str()).await?;
                 (data, stat, None)
@@ -257,7 +267,7 @@ async fn plain_answer(client: &zk::Client, request: Request) -> Result<Response,
         Request::Exists { path, watch } => {
             let (stat, watch) = if watch {
                 let (stat, watcher) = client.check_and_watch_stat(path.as_str()).await?;
-                (stat, Some(watched(watcher)))
+                (stat, Some(watched(watcher, link)))
             } else {
                 (client.check_stat(path.as_str()).await?, None)
             };
@@ -269,7 +279,7 @@ async fn plain_answer(client: &zk::Client, request: Request) -> Result<Response,
         Request::List { path, watch } => {
             let (names, stat, watch) = if watch {
                 let (names, stat, watcher) = client.get_and_watch_children(path.as_str()).await?;
-                (names, stat, Some(watched(watcher)))
+                (names, stat, Some(watched(watcher, link)))
             } else {
                 let (names, stat) = client.get_children(path.as_str()).await?;
                 (names, stat, None)
@@ -395,14 +405,21 @@ const fn is_sequential(mode: CreateMode) -> bool {
 }
 
 /// The client's watcher as ours. It outlives reconnects: the client sets one-shot watches again.
-fn watched(watcher: zk::OneshotWatcher) -> Watched {
+fn watched(watcher: zk::OneshotWatcher, mut link: LinkReceiver) -> Watched {
     Box::pin(async move {
         match watcher.changed().await.event_type {
             zk::EventType::NodeCreated => WatchEvent::Created,
             zk::EventType::NodeDeleted => WatchEvent::Deleted,
             zk::EventType::NodeDataChanged => WatchEvent::DataChanged,
             zk::EventType::NodeChildrenChanged => WatchEvent::ChildrenChanged,
-            zk::EventType::Session => WatchEvent::SessionLost,
+            zk::EventType::Session => {
+                // The client tells its watchers and its state one after the other: whoever is told by a watch that the
+                // session is lost finds it so.
+                let over = link.wait_for(|link| matches!(link.phase, Phase::Over(_)));
+                // Without whoever keeps the link it is over, too.
+                let _: Result<_, LinkGone> = over.await;
+                WatchEvent::SessionLost
+            }
         }
     })
 }

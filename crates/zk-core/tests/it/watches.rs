@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use zk_core::ConnectionState;
 use zk_core::ErrorKind;
 use zk_core::WatchEvent;
+use zk_harness::Ensemble;
 
 use crate::PATIENCE;
 use crate::connect;
@@ -62,6 +64,30 @@ async fn watches_tell_what_happened() {
     })
     .await;
 }
+
+/// A supervisor looks at the state when the body fails for the sake of such a watch.
+// covers: C14 C18
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_told_by_a_watch_that_the_session_is_lost_finds_it_lost() {
+    let ensemble = Ensemble::builder().servers(1).proxied(true).start().await;
+    let ensemble = ensemble.expect("a server starts");
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..SESSIONS {
+        let session = connect(&ensemble).await;
+        for _ in 0..10 {
+            let (_, mut watch) = session.exists("/a").watched().await.unwrap();
+            let session = session.clone();
+            waiting.spawn(async move { (watch.changed().await, session.state()) });
+        }
+        ensemble.expire(session.id().as_i64()).await.unwrap();
+    }
+    let told = within(PATIENCE, "the watches tell", waiting.join_all()).await;
+    let expected = (WatchEvent::SessionLost, ConnectionState::Lost);
+    assert_eq!(told, vec![expected; 10 * SESSIONS]);
+    ensemble.down().await.expect("the server goes down");
+}
+
+const SESSIONS: usize = 30;
 
 // covers: C14
 #[tokio::test(flavor = "multi_thread")]
