@@ -217,8 +217,7 @@ impl Engine {
         let is_answered = match &answer {
             Ok(_) => true,
             Err(Fault::Refused(kind, _) | Fault::RefusedAt { kind, .. }) => is_server_made(*kind),
-            // While it is being closed it is not over before the server has acknowledged that.
-            Err(Fault::Ended(ending)) if *ending != Ending::Closed || !self.is_closing() => {
+            Err(Fault::Ended(ending @ (Ending::Expired | Ending::AuthFailed))) => {
                 // Whoever is told this finds the session lost at once, although its link may say so a moment later.
                 self.told.get_or_init(|| *ending);
                 false
