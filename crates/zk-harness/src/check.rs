@@ -43,7 +43,8 @@
 //! All but `linearizable` are O(n log n).
 //!
 //! A verdict is *valid*, *violated*, or *cannot judge*: a history without an operation of the kind shows nothing, and is
-//! never valid.
+//! never valid. Where the servers' logs are at hand, [`ServerLogs`] adds a verdict on the servers: *rolled back* says that
+//! they lost writes which they had acknowledged, so that a violation need not be a fault of what is tested.
 
 mod checker;
 mod counter;
@@ -60,6 +61,7 @@ mod read_write;
 mod reentrant;
 mod report;
 mod semaphore;
+mod servers;
 mod set;
 mod unique_ids;
 mod verdict;
@@ -76,6 +78,7 @@ pub use read_write::ReadWriteLock;
 pub use reentrant::ReentrantMutex;
 pub use report::{Report, judge};
 pub use semaphore::Semaphore;
+pub use servers::ServerLogs;
 pub use set::SetFull;
 pub use unique_ids::{UniqueIds, repeated};
 pub use verdict::{Evidence, Judgement, LISTED, Span, Verdict, Violation};

@@ -86,6 +86,11 @@ impl Plan {
             .collect()
     }
 
+    /// Where a detached ensemble keeps how it was started.
+    pub(crate) fn state_file(&self) -> PathBuf {
+        self.directory.join(STATE_FILE)
+    }
+
     pub(crate) fn server_directory(&self, id: u32) -> PathBuf {
         self.directory.join(format!("server-{id}"))
     }
@@ -326,6 +331,9 @@ fn property(text: &str) -> String {
     }
     value
 }
+
+/// The file in an ensemble's directory that says how it was started.
+pub(crate) const STATE_FILE: &str = "ensemble.json";
 
 pub(crate) const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 

@@ -6,15 +6,32 @@
 //! process is then a container that is started, stopped, killed, paused and [taken off its
 //! network](crate::Server::disconnect).
 //!
-//! What differs:
+//! # What differs
 //!
-//! - The port of a server on this machine changes whenever its container starts or comes back to its network. Ask for
-//!   [`Ensemble::connect_string`](crate::Ensemble::connect_string) again.
-//! - Data lies in the containers, on disk. [`DataStore::Memory`](crate::DataStore::Memory), ports of one's own, fault
-//!   proxies, movable clocks, full disks and detached ensembles are for processes.
-//! - The containers and the network go when the ensemble is dropped, also by a panic. A test that is killed with
-//!   `kill -9` leaves them; the next ensemble in containers that is started on this machine removes them, unless the
-//!   machine was restarted meanwhile.
+//! What containers cannot do is refused with an error that says what would be right.
+//!
+//! | | servers that are processes | servers in containers |
+//! |---|---|---|
+//! | `zk-ensemble up` | the default | `--backend containers` |
+//! | needs | nothing: ZooKeeper and Java are found or downloaded | a container engine, and the feature `containers` |
+//! | ZooKeeper | [`Spec::zookeeper`](crate::Spec::zookeeper) | the same with [`ContainerImage::Debian`]; another image has its own |
+//! | start, stop, kill, restart, pause, resume, rolling restart | yes | yes |
+//! | detach, attach, logs, sessions that expire | yes | yes |
+//! | port for clients | stays; can be chosen | changes whenever the container starts or comes back to its network, none while it is stopped; cannot be chosen |
+//! | process id | yes | none; the container's name instead |
+//! | data | on disk or in memory, in the ensemble's directory | on disk, in the containers |
+//! | files that are [kept](crate::Keep) after a failure | all | logs and configuration |
+//! | fault proxies: `--proxied`, `partition`, `slow`, `cut` | yes | refused |
+//! | links between servers | yes | refused; [`Server::disconnect`](crate::Server::disconnect) takes one off the network |
+//! | full disk: `fill-disk` | yes | refused |
+//! | movable clock: `clock` | yes | refused |
+//! | after `kill -9` of the process that started it | a guard process cleans up at once | the files go at once, containers and network when the next ensemble in containers is started, unless the machine was restarted meanwhile |
+//!
+//! As the port for clients changes, ask for [`Ensemble::connect_string`](crate::Ensemble::connect_string) again after a
+//! server was started.
+//!
+//! The program `zk-ensemble` uses [`ContainerImage::Debian`], which needs no registry, unless `ZK_HARNESS_IMAGE` names an
+//! image.
 
 #[cfg(feature = "containers")]
 mod fleet;
@@ -27,12 +44,8 @@ mod none;
 #[cfg(feature = "containers")]
 mod stale;
 
-use crate::fault::{Unavailable, decide, is_set};
-
 #[cfg(feature = "containers")]
 pub(crate) use fleet::Fleet;
-#[cfg(feature = "containers")]
-pub use fleet::probe;
 #[cfg(feature = "containers")]
 pub use image::ContainerImage;
 #[cfg(feature = "containers")]
@@ -40,17 +53,8 @@ pub(crate) use member::Member as Container;
 #[cfg(not(feature = "containers"))]
 pub(crate) use none::{Container, ContainerImage, Fleet};
 
-/// Answers whether there is a container engine, for a test that is not run without one.
-///
-/// With `ZK_HARNESS_REQUIRE_CONTAINERS` set to anything but `0` or nothing, the lack of one is an error instead of a line
-/// on standard error: set it where tests that are not run would go unnoticed, such as in CI.
-///
-/// # Errors
-///
-/// `probed`, where the variable says that an engine is required.
-pub fn require<T>(probed: Result<T, Unavailable>) -> Result<Option<T>, Unavailable> {
-    decide(probed, is_set("ZK_HARNESS_REQUIRE_CONTAINERS"))
-}
+/// What the names of an ensemble's containers and network begin with.
+pub(crate) const PREFIX: &str = "zk-harness-";
 
 /// What is done to a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +66,8 @@ pub(crate) enum Act {
     Resume,
     Disconnect,
     Connect,
+    /// Copy what it has printed to the server's log file, and go on doing so.
+    FollowLog,
 }
 
 impl Act {
@@ -79,6 +85,7 @@ impl Act {
             Self::Resume => "resume",
             Self::Disconnect => "disconnect",
             Self::Connect => "connect",
+            Self::FollowLog => "read the log of",
         }
     }
 }

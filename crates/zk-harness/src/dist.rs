@@ -15,6 +15,10 @@
 //!
 //! [`Search::packages`] finds and provisions packages that a test wants beside them, such as another client.
 //!
+//! The version is, unless one is asked for, any that is installed, or else the newest 3.9 on offer. Releases of 3.9 before
+//! 3.9.4 lose acknowledged writes: they are taken only by their exact version, and
+//! [`Distribution::warning`] then says so.
+//!
 //! A directory of the cache is complete from the moment it has its name: it is unpacked beside it and renamed.
 //! Processes that provision at once take turns on a file lock, and the second one finds what the first one left.
 //!
@@ -35,6 +39,8 @@ mod archive;
 mod cache;
 mod error;
 mod home;
+#[cfg(feature = "provision")]
+mod jar;
 mod java;
 mod machine;
 mod packages;
@@ -73,7 +79,7 @@ pub use self::version::Wanted;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Distribution {
-    /// ZooKeeper's version, for example `3.9.3`.
+    /// ZooKeeper's version, for example `3.9.6`.
     pub version: String,
     /// Jars in the order in which Java should search them, absolute paths.
     pub classpath: Vec<PathBuf>,
@@ -85,6 +91,13 @@ pub struct Distribution {
     pub home: PathBuf,
     /// How ZooKeeper was come by; its Java may have come another way.
     pub source: Source,
+}
+
+impl Distribution {
+    /// Says how this release of ZooKeeper is known to lose acknowledged writes, if it is.
+    pub fn warning(&self) -> Option<&'static str> {
+        version::Version::parse(&self.version)?.known_loss()
+    }
 }
 
 /// The logging binding on a class path, which decides how a server's log is configured.
@@ -119,7 +132,7 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// What is being done, for example `downloading apache-zookeeper-3.9.3-bin.tar.gz`.
+    /// What is being done, for example `downloading apache-zookeeper-3.9.6-bin.tar.gz`.
     pub what: String,
     /// Bytes so far; 0 while waiting or unpacking.
     pub done: u64,

@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::config::Plan;
+use crate::config::{Plan, STATE_FILE};
 use crate::container::Fleet;
 use crate::error::Error;
-use crate::fault::Unavailable;
 use crate::ports;
 use crate::process::ProcessState;
 use crate::reaper::{self, Reaper};
@@ -40,7 +39,7 @@ pub struct Ensemble {
     plan: Arc<Plan>,
     servers: Vec<Server>,
     guard: Option<Reaper>,
-    /// After the servers, whose containers it removes.
+    /// The containers, if the servers run in such.
     fleet: Option<Fleet>,
     keep: Keep,
     report: StartReport,
@@ -71,7 +70,7 @@ pub struct StartReport {
     pub find: Duration,
     /// Reserving ports and writing files.
     pub prepare: Duration,
-    /// From the first process spawned until the last server answered on its client port.
+    /// From the first process or container until the last server answered on its client port.
     pub processes: Duration,
     /// From then until one server led and the others followed.
     pub election: Duration,
@@ -79,6 +78,8 @@ pub struct StartReport {
     pub canary: Duration,
     /// All of it.
     pub total: Duration,
+    /// How this release of ZooKeeper is known to lose acknowledged writes, if it is.
+    pub warning: Option<&'static str>,
 }
 
 impl Ensemble {
@@ -91,21 +92,21 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// [`Error::BadState`] if the directory holds none.
+    /// [`Error::BadState`] if the directory holds none, [`Error::Unavailable`] if its servers run in containers and there
+    /// is no container engine, or this program was built without the feature `containers`.
     pub fn attach(directory: &Path) -> Result<Self, Error> {
         let plan = Arc::new(files::load(directory)?);
-        Ok(Self::new(
-            plan,
-            None,
-            Keep::Always,
-            StartReport::default(),
-            Vec::new(),
-        ))
+        let report = StartReport::default();
+        let mut ensemble = Self::new(Arc::clone(&plan), None, Keep::Always, report, Vec::new());
+        if plan.containers.is_some() {
+            ensemble.set_fleet(Fleet::attach(plan)?);
+        }
+        Ok(ensemble)
     }
 
     /// Whether `directory` holds a detached ensemble.
     pub fn exists(directory: &Path) -> bool {
-        directory.join(files::STATE_FILE).exists()
+        directory.join(STATE_FILE).exists()
     }
 
     fn new(
@@ -136,11 +137,19 @@ impl Ensemble {
     #[cfg(feature = "containers")]
     async fn contain(&mut self, image: crate::container::ContainerImage) -> Result<(), Error> {
         let fleet = Fleet::launch(Arc::clone(&self.plan), image).await?;
-        for (server, container) in self.servers.iter_mut().zip(fleet.members()) {
-            server.put_into(container.clone());
-        }
-        self.fleet = Some(fleet);
+        self.set_fleet(fleet);
         Ok(())
+    }
+
+    /// Makes the servers those of containers.
+    fn set_fleet(&mut self, fleet: Fleet) {
+        fleet.assign_to(&mut self.servers);
+        self.fleet = Some(fleet);
+    }
+
+    /// Whether the servers run in [containers](crate::container), not as processes.
+    pub fn is_in_containers(&self) -> bool {
+        self.plan.containers.is_some()
     }
 
     /// Has the guard process that [`down`](Self::down) runs keep `file` open until it is done, so that a lock on it is
@@ -163,16 +172,12 @@ impl Ensemble {
     ///
     /// [`Error::Io`] if the state cannot be written; the servers are then killed and the files removed.
     pub fn detach(mut self) -> Result<PathBuf, Error> {
-        if self.fleet.is_some() {
-            return Err(Unavailable {
-                fault: "a detached ensemble in containers",
-                reason: "its containers go with this process; use processes".into(),
-            }
-            .into());
-        }
         files::save(&self.plan)?;
         if let Some(guard) = self.guard.take() {
             guard.dismiss()?;
+        }
+        if let Some(fleet) = &mut self.fleet {
+            fleet.leave();
         }
         Ok(self.plan.directory.clone())
     }
@@ -239,17 +244,21 @@ impl Ensemble {
             })
     }
 
-    /// Kills the servers, removes the files, and waits until both are gone.
+    /// Kills the servers, removes the files and the containers, and waits until all are gone.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the guard process could not be run, or could not kill or remove something.
+    /// [`Error::Io`] if the guard process could not be run, or could not kill or remove something, [`Error::Container`] and
+    /// [`Error::Network`] if the container engine could not.
     ///
     /// # Cancel safety
     ///
     /// Not safe to rely on: a dropped future leaves the work to the guard process, and nobody hears of a failure.
     pub async fn down(mut self) -> Result<(), Error> {
-        self.remove_containers();
+        // Before the files, by which another process finds those that are left.
+        if let Some(fleet) = self.fleet.take() {
+            self.in_background(move || fleet.remove()).await?;
+        }
         let guard = self.guard.take();
         let hold = self.hold.take();
         let plan = Arc::clone(&self.plan);
@@ -263,27 +272,30 @@ impl Ensemble {
         cleaned
     }
 
-    /// Kills every server's process, also one whose pid file is lost, and leaves the files.
+    /// Kills every server's process, also one whose pid file is lost, and leaves the files and the containers.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the guard process could not be run, or a process could not be killed.
+    /// [`Error::Io`] if the guard process could not be run, or a process could not be killed, [`Error::Container`] if the
+    /// container engine could not do so.
     ///
     /// # Cancel safety
     ///
     /// A dropped future leaves the work to the guard process, and nobody hears of a failure.
     pub async fn kill_all(&self) -> Result<(), Error> {
+        if self.fleet.is_some() {
+            for server in &self.servers {
+                if server.process_state() != ProcessState::Stopped {
+                    server.kill().await?;
+                }
+            }
+        }
         let plan = Arc::clone(&self.plan);
         let halted = self
             .in_background(move || reaper::halt(&plan.directory))
             .await;
         self.bury();
         halted
-    }
-
-    /// Removes the containers, if there are any, and blocks until that is done.
-    fn remove_containers(&mut self) {
-        self.fleet = None;
     }
 
     /// Leaves no zombie of a server that the guard process has killed.
@@ -340,8 +352,8 @@ impl Ensemble {
             .all(|member| self.plan.data_directory(member.id).exists())
     }
 
-    /// Starts all servers and waits until all is well; says when, and then what [`wait_whole`](Self::wait_whole) says.
-    async fn begin(&self) -> Result<[Instant; 4], Error> {
+    /// Starts all servers and waits until all is well; says what [`wait_whole`](Self::wait_whole) says.
+    async fn begin(&self) -> Result<[Instant; 3], Error> {
         let spawned = Instant::now();
         for server in &self.servers {
             // A container runs as soon as it is there.
@@ -349,8 +361,7 @@ impl Ensemble {
                 server.start()?;
             }
         }
-        let [answered, settled, done] = self.wait_whole(spawned).await?;
-        Ok([spawned, answered, settled, done])
+        self.wait_whole(spawned).await
     }
 
     /// Cleans up for another attempt, whatever [`Keep`] says.
@@ -379,7 +390,7 @@ impl Drop for Ensemble {
             Keep::OnPanic => std::thread::panicking(),
             Keep::Always => true,
         };
-        self.remove_containers();
+        let in_containers = self.fleet.take().is_some();
         let kept = keep && guard.keep_files().is_ok();
         if kept {
             let directory = self.plan.directory.display();
@@ -390,7 +401,8 @@ impl Drop for Ensemble {
             {
                 eprintln!("the files of the ensemble are kept: {directory}");
             }
-            if let Err(error) = files::save(&self.plan) {
+            // Containers that are gone cannot be attached to.
+            if !in_containers && let Err(error) = files::save(&self.plan) {
                 tracing::warn!(%error, "the state of the kept ensemble could not be written");
             }
         }

@@ -91,6 +91,14 @@ pub enum Error {
         /// What the engine said.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The network of the containers could not be removed.
+    #[error("cannot remove the network {name} of the containers")]
+    Network {
+        /// Its name.
+        name: String,
+        /// What the engine said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// There is no image to run servers from.
     #[error("there is no container image to run servers from")]
     Image {

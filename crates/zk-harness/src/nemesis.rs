@@ -48,6 +48,25 @@ pub struct Nemesis {
     recorder: Option<Recorder>,
 }
 
+/// How long a test injects faults: `FAULT_SECONDS` of the environment, or `default`.
+///
+/// # Panics
+///
+/// If `FAULT_SECONDS` is set to something other than a whole number of seconds.
+pub fn fault_time(default: Duration) -> Duration {
+    let Some(seconds) = std::env::var_os("FAULT_SECONDS") else {
+        return default;
+    };
+    let parsed = seconds.to_str().and_then(|text| text.parse().ok());
+    let Some(parsed) = parsed else {
+        panic!(
+            "FAULT_SECONDS={} is not a whole number of seconds",
+            seconds.display()
+        );
+    };
+    Duration::from_secs(parsed)
+}
+
 /// A fault that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

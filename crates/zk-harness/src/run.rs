@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::check::{Checker, Report, judge};
+use crate::check::{Checker, Report, ServerLogs, judge};
 use crate::ensemble::Ensemble;
 use crate::history::{History, ReadError, Recorder};
 
@@ -258,8 +258,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// A checker finds something wrong or has too little to judge, there is no checker, or the history cannot be
-    /// written or read. In each case the run is kept.
+    /// A checker finds something wrong or has too little to judge, there is no checker, the servers whose logs are to be
+    /// kept lost acknowledged writes, or the history cannot be written or read. In each case the run is kept.
     pub fn finish(mut self) -> Result<Report, RunError> {
         self.open = false;
         let written = self.close();
@@ -270,7 +270,7 @@ impl Run {
                 return Err(RunError::Unreadable { text, source });
             }
         };
-        let report = judge(&history, &self.description.checkers);
+        let report = self.judged(&history);
         if let Err(source) = written {
             let text = self.text(&history, &report);
             self.save(&text);
@@ -289,6 +289,18 @@ impl Run {
         }
         std::fs::remove_dir_all(&self.directory).map_err(in_place(&self.directory))?;
         Ok(report)
+    }
+
+    /// What the checkers say of the history, and the servers' logs of the servers.
+    fn judged(&self, history: &History) -> Report {
+        let evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
+        let logs = ServerLogs::read(evidence.iter().map(|(_, from)| from));
+        drop(evidence);
+        let logs = logs.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the servers' logs cannot be read");
+            ServerLogs::default()
+        });
+        judge(history, &self.description.checkers).with_servers(history, &logs)
     }
 
     /// Ends all recording, and answers whether all could be written.
@@ -362,7 +374,7 @@ impl Drop for Run {
         }
         let written = self.close();
         let judged = History::read(&self.directory).map(|history| {
-            let report = judge(&history, &self.description.checkers);
+            let report = self.judged(&history);
             self.text(&history, &report)
         });
         let mut text = judged.unwrap_or_else(|error| format!("the run {self}: {error}\n"));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::ensemble::Ensemble;
 use crate::error::Error;
 use crate::health::Role;
+use crate::process::ProcessState;
 use crate::server::Server;
 
 /// Servers, by id or by what they are at the moment: `2`, `leader`, `follower`, `all`.
@@ -64,7 +65,8 @@ impl fmt::Display for Selector {
 }
 
 impl Ensemble {
-    /// Returns the servers that `which` means now; for `leader` it waits up to 5 s while an election goes on.
+    /// Returns the servers that `which` means now; for `leader` it waits up to 20 s while a majority of the servers runs,
+    /// which may have to elect one.
     ///
     /// # Errors
     ///
@@ -77,7 +79,7 @@ impl Ensemble {
     pub async fn select(&self, which: Selector) -> Result<Vec<&Server>, Error> {
         Ok(match which {
             Selector::Id(id) => vec![self.server(id)?],
-            Selector::Leader => vec![self.wait_leader(ELECTION_WITHIN).await?],
+            Selector::Leader => vec![self.wait_leader(self.election_within()).await?],
             Selector::Follower => {
                 let status = self.status().await;
                 let follower = status
@@ -96,10 +98,25 @@ impl Ensemble {
             Selector::All => self.servers().iter().collect(),
         })
     }
+
+    /// How long it may take until there is a leader: without a majority there will be none.
+    fn election_within(&self) -> Duration {
+        let servers = self.servers();
+        let running = servers
+            .iter()
+            .filter(|server| server.process_state() == ProcessState::Running)
+            .count();
+        if 2 * running > servers.len() {
+            ELECTION_WITHIN
+        } else {
+            Duration::ZERO
+        }
+    }
 }
 
-/// How long `leader` waits for an election that is going on.
-const ELECTION_WITHIN: Duration = Duration::from_secs(5);
+/// How long an election may take. A server tries for up to 5 s to connect to one whose host is gone, as after a
+/// container was killed, before it goes on with its votes (`zookeeper.cnxTimeout`).
+const ELECTION_WITHIN: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

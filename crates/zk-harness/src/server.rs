@@ -52,7 +52,8 @@ impl Server {
 
     /// The port for clients, on the loopback address.
     ///
-    /// That of a container changes whenever it starts or comes back to its network; this is the newest.
+    /// That of a container changes whenever it starts or comes back to its network; it is 0 while the container is stopped
+    /// or off its network.
     pub fn client_port(&self) -> u16 {
         self.container
             .as_ref()
@@ -70,16 +71,47 @@ impl Server {
     }
 
     /// The file with all that the server has printed, over all its starts.
+    ///
+    /// What a server in a container prints is copied there by the process that started it; by another one after
+    /// [`follow_log`](Self::follow_log).
     pub fn log_file(&self) -> PathBuf {
         self.plan.server_log(self.id())
     }
 
+    /// Brings the [log file](Self::log_file) of a server in a container up to date, and keeps it so while the ensemble is
+    /// attached. A process writes to its file itself, so nothing is to be done for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Container`] if the engine does not tell what was printed, or the file cannot be written.
+    ///
+    /// # Cancel safety
+    ///
+    /// The order is given on the first poll; dropping the future only stops the waiting.
+    pub async fn follow_log(&self) -> Result<(), Error> {
+        match &self.container {
+            Some(container) => container.perform(Act::FollowLog).await,
+            None => Ok(()),
+        }
+    }
+
     /// The last `lines` lines of the log; empty if there is none yet.
     pub fn log_tail(&self, lines: usize) -> String {
+        // What it printed last, such as why it exited, may not have been copied yet.
+        if let Some(container) = &self.container
+            && let Err(error) = container.perform_blocking(Act::FollowLog)
+        {
+            tracing::warn!(%error, "the log of a container may lack its end");
+        }
         let text = fs::read(self.log_file()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let all: Vec<_> = text.lines().collect();
         all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    /// The name of its container, if it runs in one.
+    pub fn container(&self) -> Option<&str> {
+        self.container.as_ref().map(Container::name)
     }
 
     /// The process id, if the server runs or is paused. Containers tell none.

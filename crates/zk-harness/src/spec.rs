@@ -65,7 +65,7 @@ pub struct Spec {
     /// The ensemble's directory; it must not exist or be empty. Default: a fresh one in the temporary directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// Which ZooKeeper: a version such as `"3.9"` or `"3.9.3"`, or the directory of an unpacked one. Default: the
+    /// Which ZooKeeper: a version such as `"3.9"` or `"3.9.6"`, or the directory of an unpacked one. Default: the
     /// first one found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zookeeper: Option<String>,

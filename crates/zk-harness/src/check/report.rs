@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::checker::Checker;
 use super::picture::{self, Ink};
+use super::servers::ServerLogs;
 use super::verdict::{Judgement, Verdict, Violation};
 use crate::history::History;
 
@@ -28,6 +29,18 @@ pub fn judge(history: &History, checkers: &[Checker]) -> Report {
 }
 
 impl Report {
+    /// Adds the verdict on the servers, if their logs are at hand.
+    ///
+    /// Servers that lost nothing make no report valid in which nothing else was judged.
+    #[must_use]
+    pub fn with_servers(mut self, history: &History, logs: &ServerLogs) -> Self {
+        let judged = !self.verdicts.is_empty();
+        let servers = logs.verdict(history);
+        let servers = servers.filter(|verdict| judged || !verdict.is_valid());
+        self.verdicts.extend(servers);
+        self
+    }
+
     /// The worst of all; without a checker nothing was judged.
     pub fn judgement(&self) -> Judgement {
         let verdicts = self.verdicts.iter().map(|verdict| verdict.judgement);
@@ -52,7 +65,7 @@ impl Report {
             let word = match verdict.judgement {
                 Judgement::Valid => ink.good(&word),
                 Judgement::CannotJudge => ink.doubtful(&word),
-                Judgement::Violated => ink.bad(&word),
+                Judgement::Violated | Judgement::RolledBack => ink.bad(&word),
             };
             let counts: Vec<String> = verdict
                 .counts

@@ -37,6 +37,8 @@ pub enum Judgement {
     CannotJudge,
     /// Something is wrong.
     Violated,
+    /// The servers lost writes that they had acknowledged; what else is wrong may come of that.
+    RolledBack,
 }
 
 /// One thing that is wrong.
@@ -130,6 +132,7 @@ impl fmt::Display for Judgement {
             Self::Valid => "valid",
             Self::CannotJudge => "cannot judge",
             Self::Violated => "violated",
+            Self::RolledBack => "rolled back",
         })
     }
 }

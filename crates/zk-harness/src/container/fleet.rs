@@ -2,10 +2,14 @@
 //!
 //! They are driven from a thread of their own with a runtime of its own: they have to be removed when the ensemble is
 //! dropped, which may happen where nothing can be awaited, and a test that keeps its runtime busy must not hold them up.
+//!
+//! A detached ensemble's containers stay when its thread ends. Another process finds them by their names again, so from
+//! their start on all is done by name, whether this process created them or attached to them.
 
 use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::mem::ManuallyDrop;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,8 +17,14 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use testcontainers::bollard::Docker;
-use testcontainers::bollard::models::{NetworkConnectRequest, NetworkDisconnectRequest};
-use testcontainers::bollard::query_parameters::{KillContainerOptionsBuilder, LogsOptionsBuilder};
+use testcontainers::bollard::errors::Error as EngineError;
+use testcontainers::bollard::models::{
+    ContainerInspectResponse, NetworkConnectRequest, NetworkDisconnectRequest,
+};
+use testcontainers::bollard::query_parameters::{
+    KillContainerOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
+    StopContainerOptionsBuilder,
+};
 use testcontainers::core::IntoContainerPort as _;
 use testcontainers::core::client::docker_client_instance;
 use testcontainers::runners::AsyncRunner as _;
@@ -23,31 +33,139 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::image::IMAGE_WITHIN;
-use super::member::{Member, Order, View};
+use super::member::{Member, Order, wait_blocking};
 use super::{Act, ContainerImage, stale};
 use crate::config::{CLIENT_PORT, Plan};
 use crate::error::Error;
 use crate::fault::Unavailable;
 use crate::process::ProcessState;
+use crate::server::Server;
 
-/// The containers of an ensemble. Dropping it removes them and waits for that.
+/// The containers of an ensemble.
+///
+/// Dropping it waits for its thread. Containers that were launched are removed first, unless they are to
+/// [stay](Self::leave); those that were attached to stay.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     members: Vec<Member>,
-    end: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    at_drop: End,
+    end: Option<oneshot::Sender<End>>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
-/// Answers whether a container engine can be reached.
-///
-/// # Errors
-///
-/// [`Unavailable`] with what the engine, or the lack of it, said.
-///
-/// # Cancel safety
-///
-/// Safe: it only asks.
-pub async fn probe() -> Result<(), Unavailable> {
+/// What becomes of the containers in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Remove,
+    Leave,
+}
+
+impl Fleet {
+    /// Creates and starts a container for each member of the plan.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future removes what was started.
+    pub(crate) async fn launch(plan: Arc<Plan>, image: ContainerImage) -> Result<Self, Error> {
+        // Whatever happens from here on, the drop ends the thread, and the thread removes the containers.
+        let (fleet, is_ready) = Self::open(plan, Some(image))?;
+        is_ready.await.unwrap_or_else(|_| Err(thread_ended()))?;
+        Ok(fleet)
+    }
+
+    /// Finds the containers that were launched for the plan, whether they run or not. Blocks until that is done.
+    pub(crate) fn attach(plan: Arc<Plan>) -> Result<Self, Error> {
+        let (fleet, is_ready) = Self::open(plan, None)?;
+        wait_blocking(is_ready).unwrap_or_else(|| Err(thread_ended()))?;
+        Ok(fleet)
+    }
+
+    /// Starts the thread, which creates the containers if it is given an image.
+    fn open(
+        plan: Arc<Plan>,
+        image: Option<ContainerImage>,
+    ) -> Result<(Self, oneshot::Receiver<Result<(), Error>>), Error> {
+        let (orders, received) = mpsc::unbounded_channel();
+        let members: Vec<Member> = plan
+            .members
+            .iter()
+            .enumerate()
+            .map(|(index, member)| {
+                Member::new(member.id, plan.host(member.id), index, orders.clone())
+            })
+            .collect();
+        let (end, ended) = oneshot::channel();
+        let (ready, is_ready) = oneshot::channel();
+        let views = members.clone();
+        let at_drop = match image {
+            Some(_) => End::Remove,
+            None => End::Leave,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| Error::io("start a runtime for", &plan.directory, source))?;
+        let thread = std::thread::Builder::new()
+            .name("zk-harness-containers".into())
+            .spawn(move || runtime.block_on(drive(&plan, image, views, received, ready, ended)))
+            .map_err(|source| Error::io("start a thread for", &PathBuf::new(), source))?;
+        let fleet = Self {
+            members,
+            at_drop,
+            end: Some(end),
+            thread: Some(thread),
+        };
+        Ok((fleet, is_ready))
+    }
+
+    /// Has the containers stay when this is dropped.
+    pub(crate) fn leave(&mut self) {
+        self.at_drop = End::Leave;
+    }
+
+    /// Removes the containers and their network, and blocks until they are gone.
+    pub(crate) fn remove(mut self) -> Result<(), Error> {
+        self.finish(End::Remove)
+    }
+
+    fn finish(&mut self, how: End) -> Result<(), Error> {
+        if let Some(end) = self.end.take() {
+            // A thread that has ended by itself says why below.
+            let _ = end.send(how);
+        }
+        let Some(thread) = self.thread.take() else {
+            return Ok(());
+        };
+        thread.join().unwrap_or_else(|_| Err(thread_ended()))
+    }
+
+    /// Makes the servers those of the containers, in the order of the plan.
+    pub(crate) fn assign_to(&self, servers: &mut [Server]) {
+        for (server, container) in servers.iter_mut().zip(&self.members) {
+            server.put_into(container.clone());
+        }
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        if let Err(error) = self.finish(self.at_drop) {
+            tracing::warn!(%error, "the containers were not removed");
+        }
+    }
+}
+
+fn thread_ended() -> Error {
+    let panicked = std::io::Error::other("their thread has panicked");
+    Error::io("drive", Path::new("the containers"), panicked)
+}
+
+fn no_image(source: Cause) -> Error {
+    Error::Image { source }
+}
+
+/// Reaches the container engine.
+async fn connect() -> Result<Docker, Unavailable> {
     let unavailable = |reason: String| Unavailable {
         fault: "a server in a container",
         reason: format!(
@@ -58,67 +176,9 @@ pub async fn probe() -> Result<(), Unavailable> {
         .await
         .map_err(|error| unavailable(error.to_string()))?;
     match timeout(ANSWER_WITHIN, docker.ping()).await {
-        Ok(Ok(_)) => Ok(()),
+        Ok(Ok(_)) => Ok(docker),
         Ok(Err(error)) => Err(unavailable(error.to_string())),
         Err(_) => Err(unavailable(format!("no answer within {ANSWER_WITHIN:?}"))),
-    }
-}
-
-impl Fleet {
-    /// Creates and starts a container for each member of the plan.
-    ///
-    /// # Cancel safety
-    ///
-    /// A dropped future removes what was started.
-    pub(crate) async fn launch(plan: Arc<Plan>, image: ContainerImage) -> Result<Self, Error> {
-        probe().await?;
-        let (orders, received) = mpsc::unbounded_channel();
-        let members: Vec<Member> = plan
-            .members
-            .iter()
-            .enumerate()
-            .map(|(index, member)| Member::new(member.id, index, orders.clone()))
-            .collect();
-        let (end, ended) = oneshot::channel();
-        let (ready, is_ready) = oneshot::channel();
-        let views = members.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|source| Error::io("start a runtime for", &plan.directory, source))?;
-        let thread = std::thread::Builder::new()
-            .name("zk-harness-containers".into())
-            .spawn(move || {
-                runtime.block_on(drive(&plan, &image, views, received, ready, ended));
-            })
-            .map_err(|source| Error::io("start a thread for", &PathBuf::new(), source))?;
-        // Whatever happens from here on, the drop ends the thread, and the thread removes the containers.
-        let fleet = Self {
-            members,
-            end: Some(end),
-            thread: Some(thread),
-        };
-        is_ready.await.unwrap_or_else(|_| {
-            Err(Error::Image {
-                source: "the thread that drives the containers has ended".into(),
-            })
-        })?;
-        Ok(fleet)
-    }
-
-    pub(crate) fn members(&self) -> &[Member] {
-        &self.members
-    }
-}
-
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::warn!("the thread that drives the containers has panicked");
-        }
     }
 }
 
@@ -126,59 +186,86 @@ struct Driver {
     docker: Docker,
     network: String,
     members: Vec<Member>,
-    containers: Vec<ContainerAsync<GenericImage>>,
     logs: Vec<PathBuf>,
+    /// Those that this process created. Dropping one removes it, so that nothing is left if the thread panics.
+    created: Vec<ContainerAsync<GenericImage>>,
 }
 
 async fn drive(
     plan: &Plan,
-    image: &ContainerImage,
+    image: Option<ContainerImage>,
     members: Vec<Member>,
     mut orders: mpsc::UnboundedReceiver<Order>,
     ready: oneshot::Sender<Result<(), Error>>,
-    mut ended: oneshot::Receiver<()>,
-) {
-    let launched = tokio::select! {
-        launched = launch(plan, image, members) => launched,
-        _ = &mut ended => return,
+    mut ended: oneshot::Receiver<End>,
+) -> Result<(), Error> {
+    let opened = tokio::select! {
+        opened = open(plan, image, members) => opened,
+        _ = &mut ended => return Ok(()),
     };
-    let driver = match launched {
+    let driver = match opened {
         Ok(driver) => driver,
         Err(error) => {
             drop(ready.send(Err(error)));
-            return;
+            return Ok(());
         }
     };
     // If nobody waits any more, the end follows.
     drop(ready.send(Ok(())));
     let mut looks = tokio::time::interval(LOOK_EVERY);
-    loop {
+    let end = loop {
         tokio::select! {
-            _ = &mut ended => break,
-            order = orders.recv() => {
-                let Some(Order { index, act, done }) = order else { break };
+            end = &mut ended => break end.unwrap_or(End::Leave),
+            Some(Order { index, act, done }) = orders.recv() => {
                 drop(done.send(driver.perform(index, act).await));
             }
             _ = looks.tick() => driver.look_at_all().await,
         }
+    };
+    match end {
+        End::Remove => driver.remove().await,
+        End::Leave => {
+            driver.leave();
+            Ok(())
+        }
     }
-    let removed = join_all(driver.containers.into_iter().map(ContainerAsync::rm)).await;
-    for error in removed.into_iter().filter_map(Result::err) {
-        tracing::warn!(%error, "a container was not removed");
+}
+
+/// Creates the containers if there is an image to do so; otherwise they are expected to be there.
+async fn open(
+    plan: &Plan,
+    image: Option<ContainerImage>,
+    members: Vec<Member>,
+) -> Result<Driver, Error> {
+    let docker = connect().await?;
+    let created = match &image {
+        Some(image) => launch(&docker, plan, image).await?,
+        None => Vec::new(),
+    };
+    let logs = plan.members.iter().map(|member| plan.server_log(member.id));
+    let driver = Driver {
+        docker,
+        network: plan.host_prefix(),
+        members,
+        logs: logs.collect(),
+        created,
+    };
+    for index in 0..driver.members.len() {
+        // One that was launched runs, or has exited; one that is attached to may have been stopped before.
+        driver.look(index, image.is_none()).await?;
+        if image.is_some() {
+            driver.follow_log(index);
+        }
     }
-    // The network goes with the last container, by testcontainers' own doing.
+    Ok(driver)
 }
 
 async fn launch(
+    docker: &Docker,
     plan: &Plan,
     image: &ContainerImage,
-    members: Vec<Member>,
-) -> Result<Driver, Error> {
-    let no_image = |source: Box<dyn std::error::Error + Send + Sync>| Error::Image { source };
-    let docker = docker_client_instance()
-        .await
-        .map_err(|error| no_image(error.into()))?;
-    stale::sweep(&docker).await;
+) -> Result<Vec<ContainerAsync<GenericImage>>, Error> {
+    stale::sweep(docker).await;
     let image = timeout(IMAGE_WITHIN, image.prepare(&plan.distribution))
         .await
         .map_err(|_| no_image(format!("no image after {IMAGE_WITHIN:?}").into()))??;
@@ -189,7 +276,7 @@ async fn launch(
             .with_container_name(plan.host(member.id))
             .with_hostname(plan.host(member.id))
             .with_network(&network)
-            .with_labels(stale::labels())
+            .with_labels(stale::labels(plan))
             .with_startup_timeout(IMAGE_WITHIN)
             .with_copy_to("/conf/zoo.cfg", plan.render_config(member).into_bytes())
             .with_copy_to("/data/myid", format!("{}\n", member.id).into_bytes());
@@ -213,70 +300,111 @@ async fn launch(
     }
     let others: Result<Vec<_>, Error> = join_all(starts).await.into_iter().collect();
     containers.extend(others?);
-    let logs = plan.members.iter().map(|member| plan.server_log(member.id));
-    let driver = Driver {
-        docker,
-        network,
-        members,
-        containers,
-        logs: logs.collect(),
-    };
-    for index in 0..driver.containers.len() {
-        driver.look(index, false).await?;
-        driver.follow_log(index, 0);
-    }
-    Ok(driver)
+    Ok(containers)
 }
 
 impl Driver {
     async fn perform(&self, index: usize, act: Act) -> Result<(), Error> {
-        let id = self.members[index].id();
-        let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Container {
+        let member = &self.members[index];
+        let failed = |source: Cause| Error::Container {
             action: act.name(),
-            id,
+            id: member.id(),
             source,
         };
-        let container = &self.containers[index];
-        let name = container.id();
-        let started = now_in_seconds();
-        let done = timeout(ACT_WITHIN, async {
-            match act {
-                Act::Start => Ok(container.start().await?),
-                Act::Stop => Ok(container.stop_with_timeout(Some(STOP_SECONDS)).await?),
-                Act::Kill => {
-                    let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
-                    Ok(self.docker.kill_container(name, Some(options)).await?)
-                }
-                Act::Pause => Ok(container.pause().await?),
-                Act::Resume => Ok(container.unpause().await?),
-                Act::Disconnect => {
-                    let request = NetworkDisconnectRequest {
-                        container: name.to_owned(),
-                        force: Some(true),
-                    };
-                    Ok(self
-                        .docker
-                        .disconnect_network(&self.network, request)
-                        .await?)
-                }
-                Act::Connect => {
-                    let request = NetworkConnectRequest {
-                        container: name.to_owned(),
-                        ..NetworkConnectRequest::default()
-                    };
-                    Ok(self.docker.connect_network(&self.network, request).await?)
-                }
-            }
-        })
-        .await;
-        done.unwrap_or_else(|_| Err(format!("no answer within {ACT_WITHIN:?}").into()))
+        timeout(ACT_WITHIN, self.order(index, act))
+            .await
+            .unwrap_or_else(|_| Err(format!("no answer within {ACT_WITHIN:?}").into()))
             .map_err(failed)?;
-        let expects_end = matches!(act, Act::Stop | Act::Kill);
-        self.look(index, expects_end).await?;
-        if act == Act::Start {
-            self.follow_log(index, started);
+        let expects_end = match act {
+            Act::FollowLog => return Ok(()),
+            Act::Stop | Act::Kill => true,
+            Act::Start | Act::Pause | Act::Resume | Act::Disconnect | Act::Connect => false,
+        };
+        self.look(index, expects_end).await
+    }
+
+    async fn order(&self, index: usize, act: Act) -> Result<(), Cause> {
+        let docker = &self.docker;
+        let name = self.members[index].name();
+        match act {
+            Act::Start => match docker.start_container(name, None).await {
+                Err(error) if is_missing(&error) => {
+                    return Err(
+                        "it was removed, and its data with it; take the ensemble down".into(),
+                    );
+                }
+                started => started?,
+            },
+            Act::Stop => {
+                let options = StopContainerOptionsBuilder::new().t(STOP_SECONDS).build();
+                docker.stop_container(name, Some(options)).await?;
+            }
+            Act::Kill => {
+                let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
+                docker.kill_container(name, Some(options)).await?;
+            }
+            Act::Pause => docker.pause_container(name).await?,
+            Act::Resume => docker.unpause_container(name).await?,
+            Act::Disconnect => {
+                let request = NetworkDisconnectRequest {
+                    container: name.to_owned(),
+                    force: Some(true),
+                };
+                docker.disconnect_network(&self.network, request).await?;
+            }
+            Act::Connect => {
+                let request = NetworkConnectRequest {
+                    container: name.to_owned(),
+                    ..NetworkConnectRequest::default()
+                };
+                docker.connect_network(&self.network, request).await?;
+            }
+            Act::FollowLog => {
+                // All that there is by now before this returns, and what is added later as it comes.
+                copy_log(docker, name, &self.logs[index], false).await?;
+                self.follow_log(index);
+            }
         }
         Ok(())
+    }
+
+    /// Removes the containers and the network.
+    async fn remove(self) -> Result<(), Error> {
+        let created = self.created.into_iter().map(ContainerAsync::rm);
+        // Whether they are gone is seen below.
+        drop(join_all(created).await);
+        let docker = &self.docker;
+        let removals = self.members.iter().map(async |member| {
+            let options = RemoveContainerOptionsBuilder::new()
+                .force(true)
+                .v(true)
+                .build();
+            match docker.remove_container(member.name(), Some(options)).await {
+                Err(error) if !is_missing(&error) => Err(Error::Container {
+                    action: "remove",
+                    id: member.id(),
+                    source: error.into(),
+                }),
+                _ => Ok(()),
+            }
+        });
+        let removed: Result<(), Error> = join_all(removals).await.into_iter().collect();
+        removed?;
+        match docker.remove_network(&self.network).await {
+            Err(error) if !is_missing(&error) => Err(Error::Network {
+                name: self.network,
+                source: error.into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Leaves the containers for a process that attaches to them.
+    fn leave(self) {
+        for container in self.created {
+            // Its drop would remove it, and the last one's the network.
+            let _left = ManuallyDrop::new(container);
+        }
     }
 
     async fn look_at_all(&self) {
@@ -291,17 +419,18 @@ impl Driver {
     /// Learns a container's state and port.
     async fn look(&self, index: usize, expects_end: bool) -> Result<(), Error> {
         let member = &self.members[index];
-        let container = &self.containers[index];
-        let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Container {
-            action: "look at",
-            id: member.id(),
-            source,
+        let seen = match self.docker.inspect_container(member.name(), None).await {
+            Ok(seen) => seen,
+            // Somebody removed it: a server that does not run.
+            Err(error) if is_missing(&error) => ContainerInspectResponse::default(),
+            Err(error) => {
+                return Err(Error::Container {
+                    action: "look at",
+                    id: member.id(),
+                    source: error.into(),
+                });
+            }
         };
-        let seen = self
-            .docker
-            .inspect_container(container.id(), None)
-            .await
-            .map_err(|error| failed(error.into()))?;
         let state = seen.state.unwrap_or_default();
         let state = match (state.running, state.paused) {
             (_, Some(true)) => ProcessState::Paused,
@@ -313,52 +442,82 @@ impl Driver {
             .and_then(|network| network.ports)
             .and_then(|mut ports| ports.remove(&format!("{CLIENT_PORT}/tcp"))?)
             .and_then(|bindings| bindings.first()?.host_port.clone()?.parse().ok());
-        member.set(View {
-            state,
-            // Off its network it has none; it will get another one.
-            port: port.unwrap_or_else(|| member.port()),
-            has_exited: state == ProcessState::Stopped && !expects_end,
+        member.change(|view| {
+            view.state = state;
+            // Stopped, or off its network, it has none; it will get another one.
+            view.port = port.unwrap_or(0);
+            view.has_exited = state == ProcessState::Stopped && !expects_end;
         });
         Ok(())
     }
 
-    /// Copies what the server prints from `since`, in seconds of the epoch, to its log file, until it ends.
-    fn follow_log(&self, index: usize, since: i32) {
+    /// Copies what the server prints to its log file, over all its starts, unless that is done already.
+    fn follow_log(&self, index: usize) {
+        let member = self.members[index].clone();
+        if member.view().follows_log {
+            return;
+        }
+        member.change(|view| view.follows_log = true);
         let docker = self.docker.clone();
-        let name = self.containers[index].id().to_owned();
         let path = self.logs[index].clone();
-        let options = LogsOptionsBuilder::new()
-            .follow(true)
-            .stdout(true)
-            .stderr(true)
-            .since(since)
-            .build();
-        // It ends with the container's output, and with this thread's runtime.
+        // It ends with this thread's runtime, or when the container is removed.
         tokio::spawn(async move {
-            let mut file = match OpenOptions::new().create(true).append(true).open(&path) {
-                Ok(file) => file,
-                Err(error) => {
-                    tracing::warn!(%error, path = %path.display(), "the log of a container cannot be kept");
+            let mut looks = tokio::time::interval(LOOK_EVERY);
+            loop {
+                if let Err(error) = copy_log(&docker, member.name(), &path, true).await {
+                    tracing::warn!(%error, path = %path.display(), "the log of a container is not kept");
+                    member.change(|view| view.follows_log = false);
                     return;
                 }
-            };
-            let mut lines = std::pin::pin!(docker.logs(&name, Some(options)));
-            while let Some(Ok(line)) = lines.next().await {
-                if file.write_all(&line.into_bytes()).is_err() {
-                    return;
+                // Its output ends when the server does.
+                loop {
+                    looks.tick().await;
+                    if member.state() != ProcessState::Stopped {
+                        break;
+                    }
                 }
             }
         });
     }
 }
 
-fn now_in_seconds() -> i32 {
-    // The engine tells the age of log lines by the wall clock.
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i32::try_from(since.as_secs()).unwrap_or(i32::MAX)
-    })
+/// Copies all that a container has printed to a file, and with `follow` what it prints until it ends.
+///
+/// Each byte goes to the place that it has in the container's output. Several processes may do so at the same time:
+/// they write the same bytes to the same places.
+async fn copy_log(docker: &Docker, name: &str, path: &Path, follow: bool) -> Result<(), Cause> {
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)?;
+    let options = LogsOptionsBuilder::new()
+        .follow(follow)
+        .stdout(true)
+        .stderr(true)
+        .build();
+    let mut lines = std::pin::pin!(docker.logs(name, Some(options)));
+    let mut at = 0;
+    while let Some(line) = lines.next().await {
+        let line = line?.into_bytes();
+        file.write_all_at(&line, at)?;
+        at += line.len() as u64;
+    }
+    Ok(())
 }
+
+/// Whether the engine says that there is no such thing.
+fn is_missing(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::DockerResponseServerError {
+            status_code: 404,
+            ..
+        }
+    )
+}
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);

@@ -32,16 +32,24 @@ pub enum ContainerImage {
 }
 
 impl ContainerImage {
-    /// The image, ready to be started.
-    pub(super) async fn prepare(&self, distribution: &Distribution) -> Result<GenericImage, Error> {
+    /// The image's name, if it is not made here.
+    pub(crate) fn chosen(&self) -> Option<String> {
         match self {
             Self::Default => match std::env::var(IMAGE) {
-                Ok(name) if name == "debian" => build(distribution).await,
-                Ok(name) if !name.is_empty() => Ok(named(&name)),
-                _ => Ok(named(OFFICIAL)),
+                Ok(name) if name == "debian" => None,
+                Ok(name) if !name.is_empty() => Some(name),
+                _ => Some(OFFICIAL.to_owned()),
             },
-            Self::Named(name) => Ok(named(name)),
-            Self::Debian => build(distribution).await,
+            Self::Named(name) => Some(name.clone()),
+            Self::Debian => None,
+        }
+    }
+
+    /// The image, ready to be started.
+    pub(super) async fn prepare(&self, distribution: &Distribution) -> Result<GenericImage, Error> {
+        match self.chosen() {
+            Some(name) => Ok(named(&name)),
+            None => build(distribution).await,
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::process::ProcessState;
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     id: u32,
+    name: String,
     index: usize,
     view: Arc<Mutex<View>>,
     orders: mpsc::UnboundedSender<Order>,
@@ -23,10 +24,12 @@ pub(crate) struct Member {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     pub(super) state: ProcessState,
-    /// The port of this machine that leads to the server's port for clients.
+    /// The port of this machine that leads to the server's port for clients; 0 if there is none.
     pub(super) port: u16,
     /// Whether it is stopped though nobody asked.
     pub(super) has_exited: bool,
+    /// Whether what it prints is copied to the server's log file.
+    pub(super) follows_log: bool,
 }
 
 /// Something to do, and who wants to know how it went.
@@ -38,14 +41,21 @@ pub(super) struct Order {
 }
 
 impl Member {
-    pub(super) fn new(id: u32, index: usize, orders: mpsc::UnboundedSender<Order>) -> Self {
+    pub(super) fn new(
+        id: u32,
+        name: String,
+        index: usize,
+        orders: mpsc::UnboundedSender<Order>,
+    ) -> Self {
         Self {
             id,
+            name,
             index,
             view: Arc::new(Mutex::new(View {
                 state: ProcessState::Stopped,
                 port: 0,
                 has_exited: false,
+                follows_log: false,
             })),
             orders,
         }
@@ -59,11 +69,16 @@ impl Member {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set(&self, view: View) {
-        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
+    pub(super) fn change(&self, change: impl FnOnce(&mut View)) {
+        change(&mut self.view.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The port of this machine for clients: the newest known.
+    /// The container's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The port of this machine for clients; 0 if there is none now.
     pub(crate) fn port(&self) -> u16 {
         self.view().port
     }
@@ -83,13 +98,7 @@ impl Member {
 
     /// As [`perform`](Self::perform), for callers that cannot await; blocks the thread.
     pub(crate) fn perform_blocking(&self, act: Act) -> Result<(), Error> {
-        let done = self.send(act);
-        // Waiting on the channel here would panic on a thread that runs async code.
-        let waited = std::thread::scope(|scope| scope.spawn(|| done.blocking_recv()).join());
-        match waited {
-            Ok(Ok(done)) => done,
-            _ => Err(self.gone(act)),
-        }
+        wait_blocking(self.send(act)).unwrap_or_else(|| Err(self.gone(act)))
     }
 
     fn send(&self, act: Act) -> oneshot::Receiver<Result<(), Error>> {
@@ -110,4 +119,11 @@ impl Member {
             source: "the ensemble's containers are being removed".into(),
         }
     }
+}
+
+/// The answer, or nothing if none will come; blocks the thread.
+pub(super) fn wait_blocking<T: Send>(answer: oneshot::Receiver<T>) -> Option<T> {
+    // Waiting on the channel here would panic on a thread that runs async code.
+    let waited = std::thread::scope(|scope| scope.spawn(|| answer.blocking_recv()).join());
+    waited.ok()?.ok()
 }

@@ -4,21 +4,37 @@
 //! anything: a number that was given to somebody else meanwhile is told apart, and so is one of another machine, or of
 //! another container on this machine, that shares the engine. What was made there is left to those who can see whether
 //! its maker lives.
+//!
+//! The containers of a detached ensemble outlive their maker on purpose. Each container carries the ensemble's directory
+//! and name, too: as long as the file there that says how the ensemble was started names it, its containers are not left
+//! behind.
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
 
 use testcontainers::bollard::Docker;
 use testcontainers::bollard::query_parameters::{
     ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
 };
 
+use super::PREFIX;
+use crate::config::Plan;
+
 /// The labels of a container of this process.
-pub(super) fn labels() -> Vec<(String, String)> {
+pub(super) fn labels(plan: &Plan) -> Vec<(String, String)> {
     let owner = place()
         .and_then(|place| owner(std::process::id(), &place))
         .unwrap_or_default();
-    vec![(LABEL.to_owned(), owner)]
+    let state = plan.state_file().to_string_lossy().into_owned();
+    [
+        (OWNER, owner),
+        (STATE, state),
+        (ENSEMBLE, plan.host_prefix()),
+    ]
+    .map(|(label, value)| (label.to_owned(), value))
+    .to_vec()
 }
 
 /// Removes containers, and their networks, whose makers are gone.
@@ -28,7 +44,7 @@ pub(super) async fn sweep(docker: &Docker) {
     let Some(place) = place() else {
         return;
     };
-    let filters = HashMap::from([("label".to_owned(), vec![LABEL.to_owned()])]);
+    let filters = HashMap::from([("label".to_owned(), vec![OWNER.to_owned()])]);
     let options = ListContainersOptionsBuilder::new()
         .all(true)
         .filters(&filters)
@@ -42,8 +58,10 @@ pub(super) async fn sweep(docker: &Docker) {
     };
     for container in listed {
         let labels = container.labels.unwrap_or_default();
-        let maker = labels.get(LABEL).map_or("", String::as_str);
-        let Some(id) = container.id.filter(|_| is_dead(maker, &place)) else {
+        let label = |name: &str| labels.get(name).map_or("", String::as_str);
+        let is_left_behind =
+            is_dead(label(OWNER), &place) && !is_detached(label(STATE).as_ref(), label(ENSEMBLE));
+        let Some(id) = container.id.filter(|_| is_left_behind) else {
             continue;
         };
         let networks = container.network_settings.and_then(|all| all.networks);
@@ -63,7 +81,16 @@ pub(super) async fn sweep(docker: &Docker) {
     }
 }
 
-/// A process's id and when it was started, in ticks since the machine was.
+/// Whether the file that says how an ensemble was started is there and names this one.
+///
+/// A file that cannot be read, such as another user's, may do so.
+fn is_detached(state: &Path, ensemble: &str) -> bool {
+    match fs::read_to_string(state) {
+        Ok(text) => text.contains(&format!("\"{ensemble}\"")),
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    }
+}
+
 /// Where process ids mean something: this start of the machine, and the namespace of process ids on it.
 fn place() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -71,6 +98,7 @@ fn place() -> Option<String> {
     Some(format!("{}:{}", boot.trim(), namespace.display()))
 }
 
+/// A process's id, when it was started in ticks since the machine was, and where.
 fn owner(pid: u32, place: &str) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // Behind the program's name, which may hold spaces and parentheses, the start is the twentieth field.
@@ -86,9 +114,9 @@ fn is_dead(maker: &str, place: &str) -> bool {
     is_here && pid.is_some_and(|pid| owner(pid, place).as_deref() != Some(maker))
 }
 
-const LABEL: &str = "zk-harness.owner";
-/// What names of networks and hosts of ensembles begin with.
-pub(crate) const PREFIX: &str = "zk-harness-";
+const OWNER: &str = "zk-harness.owner";
+const STATE: &str = "zk-harness.state";
+const ENSEMBLE: &str = "zk-harness.ensemble";
 
 #[cfg(test)]
 mod tests {
@@ -106,5 +134,21 @@ mod tests {
         for other in ["", "1", "1:7", "x:y:z", "4294967295:7:another"] {
             assert!(!is_dead(other, &place), "{other}");
         }
+    }
+
+    // covers: H4
+    #[test]
+    fn an_ensemble_is_detached_while_its_file_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("ensemble.json");
+        assert!(!is_detached(&state, "zk-harness-1"), "there is no file");
+        fs::write(&state, r#"{"containers": "zk-harness-1"}"#).unwrap();
+        assert!(is_detached(&state, "zk-harness-1"));
+        // The directory is that of another ensemble by now.
+        assert!(!is_detached(&state, "zk-harness-2"));
+        // Here it is no file; of another user's it is no more known.
+        assert!(is_detached(directory.path(), "zk-harness-1"));
+        // Containers without these labels.
+        assert!(!is_detached(Path::new(""), ""));
     }
 }

@@ -121,7 +121,7 @@ impl<'a> Apt<'a> {
         })
     }
 
-    /// Suites that may have the version, the likeliest first.
+    /// Suites that may have the version, that with the newest first.
     pub(super) fn suites(&self, request: Request) -> Vec<String> {
         self.family.suites(request, &self.codename)
     }

@@ -16,8 +16,8 @@ use super::home::Found;
 use super::version::Request;
 use super::version::Version;
 
-/// SHA-512 of releases that can be provisioned, as published beside them.
-pub(super) const PINNED: [(&str, &str); 2] = [
+/// SHA-512 of releases that can be provisioned, as published beside them; that of 3.9.5 is the one that nixpkgs records.
+pub(super) const PINNED: [(&str, &str); 3] = [
     (
         "3.8.4",
         "4d85d6f7644d5f36d9c4d65e78bd662ab35ebe1380d762c24c12b98af029027e\
@@ -27,6 +27,11 @@ pub(super) const PINNED: [(&str, &str); 2] = [
         "3.9.3",
         "d44d870c1691662efbf1a8baf1859c901b820dc5ff163b36e81beb27b6fbf3cd\
          31b5f1f075697edaaf6d3e7a4cb0cc92f924dcff64b294ef13d535589bdaf143",
+    ),
+    (
+        "3.9.5",
+        "baa1c21dda4d57238fca751e4fa2bbf1daff9a28612b125e497dccd5c188ee64\
+         49e2f79947e474c2dd4d19992789d4d36b27b1ba2feb80c2b0c45e7df0e22aa8",
     ),
 ];
 
@@ -53,7 +58,7 @@ pub(super) fn choose(request: Request, pins: &[Pin]) -> Result<&Pin, String> {
         })
 }
 
-/// `apache-zookeeper-3.9.3-bin`, the archive's name and that of the directory in it.
+/// `apache-zookeeper-3.9.6-bin`, the archive's name and that of the directory in it.
 pub(super) fn stem(version: Version) -> String {
     format!("apache-zookeeper-{version}-bin")
 }

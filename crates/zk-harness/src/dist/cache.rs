@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! <cache>/lock                      held by whoever provisions
-//! <cache>/zookeeper-3.9.3/          complete from the moment it has this name
-//!         zookeeper-3.9.3/distribution.json
+//! <cache>/zookeeper-3.9.6/          complete from the moment it has this name
+//!         zookeeper-3.9.6/distribution.json
 //! <cache>/java-17-bookworm-x86_64/  a runtime for this release of the system
 //! <cache>/package-bookworm-x86_64-libguava-java/   one package, unpacked
 //! <cache>/downloads/*.part          archives on their way, resumable
@@ -29,7 +29,8 @@ use super::version::Request;
 use super::version::Version;
 
 const RECORD: &str = "distribution.json";
-const FORMAT: u32 = 1;
+/// Since 2, no jar names others in its manifest.
+const FORMAT: u32 = 2;
 
 /// The cache directory, which need not exist.
 #[derive(Debug, Clone)]

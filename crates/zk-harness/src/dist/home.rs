@@ -32,10 +32,10 @@ const BELOW: [&str; 5] = ["lib", "libexec/lib", "", "usr/share/java", "share/jav
 
 /// Jars of a directory shared with other programs that a server needs, in class path order.
 ///
-/// A short class path starts faster, and the manifests of Debian's jars name absolute paths that may belong to
-/// another version, so the list is explicit. Netty and Jackson are only needed for TLS and the admin server.
-const SHARED: [&str; 19] = [
-    "zookeeper",
+/// A short class path starts faster, so the list is explicit. Netty and Jackson are only needed for TLS and the admin
+/// server. The manifests of Debian's `zookeeper.jar` and `jackson-databind.jar` name absolute paths that may belong to
+/// another version, and Java searches those before what follows on the class path: nothing that they name may follow.
+const SHARED: [&str; 17] = [
     "zookeeper-jute",
     "slf4j-api",
     "metrics-core",
@@ -44,7 +44,6 @@ const SHARED: [&str; 19] = [
     "commons-io",
     "jackson-annotations",
     "jackson-core",
-    "jackson-databind",
     "netty-buffer",
     "netty-codec",
     "netty-common",
@@ -55,6 +54,9 @@ const SHARED: [&str; 19] = [
     "netty-transport-native-unix-common",
     "netty-tcnative-classes",
 ];
+
+/// Comes after [`SHARED`] and the logging binding, in this order.
+const NAMING_OTHERS: [&str; 2] = ["jackson-databind", "zookeeper"];
 
 const REQUIRED: [&str; 4] = ["zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java"];
 
@@ -144,6 +146,7 @@ pub(super) fn shared(
     let jars = SHARED
         .iter()
         .chain(binding)
+        .chain(&NAMING_OTHERS)
         .filter_map(|artifact| jar(names, artifact))
         .cloned()
         .collect();

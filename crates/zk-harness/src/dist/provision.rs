@@ -70,7 +70,7 @@ impl Provisioner<'_> {
         if let Some(request) = parts.zookeeper {
             outcome.zookeeper = self
                 .cache
-                .zookeeper(request, &mut Vec::new())
+                .zookeeper(request.or_default(), &mut Vec::new())
                 .map(|found| (found, Made::Elsewhere));
         }
         if parts.java {
@@ -165,10 +165,8 @@ impl Provisioner<'_> {
     ) -> Result<Result<Found, FindError>, String> {
         let suite = self.updated(work, apt, name, suites)?;
         let version = suite.zookeeper()?;
-        if !request.accepts(version) {
-            return Err(format!(
-                "it has ZooKeeper {version}, but {request} is wanted"
-            ));
+        if let Some(refusal) = request.refusal(version) {
+            return Err(format!("it has {refusal}"));
         }
         let tree = work.staging.dir.join("zookeeper");
         clear(&tree)?;

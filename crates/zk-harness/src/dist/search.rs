@@ -36,7 +36,7 @@ use super::version::Wanted;
 /// | setting | default |
 /// |---|---|
 /// | [`home`](Self::home) | none: places of packages and releases are searched |
-/// | [`version`](Self::version) | any that is there; 3.9 when it has to be provisioned |
+/// | [`version`](Self::version) | any that is installed, but no 3.9 before 3.9.4; otherwise 3.9 |
 /// | [`cache_dir`](Self::cache_dir) | `$XDG_CACHE_HOME/zk-harness` or `~/.cache/zk-harness`; macOS: `~/Library/Caches/zk-harness` |
 /// | [`java`](Self::java) | none: `$JAVA_HOME`, `PATH` and the usual directories are searched |
 /// | [`use_installed`](Self::use_installed) | [`Installed::Use`] |
@@ -141,10 +141,11 @@ impl Search {
         self
     }
 
-    /// Wants a series (`3.9`) or an exact version (`3.9.3`).
+    /// Wants a series (`3.9`) or an exact version (`3.9.6`).
     ///
-    /// Default: any version that is installed or cached, and 3.9 when it has to be provisioned. Another text is an
-    /// error of [`find`](Self::find).
+    /// Default: any version that is installed, and 3.9 from the cache or when it has to be provisioned. Releases of 3.9
+    /// before 3.9.4 are known to lose acknowledged writes, so only an exact version gets one of them; then
+    /// [`Distribution::warning`] says so. Another text is an error of [`find`](Self::find).
     pub fn version(mut self, version: impl Into<String>) -> Self {
         let version = OsString::from(version.into());
         match settings::version("the wanted version", &version) {
@@ -190,7 +191,7 @@ impl Search {
         self
     }
 
-    /// Fetches release archives from this base URL (`<mirror>/zookeeper-3.9.3/apache-zookeeper-3.9.3-bin.tar.gz`).
+    /// Fetches release archives from this base URL (`<mirror>/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz`).
     ///
     /// Default: the Apache archive. Anything but an http or https URL is an error of [`find`](Self::find).
     pub fn mirror(mut self, mirror: impl Into<String>) -> Self {
@@ -215,7 +216,7 @@ impl Search {
             (None, _) => self.note(SettingError::new(
                 "the pinned version",
                 version,
-                "exact, like 3.9.3",
+                "exact, like 3.9.6",
             )),
             (_, Err(error)) => self.note(error),
         }
@@ -271,7 +272,7 @@ impl Search {
             let tag = self.java_tag();
             if zookeeper.is_none() {
                 zookeeper = cache
-                    .zookeeper(self.request, &mut for_zookeeper)
+                    .zookeeper(self.request.or_default(), &mut for_zookeeper)
                     .map(|found| (found, Source::Cached));
             }
             if java.is_none() {

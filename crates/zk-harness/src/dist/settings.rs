@@ -14,8 +14,8 @@ pub enum Provisioning {
     WhenMissing,
     /// Never: the search uses what is there.
     Never,
-    /// Whenever the cache has nothing suitable, whatever is installed: packages and Java of the machine are ignored.
-    /// A fresh machine can be imitated with it.
+    /// Whenever the cache has nothing suitable: installed packages, ZooKeeper's among them, are ignored.
+    /// An installed Java is used, as it only runs what was provisioned.
     Always,
 }
 
@@ -39,7 +39,7 @@ pub(super) const VERSION: &str = "ZK_HARNESS_VERSION";
 /// The archive of every release ever made; mirrors keep the newest only.
 pub(super) const DEFAULT_MIRROR: &str = "https://archive.apache.org/dist/zookeeper";
 
-const VERSION_RULE: &str = "a series like 3.9 or an exact version like 3.9.3";
+const VERSION_RULE: &str = "a series like 3.9 or an exact version like 3.9.6";
 
 pub(super) fn provisioning(
     name: &'static str,
@@ -77,7 +77,7 @@ pub(super) fn mirror(name: &'static str, value: &OsStr) -> Result<String, Settin
         }
         _ => {
             let rule =
-                "an http:// or https:// URL under which zookeeper-3.9.3/ and its like are found";
+                "an http:// or https:// URL under which zookeeper-3.9.6/ and its like are found";
             Err(SettingError::new(name, value.to_string_lossy(), rule))
         }
     }

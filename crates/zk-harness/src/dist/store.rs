@@ -15,6 +15,7 @@ use rustix::fs::flock;
 use super::cache;
 use super::cache::Cache;
 use super::error::FindError;
+use super::jar;
 use super::places;
 use super::wait;
 
@@ -104,7 +105,8 @@ impl Locked {
         Ok(Staging { dir })
     }
 
-    /// Gives a finished tree its final name, with a record of `essential` files in it, in one rename.
+    /// Gives a finished tree its final name, with a record of `essential` files in it, in one rename. No jar of it names
+    /// jars of the machine.
     pub(super) fn publish(
         &self,
         tree: &Path,
@@ -112,6 +114,7 @@ impl Locked {
         origin: String,
         essential: &[PathBuf],
     ) -> io::Result<PathBuf> {
+        jar::hide_class_paths(tree)?;
         cache::write_record(tree, origin, essential)?;
         let last = self.dir.join(name);
         if last.exists() {

@@ -10,7 +10,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wanted {
-    /// A series (`3.9`) or an exact version (`3.9.3`).
+    /// A series (`3.9`) or an exact version (`3.9.6`).
     Version(String),
     /// The home of an installation.
     Home(PathBuf),
@@ -18,7 +18,7 @@ pub enum Wanted {
 
 /// Says why a text is neither a version nor a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{value:?} is neither a ZooKeeper version (3.9 or 3.9.3) nor a directory ({hint})")]
+#[error("{value:?} is neither a ZooKeeper version (3.9 or 3.9.6) nor a directory ({hint})")]
 pub struct ParseWantedError {
     value: String,
     hint: String,
@@ -50,6 +50,9 @@ impl FromStr for Wanted {
 }
 
 /// Which versions will do.
+///
+/// Of the series that is provisioned by default, only releases with [no known loss](Version::known_loss) will do, unless
+/// one is asked for by its exact version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
     Any,
@@ -76,10 +79,33 @@ impl Request {
 
     pub(super) fn accepts(self, version: Version) -> bool {
         match self {
-            Self::Any => true,
-            Self::Series(major, minor) => (version.major, version.minor) == (major, minor),
+            Self::Any => !version.is_superseded(),
+            Self::Series(major, minor) => {
+                (version.major, version.minor) == (major, minor) && !version.is_superseded()
+            }
             Self::Exact(exact) => version == exact,
         }
+    }
+
+    /// Why a version will not do, as the end of a sentence about where it is.
+    pub(super) fn refusal(self, version: Version) -> Option<String> {
+        if self.accepts(version) {
+            return None;
+        }
+        let named = Self::Exact(version);
+        let only_superseded = match self {
+            Self::Any => true,
+            Self::Series(major, minor) => (version.major, version.minor) == (major, minor),
+            Self::Exact(_) => false,
+        };
+        Some(if only_superseded {
+            format!(
+                "ZooKeeper {version}, which can lose acknowledged writes; {SOUND} or later is wanted \
+                 ({named} is taken only if it is asked for by its exact version)"
+            )
+        } else {
+            format!("ZooKeeper {version}, but {self} is wanted")
+        })
     }
 
     /// Major and minor number of what to provision.
@@ -92,8 +118,7 @@ impl Request {
         }
     }
 
-    /// What to provision: any version stands for the default series.
-    #[cfg(feature = "provision")]
+    /// What to provision, or to take from the cache: any version stands for the default series.
     pub(super) fn or_default(self) -> Self {
         match self {
             Self::Any => Self::PROVISIONED,
@@ -120,7 +145,36 @@ pub(super) struct Version {
     pub(super) patch: u32,
 }
 
+/// The first release of 3.9 without a known loss of acknowledged writes while servers synchronise.
+const SOUND: Version = Version {
+    major: 3,
+    minor: 9,
+    patch: 4,
+};
+
 impl Version {
+    /// Says how a release is known to lose acknowledged writes, if it is; `docs/compatibility.md` has the sources.
+    pub(super) fn known_loss(self) -> Option<&'static str> {
+        if self >= SOUND {
+            None
+        } else if (self.major, self.minor, self.patch) == (3, 9, 3) {
+            Some(
+                "ZooKeeper 3.9.3 can lose acknowledged writes (ZOOKEEPER-4925, fixed in 3.9.4); \
+                 see docs/compatibility.md",
+            )
+        } else {
+            Some(
+                "ZooKeeper releases before 3.9.3 can lose acknowledged writes when a server stops while it \
+                 synchronises (ZOOKEEPER-4394, 4643, 4646 and 4685); see docs/compatibility.md",
+            )
+        }
+    }
+
+    /// Whether it has a known loss that a later release of the default series has not.
+    fn is_superseded(self) -> bool {
+        (self.major, self.minor) == (SOUND.major, SOUND.minor) && self < SOUND
+    }
+
     pub(super) fn parse(text: &str) -> Option<Self> {
         match Request::parse(text)? {
             Request::Exact(version) => Some(version),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{Ensemble, Keep, StartReport, files};
 use crate::config::{Member, Plan, RelayPorts};
-use crate::container::ContainerImage;
+use crate::container::{self, ContainerImage};
 use crate::dist::{Distribution, Search, Wanted};
 use crate::error::Error;
 use crate::fault::ClockLibrary;
@@ -182,7 +182,7 @@ impl EnsembleBuilder {
         self
     }
 
-    /// Runs the servers in containers instead of processes; see [`container`](crate::container).
+    /// Runs the servers in containers instead of processes; [this module](crate::container) tells what differs.
     #[cfg(feature = "containers")]
     pub fn containers(mut self, image: ContainerImage) -> Self {
         self.containers = Some(image);
@@ -230,8 +230,14 @@ impl EnsembleBuilder {
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
-        if self.in_containers() {
+        if let Some(image) = &self.containers {
             refuse_in_containers(&self.spec)?;
+            if let (Some(zookeeper), Some(name)) = (&self.spec.zookeeper, image.chosen()) {
+                let rule = format!(
+                    "the image {name} has a ZooKeeper of its own; leave the version out, or the image"
+                );
+                return Err(SpecError::new("zookeeper", format!("{zookeeper:?}"), rule).into());
+            }
             if self.proxied || self.quorum_links {
                 let rule = "fault proxies and links are for servers that are processes; leave them out with containers";
                 return Err(SpecError::new("proxied", true, rule).into());
@@ -253,6 +259,10 @@ impl EnsembleBuilder {
             .await
             .map_err(|error| Error::io("look for", Path::new("ZooKeeper"), error.into()))??;
         let find = started.elapsed();
+        let warning = distribution.warning();
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
+        }
         let chosen_by_us = self.proxied
             || self.quorum_links
             || self
@@ -274,19 +284,21 @@ impl EnsembleBuilder {
                 continue;
             }
             let prepare = preparing.elapsed();
+            let starting = Instant::now();
             #[cfg(feature = "containers")]
             if let Some(image) = &self.containers {
                 ensemble.contain(image.clone()).await?;
             }
             match ensemble.begin().await {
-                Ok([spawned, answered, settled, done]) => {
+                Ok([answered, settled, done]) => {
                     ensemble.report = StartReport {
                         find,
                         prepare,
-                        processes: answered - spawned,
+                        processes: answered - starting,
                         election: settled - answered,
                         canary: done - settled,
                         total: done - started,
+                        warning,
                     };
                     return Ok(ensemble);
                 }
@@ -424,7 +436,7 @@ fn contained_members(spec: &Spec) -> Vec<Member> {
 
 /// A fresh name for an ensemble's network and containers.
 fn container_name() -> String {
-    format!("zk-harness-{:016x}", fastrand::u64(..))
+    format!("{}{:016x}", container::PREFIX, fastrand::u64(..))
 }
 
 /// The settings that are for processes only.
@@ -433,7 +445,9 @@ fn refuse_in_containers(spec: &Spec) -> Result<(), SpecError> {
         format!("{what} is for servers that are processes; leave it out with containers")
     };
     if spec.data == DataStore::Memory {
-        return Err(SpecError::new("data", "memory", rule("data in memory")));
+        let rule =
+            "data in memory is for servers that are processes; with containers set it to \"disk\"";
+        return Err(SpecError::new("data", "memory", rule));
     }
     if spec.movable_clock {
         return Err(SpecError::new(

@@ -6,12 +6,10 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::config::Plan;
+use crate::config::{Plan, STATE_FILE};
+use crate::container;
 use crate::error::Error;
 use crate::fault;
-
-/// Where a detached ensemble keeps how it was started.
-pub(super) const STATE_FILE: &str = "ensemble.json";
 
 /// Writes every file that the servers need. Doing it again changes nothing.
 pub(super) fn write(plan: &Plan) -> Result<(), Error> {
@@ -60,7 +58,7 @@ pub(super) fn create_directory(directory: &Path) -> Result<(), Error> {
 }
 
 pub(super) fn save(plan: &Plan) -> Result<(), Error> {
-    let file = plan.directory.join(STATE_FILE);
+    let file = plan.state_file();
     let text = serde_json::to_string_pretty(plan)
         .map_err(|error| Error::io("write", &file, error.into()))?;
     // Complete or absent: a reader never sees half of it.
@@ -89,6 +87,10 @@ pub(super) fn load(directory: &Path) -> Result<Plan, Error> {
     }
     if !plan.memory_directory.iter().all(|path| is_own_memory(path)) {
         return Err(bad("its memory_directory is none of an ensemble".into()));
+    }
+    let is_own = |name: &String| name.starts_with(container::PREFIX);
+    if !plan.containers.iter().all(is_own) {
+        return Err(bad("its containers are none of an ensemble".into()));
     }
     Ok(plan)
 }

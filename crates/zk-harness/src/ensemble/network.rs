@@ -6,6 +6,7 @@ use super::EnsembleBuilder;
 use crate::error::Error;
 use crate::links::QuorumLinks;
 use crate::proxy::FaultProxy;
+use crate::server::Server;
 
 /// A proxy that ends with its ensemble, whoever else has a handle to it.
 #[derive(Debug)]
@@ -52,12 +53,15 @@ impl Ensemble {
     }
 
     /// The connection string of the servers themselves, whether there are proxies or not.
+    ///
+    /// A container that is stopped or off its network has no port, so its server is left out.
     pub fn direct_connect_string(&self) -> String {
-        let addresses = self
-            .servers
-            .iter()
-            .map(|server| server.client_address().to_string());
-        addresses.collect::<Vec<_>>().join(",")
+        let addresses = self.servers.iter().map(Server::client_address);
+        addresses
+            .filter(|address| address.port() != 0)
+            .map(|address| address.to_string())
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     /// A handle to the fault proxies in front of the servers.

@@ -34,10 +34,14 @@ pub struct ServerStatus {
     pub role: Option<Role>,
     /// What its process is doing.
     pub process: ProcessState,
-    /// The port for clients.
+    /// The port for clients; 0 if it has none, as a container that is stopped.
     pub client_port: u16,
     /// Its process id, if there is a process.
     pub pid: Option<i32>,
+    /// The name of its container, if it runs in one.
+    pub container: Option<String>,
+    /// The ZooKeeper version that it says it is; nothing if it does not serve.
+    pub version: Option<String>,
     /// Its directory.
     pub directory: PathBuf,
     /// Why there is no role.
@@ -115,6 +119,7 @@ impl Ensemble {
                 Ok(srvr) => {
                     servers[index].role = Some(srvr.mode.into());
                     servers[index].epoch = srvr.epoch();
+                    servers[index].version = Some(srvr.version);
                     servers[index].answered = true;
                 }
                 Err((answered, problem)) => {
@@ -159,6 +164,8 @@ impl ServerStatus {
             process: server.process_state(),
             client_port: server.client_port(),
             pid: found.map(|(pid, _)| pid.as_raw_pid()),
+            container: server.container().map(str::to_owned),
+            version: None,
             directory: server.directory(),
             problem: None,
             epoch: 0,

@@ -78,6 +78,7 @@ impl Server {
     /// [`movable_clock`](crate::EnsembleBuilder::movable_clock), [`Error::Io`] if the file with the shift cannot be
     /// written.
     pub fn shift_clock(&self, shift: ClockShift) -> Result<(), Error> {
+        self.expect_process(FAULT)?;
         let file = self.directory().join(FILE);
         if !file.exists() {
             return Err(Unavailable {
@@ -104,21 +105,6 @@ impl ClockShift {
             Self::Behind(seconds) => format!("-{seconds}\n"),
         }
     }
-}
-
-/// Answers whether clocks can be moved on this machine, for [`require`](super::require); it may download a package.
-///
-/// Blocks while it looks.
-///
-/// # Errors
-///
-/// [`Unavailable`] with what is missing.
-pub fn probe_clock() -> Result<(), Unavailable> {
-    let search = Search::from_env().map_err(|error| Unavailable {
-        fault: FAULT,
-        reason: error.to_string(),
-    })?;
-    Library::find(&search).map(|_| ())
 }
 
 /// The library below the root of a file system, wherever distributions put it.

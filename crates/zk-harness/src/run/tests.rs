@@ -169,3 +169,50 @@ fn another_description_is_refused_with_a_reason() {
     );
     drop(run);
 }
+
+// covers: H9
+#[test]
+fn servers_that_lost_acknowledged_writes_fail_a_run() {
+    let (root, ensemble) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let log = |zxid: u64| {
+        let text = format!(
+            "New election. My id = 1, proposed zxid={zxid:#x}\nLEADING - LEADER ELECTION TOOK - 1 MS\n\
+             Have quorum of supporters; starting up and setting last processed zxid: 0x200000000\n"
+        );
+        fs::create_dir_all(ensemble.path().join("server-1")).unwrap();
+        fs::write(ensemble.path().join("server-1/server.log"), text).unwrap();
+    };
+    let run = || {
+        let run = begin(root.path());
+        run.attach_on_failure("ensemble", ensemble.path());
+        let recorder = run.recorder("a").unwrap();
+        hold(&recorder, 0x1_0000_0007).release().ok(());
+        drop(recorder);
+        run.finish()
+    };
+    log(0x1_0000_0007);
+    assert_eq!(run().unwrap().judgement(), Judgement::Valid);
+
+    log(0x1_0000_0006);
+    let error = run().unwrap_err();
+    let RunError::Failed { text, report } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(report.judgement(), Judgement::RolledBack);
+    let sentence = "server 1 took the lead with a log that ends at 0x100000006 although 0x100000007 had been acknowledged";
+    assert!(text.contains(sentence), "{text}");
+    // The fault is the servers' alone.
+    assert!(report.verdicts[0].is_valid(), "{text}");
+}
+
+#[test]
+fn servers_without_a_loss_do_not_stand_for_a_checker() {
+    let (root, ensemble) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir_all(ensemble.path().join("server-1")).unwrap();
+    fs::write(ensemble.path().join("server-1/server.log"), "").unwrap();
+    let run = Run::begin(root.path(), "no checker", 7).unwrap();
+    run.attach_on_failure("ensemble", ensemble.path());
+    run.recorder("a").unwrap();
+    let error = run.finish().unwrap_err().to_string();
+    assert!(error.contains("cannot judge"), "{error}");
+}

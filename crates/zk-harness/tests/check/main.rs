@@ -117,6 +117,41 @@ fn a_violation_is_shown_with_its_records_on_a_line_of_time() {
 
 // covers: H9
 #[test]
+fn a_rollback_of_the_servers_is_told_from_a_violation() {
+    let place = Place::new();
+    let later = A.replace("\"token\":7", "\"token\":4294967303");
+    let run = place.run(&[("a", &later)]);
+    let server = run.join("ensemble/server-2");
+    std::fs::create_dir_all(&server).unwrap();
+    let log = "New election. My id = 2, proposed zxid=0x100000006\nLEADING - LEADER ELECTION TOOK - 12 MS\n\
+               Have quorum of supporters; starting up and setting last processed zxid: 0x200000000\n";
+    std::fs::write(server.join("server.log"), log).unwrap();
+    let printed = place.check(&[text(&run)]);
+    assert_eq!(printed.code, Some(3), "{printed:?}");
+    insta::assert_snapshot!(printed.out, @r"
+    lock with seed 7
+    RUNS/lock-7-PID
+    2 operations (1 with an unknown outcome) of 1 process in 55.0 ms, 0 faults
+    note: history-a.jsonl:5 is a part of a line, as a process that is killed may leave it; it was left out
+
+    fenced-mutex  valid         grants 1
+    progress      valid         operations 2, succeeded 1
+    servers       rolled back   leaders 1
+                  note: the servers rolled back acknowledged writes, which some releases of ZooKeeper are known to do (see docs/compatibility.md); what else is found to be wrong may come of that
+
+    servers 1 of 1: rollback
+      server 2 took the lead with a log that ends at 0x100000006 although 0x100000007 had been acknowledged
+        a: acquire /locks/x: ok, token 4294967303   ████████████████████████████████████████     history-a.jsonl:2
+                                                   +9.7 ms                             +15.2 ms
+
+    run it again: SEED=7 make test
+    ");
+    let json = place.check(&["--json", text(&run)]).out;
+    assert!(json.contains(r#""judgement":"rolled_back""#), "{json}");
+}
+
+// covers: H9
+#[test]
 fn the_exit_status_tells_fine_from_violated_from_unjudged() {
     let place = Place::new();
     let fine = place.run(&[("b", B)]);

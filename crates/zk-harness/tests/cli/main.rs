@@ -2,6 +2,8 @@
 #![cfg(test)]
 
 mod faults;
+#[cfg(feature = "containers")]
+mod in_containers;
 mod lifecycle;
 mod odd;
 mod refusals;

@@ -116,3 +116,23 @@ fn even_and_single_sizes_are_warned_of() {
     starting 1 server
     ");
 }
+
+// covers: H4
+#[cfg(feature = "containers")]
+#[test]
+fn without_an_engine_up_says_what_is_missing() {
+    let place = Place::new();
+    let up = place
+        .command(&["up", "--backend", "containers", "--servers", "1"])
+        .env("DOCKER_HOST", "unix:///nowhere/docker.sock")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&up.stderr);
+    assert_eq!(up.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("a server in a container cannot be made here: ")
+            && said.contains("a container engine has to run, and DOCKER_HOST to name it"),
+        "{said}"
+    );
+    assert!(!place.ensembles().exists(), "something was left behind");
+}

@@ -11,7 +11,40 @@ pub(crate) use waiting::eventually;
 /// A directory for ensembles; whatever is still up in it when the test ends is taken down.
 pub(crate) struct Place {
     root: tempfile::TempDir,
+    backend: Backend,
 }
+
+/// What the servers run as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Processes,
+    #[cfg(feature = "containers")]
+    Containers,
+}
+
+/// Makes two tests of a function that takes a [`Place`]: one for each backend.
+///
+/// `cargo xtask test` skips tests with `in_containers` in their names where there is no container engine, and says so.
+macro_rules! on_each_backend {
+    ($($test:ident),+ $(,)?) => {$(
+        mod $test {
+            use crate::support::{Backend, Place};
+
+            #[test]
+            fn in_processes() {
+                super::$test(&Place::on(Backend::Processes));
+            }
+
+            #[cfg(feature = "containers")]
+            #[test]
+            fn in_containers() {
+                super::$test(&Place::on(Backend::Containers));
+            }
+        }
+    )+};
+}
+
+pub(crate) use on_each_backend;
 
 /// What a command printed and how it ended.
 #[derive(Debug)]
@@ -23,8 +56,40 @@ pub(crate) struct Printed {
 
 impl Place {
     pub(crate) fn new() -> Self {
+        Self::on(Backend::Processes)
+    }
+
+    pub(crate) fn on(backend: Backend) -> Self {
         Self {
             root: tempfile::tempdir().unwrap(),
+            backend,
+        }
+    }
+
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// Runs `up` on the backend of the place.
+    #[track_caller]
+    pub(crate) fn up(&self, args: &[&str]) -> Printed {
+        let backend = match self.backend {
+            Backend::Processes => "processes",
+            #[cfg(feature = "containers")]
+            Backend::Containers => "containers",
+        };
+        let printed = self.run(&[&["up", "--backend", backend], args].concat());
+        assert_eq!(printed.code, Some(0), "{args:?}: {printed:?}");
+        printed
+    }
+
+    /// How many processes or containers there are of its ensembles; containers count also when they are stopped.
+    pub(crate) fn left(&self) -> usize {
+        let processes = processes_below(&self.ensembles());
+        match self.backend {
+            Backend::Processes => processes,
+            #[cfg(feature = "containers")]
+            Backend::Containers => processes + crate::in_containers::of(&self.ensembles()).len(),
         }
     }
 

@@ -19,14 +19,14 @@ use crate::world::sha512;
 use crate::world::tarball;
 use crate::world::write;
 
-const PART: &str = "downloads/apache-zookeeper-3.9.3-bin.tar.gz.part";
+const PART: &str = "downloads/apache-zookeeper-3.9.6-bin.tar.gz.part";
 
 fn search(world: &World, server: &Server, archive: &[u8]) -> Search {
     world
         .search()
         .version("3.9")
         .mirror(&server.url)
-        .pin("3.9.3", &sha512(archive))
+        .pin("3.9.6", &sha512(archive))
 }
 
 /// What the archive route said, without the list of everything that was tried before it.
@@ -55,10 +55,10 @@ fn whole_download_is_provisioned_and_then_cached() {
     let first = search.find().unwrap();
     assert_eq!(
         (first.version.as_str(), first.source),
-        ("3.9.3", Source::Provisioned)
+        ("3.9.6", Source::Provisioned)
     );
     assert_eq!(first.logging, Logging::Logback);
-    assert_eq!(first.home, world.cache().join("zookeeper-3.9.3"));
+    assert_eq!(first.home, world.cache().join("zookeeper-3.9.6"));
     assert_eq!(first.java, world.path("jre/bin/java"));
     assert!(
         first.classpath.iter().all(|jar| jar.is_file()),
@@ -67,17 +67,17 @@ fn whole_download_is_provisioned_and_then_cached() {
     );
     assert_eq!(
         first.classpath[0],
-        first.home.join("lib/zookeeper-3.9.3.jar")
+        first.home.join("lib/zookeeper-3.9.6.jar")
     );
     assert_eq!(
         server.requests()[0].path,
-        "/dist/zookeeper-3.9.3/apache-zookeeper-3.9.3-bin.tar.gz"
+        "/dist/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz"
     );
     assert_eq!(
         heard.what(),
         [
-            "downloading apache-zookeeper-3.9.3-bin.tar.gz",
-            "unpacking apache-zookeeper-3.9.3-bin.tar.gz"
+            "downloading apache-zookeeper-3.9.6-bin.tar.gz",
+            "unpacking apache-zookeeper-3.9.6-bin.tar.gz"
         ]
     );
     let total = archive.len() as u64;
@@ -99,7 +99,7 @@ fn whole_download_is_provisioned_and_then_cached() {
         1,
         "a cached release is not fetched again"
     );
-    assert_eq!(world.cached(), ["downloads", "lock", "zookeeper-3.9.3"]);
+    assert_eq!(world.cached(), ["downloads", "lock", "zookeeper-3.9.6"]);
     assert!(
         names(&world.cache().join("downloads")).is_empty(),
         "the archive is not kept"
@@ -111,7 +111,7 @@ fn whole_download_is_provisioned_and_then_cached() {
 }
 
 fn second_has_docs(world: &World) -> bool {
-    world.cache().join("zookeeper-3.9.3/docs").exists()
+    world.cache().join("zookeeper-3.9.6/docs").exists()
 }
 
 // covers: H2
@@ -174,7 +174,7 @@ fn part_left_by_a_killed_process_is_completed() {
     write(
         &world
             .cache()
-            .join("tmp-1-0/zookeeper/lib/zookeeper-3.9.3.jar"),
+            .join("tmp-1-0/zookeeper/lib/zookeeper-3.9.6.jar"),
         "half unpacked",
     );
     let served = archive.clone();
@@ -187,7 +187,7 @@ fn part_left_by_a_killed_process_is_completed() {
     assert_eq!(server.ranges(), [Some(12_345)]);
     assert_eq!(
         world.cached(),
-        ["downloads", "lock", "zookeeper-3.9.3"],
+        ["downloads", "lock", "zookeeper-3.9.6"],
         "the dead process's directory is gone"
     );
 }
@@ -273,13 +273,13 @@ fn wrong_checksum_leaves_nothing_and_names_both() {
         .search()
         .version("3.9")
         .mirror(&server.url)
-        .pin("3.9.3", &pinned);
+        .pin("3.9.6", &pinned);
 
     let error = search.find().unwrap_err();
     assert_eq!(
         last_try(&world, &server, &error),
         format!(
-            "$MIRROR/zookeeper-3.9.3/apache-zookeeper-3.9.3-bin.tar.gz: \
+            "$MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz: \
              its SHA-512 is {}, expected {pinned}; it was deleted",
             sha512(&archive)
         )
@@ -307,7 +307,7 @@ fn refusals_of_the_server_are_told() {
         let world = World::with_java();
         let server = Server::start(move |_, _| Reply::status(status));
         let error = search(&world, &server, &archive).find().unwrap_err();
-        let expected = format!("$MIRROR/zookeeper-3.9.3/apache-zookeeper-3.9.3-bin.tar.gz: {told}");
+        let expected = format!("$MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz: {told}");
         assert_eq!(last_try(&world, &server, &error), expected);
         assert_eq!(server.requests().len(), 1);
     }
@@ -349,7 +349,7 @@ fn refused_connection_is_told() {
 
 #[test]
 fn archive_that_leads_out_of_its_directory_is_refused() {
-    let top = "apache-zookeeper-3.9.3-bin";
+    let top = "apache-zookeeper-3.9.6-bin";
     let cases = [
         (
             Tarball::new().file("apache/../../evil", b"x"),
@@ -369,11 +369,11 @@ fn archive_that_leads_out_of_its_directory_is_refused() {
         ),
         (
             Tarball::new().entry(EntryType::Link, &format!("{top}/lib"), "/etc/passwd", b""),
-            "it is refused: apache-zookeeper-3.9.3-bin/lib has the type Link",
+            "it is refused: apache-zookeeper-3.9.6-bin/lib has the type Link",
         ),
         (
             Tarball::new().entry(EntryType::Fifo, &format!("{top}/pipe"), "", b""),
-            "it is refused: apache-zookeeper-3.9.3-bin/pipe has the type Fifo",
+            "it is refused: apache-zookeeper-3.9.6-bin/pipe has the type Fifo",
         ),
     ];
     for (tarball, told) in cases {
@@ -385,7 +385,7 @@ fn archive_that_leads_out_of_its_directory_is_refused() {
         let said = last_try(&world, &server, &error);
         assert_eq!(
             said,
-            format!("$MIRROR/zookeeper-3.9.3/apache-zookeeper-3.9.3-bin.tar.gz: {told}")
+            format!("$MIRROR/zookeeper-3.9.6/apache-zookeeper-3.9.6-bin.tar.gz: {told}")
         );
         assert_eq!(world.cached(), ["downloads", "lock"], "{told}");
         assert!(!world.path("home/.cache/evil").exists() && !world.cache().join("evil").exists());
@@ -394,12 +394,12 @@ fn archive_that_leads_out_of_its_directory_is_refused() {
 
 #[test]
 fn archive_with_the_right_checksum_and_the_wrong_content_is_refused() {
-    let top = "apache-zookeeper-3.9.3-bin";
+    let top = "apache-zookeeper-3.9.6-bin";
     let other = crate::world::RELEASE
         .iter()
         .fold(Tarball::new(), |tarball, jar| {
             tarball.file(
-                &format!("{top}/lib/{}.jar", jar.replace("3.9.3", "3.8.4")),
+                &format!("{top}/lib/{}.jar", jar.replace("3.9.6", "3.8.4")),
                 b"x",
             )
         });
@@ -409,7 +409,7 @@ fn archive_with_the_right_checksum_and_the_wrong_content_is_refused() {
             Tarball::new().file(&format!("{top}/README"), b"x").bytes(),
             "its content is not a release: ",
         ),
-        (other.bytes(), "it contains ZooKeeper 3.8.4, expected 3.9.3"),
+        (other.bytes(), "it contains ZooKeeper 3.8.4, expected 3.9.6"),
         (whole[..whole.len() / 2].to_vec(), "it cannot be unpacked: "),
         (
             b"<html>please log in</html>".to_vec(),
@@ -439,7 +439,7 @@ fn version_without_a_pinned_checksum_is_not_fetched() {
         .unwrap_err();
     insta::assert_snapshot!(
         last_try(&world, &server, &error),
-        @"release archive $MIRROR: no SHA-512 is pinned for 3.9.9; pinned are 3.8.4, 3.9.3"
+        @"release archive $MIRROR: no SHA-512 is pinned for 3.9.9; pinned are 3.8.4, 3.9.3, 3.9.5"
     );
     assert!(server.requests().is_empty());
 }

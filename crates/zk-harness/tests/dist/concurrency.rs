@@ -37,7 +37,7 @@ fn four_searches_at_once_download_once() {
                         .search()
                         .version("3.9")
                         .mirror(&server.url)
-                        .pin("3.9.3", &sha512(&archive));
+                        .pin("3.9.6", &sha512(&archive));
                     start.wait();
                     search.find().unwrap()
                 })
@@ -99,7 +99,7 @@ fn search_goes_on_when_the_other_process_is_done() {
         .search()
         .version("3.9")
         .mirror(&server.url)
-        .pin("3.9.3", &sha512(&archive))
+        .pin("3.9.6", &sha512(&archive))
         .progress(heard.listener());
 
     thread::scope(|scope| {
@@ -135,7 +135,7 @@ fn cached_release_is_found_while_another_process_provisions() {
         .search()
         .version("3.9")
         .mirror(&server.url)
-        .pin("3.9.3", &sha512(&archive));
+        .pin("3.9.6", &sha512(&archive));
     search.find().unwrap();
 
     let lock = File::open(world.cache().join("lock")).unwrap();

@@ -52,12 +52,12 @@ fn debian_package_gets_a_short_class_path() {
     assert_eq!(
         names,
         [
-            "zookeeper.jar",
             "zookeeper-jute.jar",
             "slf4j-api.jar",
             "metrics-core.jar",
             "snappy-java.jar",
-            "slf4j-simple.jar"
+            "slf4j-simple.jar",
+            "zookeeper.jar"
         ]
     );
 }
@@ -81,13 +81,13 @@ fn incomplete_package_is_told_and_the_search_goes_on() {
     );
 
     release(
-        &world.root().join("opt/apache-zookeeper-3.9.3-bin"),
-        "3.9.3",
+        &world.root().join("opt/apache-zookeeper-3.9.6-bin"),
+        "3.9.6",
     );
     let found = never.find().unwrap();
     assert_eq!(
         found.home,
-        world.root().join("opt/apache-zookeeper-3.9.3-bin")
+        world.root().join("opt/apache-zookeeper-3.9.6-bin")
     );
 }
 
@@ -95,21 +95,21 @@ fn incomplete_package_is_told_and_the_search_goes_on() {
 fn places_of_releases_and_homebrew_are_known() {
     for place in [
         "opt/zookeeper",
-        "opt/apache-zookeeper-3.9.3-bin",
-        "usr/local/zookeeper-3.9.3",
+        "opt/apache-zookeeper-3.9.6-bin",
+        "usr/local/zookeeper-3.9.6",
         "opt/homebrew/opt/zookeeper/libexec",
-        "opt/homebrew/Cellar/zookeeper/3.9.3/libexec",
-        "usr/local/Cellar/zookeeper/3.9.3/libexec",
+        "opt/homebrew/Cellar/zookeeper/3.9.6/libexec",
+        "usr/local/Cellar/zookeeper/3.9.6/libexec",
         "home/linuxbrew/.linuxbrew/opt/zookeeper/libexec",
     ] {
         let world = World::with_java();
-        release(&world.root().join(place), "3.9.3");
+        release(&world.root().join(place), "3.9.6");
         let found = world.search().provisioning(Provisioning::Never).find();
         assert_eq!(found.unwrap().source, Source::Installed, "{place}");
     }
     let mut world = World::with_java();
     world.set("ZOOKEEPER_HOME", world.path("mine"));
-    release(&world.path("mine"), "3.9.3");
+    release(&world.path("mine"), "3.9.6");
     assert_eq!(world.search().find().unwrap().home, world.path("mine"));
     release(&world.path("home/apache-zookeeper-3.8.4-bin"), "3.8.4");
     assert_eq!(
@@ -119,9 +119,24 @@ fn places_of_releases_and_homebrew_are_known() {
 }
 
 #[test]
+fn home_that_is_named_may_be_a_release_with_a_known_loss() {
+    let world = World::with_java();
+    release(&world.path("mine"), "3.9.3");
+    let search = world.search().home(world.path("mine"));
+    let found = search.find().unwrap();
+    assert_eq!(
+        (found.version.as_str(), found.source),
+        ("3.9.3", Source::Explicit)
+    );
+    assert!(found.warning().is_some());
+    let error = search.version("3.9").find().unwrap_err();
+    insta::assert_snapshot!(world.anonymous(&error), @"$W/mine is not a usable ZooKeeper home: it is ZooKeeper 3.9.3, which can lose acknowledged writes; 3.9.4 or later is wanted (3.9.3 is taken only if it is asked for by its exact version)");
+}
+
+#[test]
 fn newest_release_of_a_directory_is_taken() {
     let world = World::with_java();
-    for version in ["3.9.3", "3.9.10", "3.8.4"] {
+    for version in ["3.9.6", "3.9.10", "3.8.4"] {
         release(
             &world
                 .root()
@@ -140,16 +155,16 @@ fn newest_release_of_a_directory_is_taken() {
 fn explicit_home_wins_and_is_never_passed_over() {
     let world = World::with_java();
     debian(&world, &["slf4j-simple"]);
-    release(&world.path("mine"), "3.9.3");
+    release(&world.path("mine"), "3.9.6");
     let found = world.search().home(world.path("mine")).find().unwrap();
     assert_eq!(
         (found.version.as_str(), found.source),
-        ("3.9.3", Source::Explicit)
+        ("3.9.6", Source::Explicit)
     );
 
     write(&world.path("jarless/lib/readme"), "");
     write(&world.path("two/zookeeper-3.8.0.jar"), "");
-    write(&world.path("two/zookeeper-3.9.3.jar"), "");
+    write(&world.path("two/zookeeper-3.9.6.jar"), "");
     let said = |home: &str, version: Option<&str>| {
         let search = world.search().home(world.path(home));
         let error = version
@@ -161,16 +176,16 @@ fn explicit_home_wins_and_is_never_passed_over() {
     };
     insta::assert_snapshot!(said("absent", None), @"$W/absent is not a usable ZooKeeper home: no such directory");
     insta::assert_snapshot!(said("jarless", None), @"$W/jarless is not a usable ZooKeeper home: no zookeeper jar there, nor in its lib, libexec/lib or usr/share/java");
-    insta::assert_snapshot!(said("two", None), @"$W/two is not a usable ZooKeeper home: jars of several versions are there (3.8.0, 3.9.3); one is needed");
-    insta::assert_snapshot!(said("mine", Some("3.8")), @"$W/mine is not a usable ZooKeeper home: it is ZooKeeper 3.9.3, but 3.8 is wanted");
-    fs::remove_file(world.path("mine/lib/zookeeper-jute-3.9.3.jar")).unwrap();
+    insta::assert_snapshot!(said("two", None), @"$W/two is not a usable ZooKeeper home: jars of several versions are there (3.8.0, 3.9.6); one is needed");
+    insta::assert_snapshot!(said("mine", Some("3.8")), @"$W/mine is not a usable ZooKeeper home: it is ZooKeeper 3.9.6, but 3.8 is wanted");
+    fs::remove_file(world.path("mine/lib/zookeeper-jute-3.9.6.jar")).unwrap();
     insta::assert_snapshot!(said("mine", None), @"$W/mine is not a usable ZooKeeper home: incomplete: zookeeper-jute.jar is missing");
 }
 
 #[test]
 fn explicit_java_is_checked() {
     let world = World::with_java();
-    release(&world.path("mine"), "3.9.3");
+    release(&world.path("mine"), "3.9.6");
     java(&world.path("old"), "1.7.0_80");
     java(&world.path("eight"), "1.8.0_392");
     write(&world.path("text"), "no program");
@@ -209,7 +224,7 @@ fn java_is_found_in_the_usual_places() {
         "usr/local/opt/openjdk",
     ] {
         let world = World::empty();
-        release(&world.root().join("opt/zookeeper"), "3.9.3");
+        release(&world.root().join("opt/zookeeper"), "3.9.6");
         java(&world.root().join(place), "17.0.1");
         let found = world
             .search()
@@ -219,7 +234,7 @@ fn java_is_found_in_the_usual_places() {
         assert_eq!(found.java, world.root().join(place).join("bin/java"));
     }
     let mut world = World::empty();
-    release(&world.root().join("opt/zookeeper"), "3.9.3");
+    release(&world.root().join("opt/zookeeper"), "3.9.6");
     java(&world.path("jre"), "11.0.2");
     world.set("PATH", world.path("jre/bin"));
     assert_eq!(
@@ -266,7 +281,7 @@ fn everything_that_was_tried_is_listed_with_the_command_that_fixes_it() {
 #[test]
 fn missing_java_is_told_apart_from_missing_zookeeper() {
     let mut world = World::empty();
-    release(&world.path("mine"), "3.9.3");
+    release(&world.path("mine"), "3.9.6");
     world.set("JAVA_HOME", world.path("nojava"));
     write(&world.root().join("etc/os-release"), "ID=fedora\n");
     let error = world.search().home(world.path("mine")).find().unwrap_err();

@@ -5,6 +5,7 @@
 mod archive;
 mod cached;
 mod concurrency;
+mod foreign;
 mod http;
 mod installed;
 mod packages;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use zk_harness::dist::FindError;
+use zk_harness::dist::Installed;
 use zk_harness::dist::Logging;
 use zk_harness::dist::Provisioning;
 use zk_harness::dist::Search;
@@ -113,7 +114,8 @@ fn copy(from: &Path, to: &Path) {
 fn packages_are_unpacked_without_installing_them() {
     let debian = Debian::new();
     let heard = Heard::default();
-    let found = debian.search().progress(heard.listener()).find().unwrap();
+    let search = debian.search().use_installed(Installed::Ignore);
+    let found = search.clone().progress(heard.listener()).find().unwrap();
     assert_eq!(
         (found.version.as_str(), found.source, found.logging),
         ("3.8.0", Source::Provisioned, Logging::SlfSimple)
@@ -165,7 +167,7 @@ fn packages_are_unpacked_without_installing_them() {
         "apt holds the lock should this process die: {inputs}"
     );
 
-    let again = debian.search().find().unwrap();
+    let again = search.find().unwrap();
     assert_eq!((again.source, again.java), (Source::Cached, found.java));
 }
 

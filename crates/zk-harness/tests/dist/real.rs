@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 use zk_harness::dist::Distribution;
-use zk_harness::dist::Provisioning;
+use zk_harness::dist::Installed;
 use zk_harness::dist::Search;
 use zk_harness::dist::Source;
 
@@ -28,7 +28,7 @@ fn provision(version: &str, dir: &Path) -> Distribution {
     let search = Search::from_vars(vars)
         .unwrap()
         .version(version)
-        .provisioning(Provisioning::Always)
+        .use_installed(Installed::Ignore)
         .cache_dir(dir.join("cache"))
         .progress(heard.listener());
     let started = Instant::now();

@@ -118,8 +118,8 @@ pub(crate) fn java(home: &Path, version: &str) {
 }
 
 pub(crate) const RELEASE: [&str; 7] = [
-    "zookeeper-3.9.3",
-    "zookeeper-jute-3.9.3",
+    "zookeeper-3.9.6",
+    "zookeeper-jute-3.9.6",
     "slf4j-api-1.7.30",
     "logback-classic-1.2.13",
     "logback-core-1.2.13",
@@ -131,7 +131,7 @@ pub(crate) const RELEASE: [&str; 7] = [
 pub(crate) fn release(home: &Path, version: &str) {
     for jar in RELEASE {
         write(
-            &home.join(format!("lib/{}.jar", jar.replace("3.9.3", version))),
+            &home.join(format!("lib/{}.jar", jar.replace("3.9.6", version))),
             jar,
         );
     }
@@ -172,8 +172,12 @@ impl Tarball {
     }
 }
 
-/// A whole release 3.9.3 of about 300 kB.
+/// A whole release 3.9.6 of about 300 kB.
 pub(crate) fn tarball() -> Tarball {
+    tarball_of("3.9.6")
+}
+
+pub(crate) fn tarball_of(version: &str) -> Tarball {
     let mut noise = 1_u32;
     let padding: Vec<u8> = std::iter::repeat_with(|| {
         noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -181,10 +185,11 @@ pub(crate) fn tarball() -> Tarball {
     })
     .take(300_000)
     .collect();
-    let top = "apache-zookeeper-3.9.3-bin";
+    let top = format!("apache-zookeeper-{version}-bin");
     RELEASE
         .iter()
         .fold(Tarball::new(), |tarball, jar| {
+            let jar = jar.replace("3.9.6", version);
             tarball.file(&format!("{top}/lib/{jar}.jar"), jar.as_bytes())
         })
         .file(&format!("{top}/LICENSE.txt"), &padding)

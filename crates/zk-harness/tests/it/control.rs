@@ -2,94 +2,89 @@
 
 use std::time::Duration;
 
-use zk_harness::{Error, Health, ProcessState, Role};
+use zk_harness::{Ensemble, Error, Health, ProcessState, Role};
 
 use crate::support::{in_memory, on_each_backend, processes_of};
 
-// covers: H3 H4
-#[tokio::test]
-async fn killed_leader_is_succeeded_and_comes_back_as_follower() {
-    on_each_backend(3, async |ensemble| {
-        let old = ensemble.leader().await.unwrap();
-        old.kill().await.unwrap();
-        assert_eq!(old.process_state(), ProcessState::Stopped);
-        ensemble.wait_quorum().await.unwrap();
-        let new = ensemble.leader().await.unwrap();
-        assert_ne!(new.id(), old.id());
-        assert!(matches!(
-            ensemble.status().await.health,
-            Health::Degraded { .. }
-        ));
+on_each_backend! {
+    killed_leader_is_succeeded_and_comes_back_as_follower: 3,
+    minority_does_not_serve_and_says_so: 3,
+    paused_leader_is_succeeded_and_follows_when_resumed: 3,
+    data_survives_the_death_of_all_servers: 3,
+}
 
-        old.start().unwrap();
-        ensemble.wait_serving().await.unwrap();
-        let status = ensemble.status().await;
-        assert!(
-            matches!(status.health, Health::Whole { .. }),
-            "{}",
-            status.seen()
-        );
-        let back = status
-            .servers
-            .iter()
-            .find(|server| server.id == old.id())
-            .unwrap();
-        assert_eq!(back.role, Some(Role::Follower));
-        ensemble.down().await.unwrap();
-    })
-    .await;
+// covers: H3 H4
+async fn killed_leader_is_succeeded_and_comes_back_as_follower(ensemble: Ensemble) {
+    let old = ensemble.leader().await.unwrap();
+    old.kill().await.unwrap();
+    assert_eq!(old.process_state(), ProcessState::Stopped);
+    ensemble.wait_quorum().await.unwrap();
+    let new = ensemble.leader().await.unwrap();
+    assert_ne!(new.id(), old.id());
+    assert!(matches!(
+        ensemble.status().await.health,
+        Health::Degraded { .. }
+    ));
+
+    old.start().unwrap();
+    ensemble.wait_serving().await.unwrap();
+    let status = ensemble.status().await;
+    assert!(
+        matches!(status.health, Health::Whole { .. }),
+        "{}",
+        status.seen()
+    );
+    let back = status
+        .servers
+        .iter()
+        .find(|server| server.id == old.id())
+        .unwrap();
+    assert_eq!(back.role, Some(Role::Follower));
+    ensemble.down().await.unwrap();
 }
 
 // covers: H2 H3 H4
-#[tokio::test]
-async fn minority_does_not_serve_and_says_so() {
-    on_each_backend(3, async |ensemble| {
-        ensemble.server(1).unwrap().kill().await.unwrap();
-        ensemble.server(2).unwrap().stop().await.unwrap();
-        // The survivor notices within the sync limit.
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-        let seen = loop {
-            match ensemble.leader().await {
-                Err(Error::NoQuorum { seen }) if seen.contains("not currently serving") => {
-                    break seen;
-                }
-                other => assert!(
-                    tokio::time::Instant::now() < deadline,
-                    "still {other:?} after 20 s"
-                ),
+async fn minority_does_not_serve_and_says_so(ensemble: Ensemble) {
+    ensemble.server(1).unwrap().kill().await.unwrap();
+    ensemble.server(2).unwrap().stop().await.unwrap();
+    // The survivor notices within the sync limit.
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let seen = loop {
+        match ensemble.leader().await {
+            Err(Error::NoQuorum { seen }) if seen.contains("not currently serving") => {
+                break seen;
             }
-        };
-        assert!(
-            seen.contains("server 1: its process does not run"),
-            "{seen}"
-        );
-        assert!(ensemble.server(3).unwrap().srvr().await.is_err());
-        ensemble.server(3).unwrap().ruok().await.unwrap();
+            other => assert!(
+                tokio::time::Instant::now() < deadline,
+                "still {other:?} after 20 s"
+            ),
+        }
+    };
+    assert!(
+        seen.contains("server 1: its process does not run"),
+        "{seen}"
+    );
+    assert!(ensemble.server(3).unwrap().srvr().await.is_err());
+    ensemble.server(3).unwrap().ruok().await.unwrap();
 
-        ensemble.server(1).unwrap().start().unwrap();
-        ensemble.wait_quorum().await.unwrap();
-        ensemble.server(2).unwrap().restart().await.unwrap();
-        ensemble.wait_serving().await.unwrap();
-        ensemble.down().await.unwrap();
-    })
-    .await;
+    ensemble.server(1).unwrap().start().unwrap();
+    ensemble.wait_quorum().await.unwrap();
+    ensemble.server(2).unwrap().restart().await.unwrap();
+    ensemble.wait_serving().await.unwrap();
+    ensemble.down().await.unwrap();
 }
 
 // covers: H3 H4
-#[tokio::test]
-async fn paused_leader_is_succeeded_and_follows_when_resumed() {
-    on_each_backend(3, async |ensemble| {
-        let old = ensemble.leader().await.unwrap();
-        old.pause().await.unwrap();
-        assert_eq!(old.process_state(), ProcessState::Paused);
-        ensemble.wait_quorum().await.unwrap();
-        assert_ne!(ensemble.leader().await.unwrap().id(), old.id());
-        old.resume().await.unwrap();
-        ensemble.wait_serving().await.unwrap();
-        assert_ne!(ensemble.leader().await.unwrap().id(), old.id());
-        ensemble.down().await.unwrap();
-    })
-    .await;
+async fn paused_leader_is_succeeded_and_follows_when_resumed(ensemble: Ensemble) {
+    let old = ensemble.leader().await.unwrap();
+    old.pause().await.unwrap();
+    assert_eq!(old.process_state(), ProcessState::Paused);
+    ensemble.wait_quorum().await.unwrap();
+    assert_ne!(ensemble.leader().await.unwrap().id(), old.id());
+    old.resume().await.unwrap();
+    ensemble.wait_serving().await.unwrap();
+    assert_ne!(ensemble.leader().await.unwrap().id(), old.id());
+    ensemble.down().await.unwrap();
 }
 
 // covers: H3
@@ -169,30 +164,26 @@ async fn port_is_free_when_the_server_is_gone() {
         let server = &ensemble.servers()[0];
         let address = server.client_address();
         server.kill().await.unwrap();
-        drop(std::net::TcpListener::bind(address).unwrap());
+        assert!(std::net::TcpListener::bind(address).is_ok(), "killed");
         server.start().unwrap();
         ensemble.wait_serving().await.unwrap();
         ensemble.down().await.unwrap();
-        drop(std::net::TcpListener::bind(address).unwrap());
+        assert!(std::net::TcpListener::bind(address).is_ok(), "down");
     }
 }
 
 // covers: H3 H4
-#[tokio::test]
-async fn data_survives_the_death_of_all_servers() {
-    on_each_backend(3, async |ensemble| {
-        let before = ensemble.leader().await.unwrap().srvr().await.unwrap().zxid;
-        for server in ensemble.servers() {
-            server.kill().await.unwrap();
-        }
-        ensemble.start_stopped().unwrap();
-        ensemble.wait_serving().await.unwrap();
-        let after = ensemble.leader().await.unwrap().srvr().await.unwrap().zxid;
-        assert!(
-            after > before,
-            "the history went back from {before:#x} to {after:#x}"
-        );
-        ensemble.down().await.unwrap();
-    })
-    .await;
+async fn data_survives_the_death_of_all_servers(ensemble: Ensemble) {
+    let before = ensemble.leader().await.unwrap().srvr().await.unwrap().zxid;
+    for server in ensemble.servers() {
+        server.kill().await.unwrap();
+    }
+    ensemble.start_stopped().unwrap();
+    ensemble.wait_serving().await.unwrap();
+    let after = ensemble.leader().await.unwrap().srvr().await.unwrap().zxid;
+    assert!(
+        after > before,
+        "the history went back from {before:#x} to {after:#x}"
+    );
+    ensemble.down().await.unwrap();
 }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use zk_harness::fault::{ClockShift, probe_clock, require};
+use zk_harness::fault::ClockShift;
 use zk_harness::nemesis::{Fault, Nemesis};
 use zk_harness::{Ensemble, Error, Health, ProcessState, Selector, Server};
 
@@ -181,10 +181,6 @@ async fn a_rolling_restart_ends_with_the_leader_and_all_serve() {
 // covers: H7
 #[tokio::test]
 async fn a_clock_can_be_moved_and_put_right() {
-    let probed = tokio::task::spawn_blocking(probe_clock).await.unwrap();
-    if require(probed).unwrap().is_none() {
-        return;
-    }
     let ensemble = in_memory(1).movable_clock(true).start().await.unwrap();
     let server = ensemble.server(1).unwrap();
     let year = |server: &Server| {

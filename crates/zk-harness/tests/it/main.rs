@@ -2,10 +2,10 @@
 #![cfg(test)]
 
 mod cleanup;
-#[cfg(feature = "containers")]
-mod containers;
 mod control;
 mod faults;
+#[cfg(feature = "containers")]
+mod in_containers;
 mod links;
 mod proxy;
 mod refusals;

@@ -286,7 +286,9 @@ async fn the_handshake_can_be_dropped_and_its_answer_lost() {
     assert_eq!(Raw::open(address).await.unwrap_err(), Broken::Fin);
     assert_eq!(lost.count(), 1);
     assert_eq!(proxy.sessions().len(), 1, "the server has made a session");
-    assert_eq!(proxy.sessions()[0].server, None, "which has no connection");
+    eventually("it has no connection any more", || {
+        proxy.sessions()[0].server.is_none()
+    });
     let late = proxy.on(Match::handshake()).once().delay(A_WHILE);
     let before = std::time::Instant::now();
     Raw::open(address).await.unwrap();
@@ -335,26 +337,28 @@ async fn a_black_hole_is_silent_in_both_directions_until_it_is_healed() {
 // covers: H7
 #[tokio::test]
 async fn a_delay_counts_for_each_frame_and_keeps_the_order() {
+    // So many that it takes much longer one after the other than on a busy machine.
+    const COUNT: u32 = 25;
     let ensemble = single("3.9").await;
     let proxy = ensemble.proxy().unwrap();
     let mut raw = Raw::open(proxy.address(1).unwrap()).await.unwrap();
     let delay = Duration::from_millis(800);
     let rule = proxy.on(Match::sync("/")).delay(delay);
     let before = std::time::Instant::now();
-    for _ in 0..5 {
+    for _ in 0..COUNT {
         raw.send(&ask::sync("/")).await.unwrap();
     }
     raw.send(&ask::exists("/")).await.unwrap();
-    for xid in 1..=6 {
+    for xid in 1..=COUNT.cast_signed() + 1 {
         assert_eq!(raw.receive().await.unwrap().xid, xid);
         assert!(before.elapsed() >= delay, "xid {xid} came early");
     }
     assert!(
-        before.elapsed() < delay * 4,
+        before.elapsed() < delay * (COUNT - 1),
         "the delays are side by side: {:?}",
         before.elapsed()
     );
-    assert_eq!(rule.count(), 5);
+    assert_eq!(rule.count(), u64::from(COUNT));
     rule.remove();
     // 40 bytes, at 100 bytes a second.
     proxy.on(Match::get("/")).rate(100);
@@ -588,7 +592,9 @@ async fn a_proxy_of_its_own_ends_with_its_last_handle() {
 /// Asserts that nothing of a proxy is left: neither its port nor its thread.
 #[track_caller]
 fn is_gone(address: SocketAddr) {
-    assert!(std::net::TcpStream::connect(address).is_err());
+    eventually("nobody listens there", || {
+        std::net::TcpStream::connect(address).is_err()
+    });
     drop(std::net::TcpListener::bind(address).unwrap());
     eventually("the thread is gone", || !has_thread_of(address));
 }

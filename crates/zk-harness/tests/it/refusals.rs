@@ -55,6 +55,10 @@ async fn port_of_another_ensemble_is_refused_also_while_its_server_is_down() {
         .unwrap();
     let directory = kept.directory().to_owned();
     drop(kept);
+    // The guard kills it.
+    eventually("its server is gone", || {
+        TcpListener::bind(("127.0.0.1", port)).is_ok()
+    });
     let again = wanted().start().await.unwrap();
     let kept = Ensemble::attach(&directory).unwrap();
     let error = kept.start_stopped().unwrap_err();
@@ -267,5 +271,40 @@ fn odd_temporary_directories_are_used_or_refused_and_left_clean() {
             .unwrap()
             .count(),
         0
+    );
+}
+
+// covers: H4
+#[cfg(feature = "containers")]
+#[tokio::test]
+async fn settings_that_need_processes_are_refused_with_containers() {
+    use zk_harness::container::ContainerImage;
+
+    let refused = async |builder: zk_harness::EnsembleBuilder, image: ContainerImage| {
+        refused(builder.containers(image)).await.to_string()
+    };
+    let own = || ContainerImage::Debian;
+    assert_eq!(
+        refused(in_memory(1), own()).await,
+        "data = memory: data in memory is for servers that are processes; with containers set it to \"disk\""
+    );
+    let port = Ensemble::builder().server(ServerSpec::new(1).with_client_port(5));
+    assert_eq!(
+        refused(port, own()).await,
+        "server[0].client_port = 5: a port of one's own is for servers that are processes; leave it out with containers"
+    );
+    assert_eq!(
+        refused(Ensemble::builder().movable_clock(true), own()).await,
+        "movable_clock = true: a movable clock is for servers that are processes; leave it out with containers"
+    );
+    let proxied = "proxied = true: fault proxies and links are for servers that are processes; leave them out with containers";
+    assert_eq!(
+        refused(Ensemble::builder().proxied(true), own()).await,
+        proxied
+    );
+    let named = ContainerImage::Named("zookeeper:3.9".into());
+    assert_eq!(
+        refused(Ensemble::builder().zookeeper("3.8"), named).await,
+        "zookeeper = \"3.8\": the image zookeeper:3.9 has a ZooKeeper of its own; leave the version out, or the image"
     );
 }

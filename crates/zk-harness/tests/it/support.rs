@@ -46,24 +46,35 @@ pub(crate) fn child_directory() -> Option<PathBuf> {
 
 const CHILD_DIRECTORY: &str = "ZK_HARNESS_TEST_CHILD_DIRECTORY";
 
-/// Runs a test on servers that are processes, then on servers in containers.
-pub(crate) async fn on_each_backend(servers: usize, test: impl AsyncFn(Ensemble)) {
-    test(in_memory(servers).start().await.unwrap()).await;
-    #[cfg(feature = "containers")]
-    if let Some(builder) = in_containers(servers).await {
-        test(builder.start().await.unwrap()).await;
-    }
+/// Makes two tests of a function that takes an ensemble: on servers that are processes, and on servers in containers.
+macro_rules! on_each_backend {
+    ($($test:ident: $servers:literal,)+) => {$(
+        mod $test {
+            use crate::support;
+
+            #[tokio::test]
+            async fn in_processes() {
+                super::$test(support::in_memory($servers).start().await.unwrap()).await;
+            }
+
+            #[cfg(feature = "containers")]
+            #[tokio::test]
+            async fn in_containers() {
+                super::$test(support::in_containers($servers).start().await.unwrap()).await;
+            }
+        }
+    )+};
 }
 
-/// An ensemble in containers; nothing, and a line that says so, where there is no container engine.
-#[cfg(feature = "containers")]
-pub(crate) async fn in_containers(servers: usize) -> Option<EnsembleBuilder> {
-    use zk_harness::container::{ContainerImage, probe, require};
+pub(crate) use on_each_backend;
 
-    require(probe().await).unwrap()?;
-    Some(
-        Ensemble::builder()
-            .servers(servers)
-            .containers(ContainerImage::Debian),
-    )
+/// An ensemble in containers, which needs a container engine.
+///
+/// Tests that use it have `in_containers` in their names: `cargo xtask test` skips those where there is no engine, and says
+/// so. One that is run all the same fails.
+#[cfg(feature = "containers")]
+pub(crate) fn in_containers(servers: usize) -> EnsembleBuilder {
+    Ensemble::builder()
+        .servers(servers)
+        .containers(zk_harness::container::ContainerImage::Debian)
 }

@@ -37,7 +37,8 @@ pub(crate) struct Args {
 
 const EXIT: &str = "\
 Exit status: 0 if nothing is wrong, 1 if there is a violation, \
-2 if it cannot be judged: too little was recorded, or it cannot be read.";
+2 if it cannot be judged: too little was recorded, or it cannot be read; \
+3 if the servers lost acknowledged writes, so that a violation need not be a fault of what was tested.";
 
 /// What `--list` prints; a test compares it with the checkers there are.
 pub(crate) const CHECKERS: &str = "\

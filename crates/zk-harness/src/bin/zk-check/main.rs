@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{ColorChoice, Parser as _};
-use zk_harness::check::{Checker, Judgement, judge};
+use zk_harness::check::{Checker, Judgement, ServerLogs, judge};
 use zk_harness::history::History;
 use zk_harness::{Description, Run};
 
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Ok(judgement) => ExitCode::from(match judgement {
             Judgement::Valid => 0,
             Judgement::Violated => 1,
+            Judgement::RolledBack => ROLLED_BACK,
             _ => CANNOT_JUDGE,
         }),
         Err(error) => {
@@ -51,7 +52,9 @@ fn run(args: &args::Args) -> anyhow::Result<Judgement> {
         args.checkers.clone()
     };
     let history = History::read(&path)?;
-    let report = judge(&history, &checkers);
+    let logs = ServerLogs::of_run(&path)
+        .with_context(|| format!("cannot read the servers' logs in {}", path.display()))?;
+    let report = judge(&history, &checkers).with_servers(&history, &logs);
     if args.json {
         let mut json = report.to_json(&history);
         if let Some(description) = &description {
@@ -124,3 +127,4 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 const CANNOT_JUDGE: u8 = 2;
+const ROLLED_BACK: u8 = 3;

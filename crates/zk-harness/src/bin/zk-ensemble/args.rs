@@ -26,7 +26,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start an ensemble and leave it running; returns when it serves.
     Up(UpArgs),
-    /// Kill the servers and remove the files.
+    /// Kill the servers and remove the files and containers.
     Down {
         /// Keep the files; `up` starts from them again.
         #[arg(long, conflicts_with = "remove")]
@@ -162,7 +162,10 @@ pub(crate) struct UpArgs {
     /// How many servers, 1 to 255 [default: 3].
     #[arg(long, short = 'n')]
     pub(crate) servers: Option<usize>,
-    /// A version such as 3.9 or 3.9.3, or the directory of an unpacked one [default: the first one found].
+    /// What the servers run as [default: processes].
+    #[arg(long, value_enum)]
+    pub(crate) backend: Option<Backend>,
+    /// A version such as 3.9 or 3.9.6, or the directory of an unpacked one [default: the first one found].
     #[arg(long, value_name = "VERSION|HOME")]
     pub(crate) zookeeper: Option<String>,
     /// Where the data lies: on disk every write is flushed [default: disk].
@@ -183,6 +186,15 @@ pub(crate) struct UpArgs {
     /// Keep the files when the ensemble goes down, or does not come up.
     #[arg(long)]
     pub(crate) keep: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// Processes of this machine.
+    Processes,
+    /// Containers of a container engine: data on disk, ports as the engine gives them, no --proxied, no --movable-clock;
+    /// the documentation of `zk_harness::container` has all in one table.
+    Containers,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -302,6 +314,20 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_in_the_readme_are_understood() {
+        let readme = include_str!("../../../../../README.md");
+        let prompt = "$ cargo xtask ensemble ";
+        let lines = readme.lines().filter_map(|line| line.strip_prefix(prompt));
+        let commands: Vec<&str> = lines.collect();
+        assert!(commands.len() >= 6, "{commands:?}");
+        for command in commands {
+            let words = ["zk-ensemble"].into_iter().chain(command.split(' '));
+            let parsed = Args::try_parse_from(words);
+            assert!(parsed.is_ok(), "{command}: {parsed:?}");
+        }
     }
 
     #[test]

@@ -65,6 +65,6 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// How long `leader` waits for an election that is going on.
-const ELECTION_WITHIN: Duration = Duration::from_secs(5);
+const ELECTION_WITHIN: Duration = Duration::from_secs(20);
 
 const KEEP_FILE: &str = "keep";

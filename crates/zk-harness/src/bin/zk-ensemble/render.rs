@@ -19,16 +19,25 @@ struct ServerJson<'a> {
     id: u32,
     role: Option<Role>,
     state: &'static str,
-    client_port: u16,
+    /// Nothing for a container that is stopped.
+    client_port: Option<u16>,
     pid: Option<i32>,
     dir: &'a Path,
+    /// Only of a server in a container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container: Option<&'a str>,
 }
 
 /// A table of the servers.
 pub(crate) fn servers(status: &Status) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["id", "role", "state", "client port", "pid", "directory"]);
+    let in_containers = status
+        .servers
+        .iter()
+        .any(|server| server.container.is_some());
+    let process = if in_containers { "container" } else { "pid" };
+    table.set_header(["id", "role", "state", "client port", process, "directory"]);
     for server in &status.servers {
         table.add_row([
             server.id.to_string(),
@@ -36,10 +45,12 @@ pub(crate) fn servers(status: &Status) -> String {
                 .role
                 .map_or_else(|| "-".to_owned(), |role| role.to_string()),
             state(server).to_owned(),
-            server.client_port.to_string(),
-            server
-                .pid
-                .map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+            port(server).map_or_else(|| "-".to_owned(), |port| port.to_string()),
+            match (&server.container, server.pid) {
+                (Some(name), _) => name.clone(),
+                (None, Some(pid)) => pid.to_string(),
+                (None, None) => "-".to_owned(),
+            },
             server.directory.display().to_string(),
         ]);
     }
@@ -64,7 +75,7 @@ pub(crate) fn ensembles(rows: &[(String, Ensemble, Status)]) -> String {
             .count();
         table.add_row([
             name.clone(),
-            ensemble.version().to_owned(),
+            version(ensemble, status).to_owned(),
             format!("{running} of {}", status.servers.len()),
             if status.health.serves() {
                 "serves"
@@ -92,10 +103,24 @@ pub(crate) fn summary(name: &str, ensemble: &Ensemble, status: &Status) -> Strin
         _ if serving == total => format!("all {total} servers serve"),
         _ => format!("a quorum serves, {serving} of {total} servers"),
     };
+    let place = if ensemble.is_in_containers() {
+        " in containers"
+    } else {
+        ""
+    };
     format!(
-        "ensemble {name}: ZooKeeper {}, {health}",
-        ensemble.version()
+        "ensemble {name}: ZooKeeper {}{place}, {health}",
+        version(ensemble, status)
     )
+}
+
+/// The version that runs, as the servers say; an image may have its own.
+fn version<'a>(ensemble: &'a Ensemble, status: &'a Status) -> &'a str {
+    let said = status
+        .servers
+        .iter()
+        .find_map(|server| server.version.as_deref());
+    said.unwrap_or_else(|| ensemble.version())
 }
 
 /// The status as one line of JSON.
@@ -107,9 +132,10 @@ pub(crate) fn json(name: &str, ensemble: &Ensemble, status: &Status) -> anyhow::
             id: server.id,
             role: server.role,
             state: state(server),
-            client_port: server.client_port,
+            client_port: port(server),
             pid: server.pid,
             dir: &server.directory,
+            container: server.container.as_deref(),
         })
         .collect();
     let text = serde_json::to_string(&StatusJson {
@@ -123,7 +149,7 @@ pub(crate) fn json(name: &str, ensemble: &Ensemble, status: &Status) -> anyhow::
 /// What the start was spent on.
 pub(crate) fn report(report: &StartReport) -> String {
     format!(
-        "{:.2} s (finding ZooKeeper {:.2}, files {:.2}, processes {:.2}, election {:.2}, canaries {:.2})",
+        "{:.2} s (finding ZooKeeper {:.2}, files {:.2}, servers {:.2}, election {:.2}, canaries {:.2})",
         report.total.as_secs_f64(),
         report.find.as_secs_f64(),
         report.prepare.as_secs_f64(),
@@ -131,6 +157,10 @@ pub(crate) fn report(report: &StartReport) -> String {
         report.election.as_secs_f64(),
         report.canary.as_secs_f64(),
     )
+}
+
+fn port(server: &ServerStatus) -> Option<u16> {
+    (server.client_port != 0).then_some(server.client_port)
 }
 
 fn state(server: &ServerStatus) -> &'static str {

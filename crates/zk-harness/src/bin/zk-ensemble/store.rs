@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::FlockOperation;
-use zk_harness::Ensemble;
+use zk_harness::{Ensemble, Error};
 
 use crate::say::note;
 
@@ -80,11 +80,15 @@ impl Store {
             };
             bail!("there is no ensemble named {name}: {hint}");
         }
-        Ensemble::attach(&directory).with_context(|| {
-            format!(
-                "the ensemble {name} cannot be used; if nothing in {} is of value, remove that directory",
-                directory.display()
-            )
+        Ensemble::attach(&directory).map_err(|error| {
+            let hint = match error {
+                Error::BadState { .. } => format!(
+                    "; if nothing in {} is of value, remove that directory",
+                    directory.display()
+                ),
+                _ => String::new(),
+            };
+            anyhow::Error::new(error).context(format!("the ensemble {name} cannot be used{hint}"))
         })
     }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::dist::machine::System;
 use crate::dist::version::Request;
 
-/// Suites in which Debian has, or had, a series of ZooKeeper. `apt-cache policy` has the last word.
-const DEBIAN: [((u32, u32), &[&str]); 2] = [((3, 8), &["bookworm"]), ((3, 9), &["trixie", "sid"])];
+/// Suites in which Debian has, or had, a series of ZooKeeper, the newest first. `apt-cache policy` has the last word.
+const DEBIAN: [((u32, u32), &[&str]); 2] = [((3, 8), &["bookworm"]), ((3, 9), &["sid", "trixie"])];
 const UBUNTU: [((u32, u32), &[&str]); 1] = [((3, 9), &["noble"])];
 
 /// Names under which a machine may follow its distribution instead of a release.
@@ -53,7 +53,7 @@ impl Family {
         }
     }
 
-    /// Suites to look for a version in, the likeliest first, the machine's own always among them.
+    /// Suites to look for a version in, that with the newest first, the machine's own always among them.
     pub(super) fn suites(self, request: Request, own: &str) -> Vec<String> {
         let table: &[((u32, u32), &[&str])] = match self {
             Self::Debian => &DEBIAN,

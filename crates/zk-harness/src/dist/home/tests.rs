@@ -25,12 +25,12 @@ fn shared_directory_gives_only_what_a_server_needs() {
     assert_eq!(
         jars.names,
         [
-            "zookeeper.jar",
             "zookeeper-jute.jar",
             "slf4j-api.jar",
             "metrics-core.jar",
             "snappy-java.jar",
-            "slf4j-simple.jar"
+            "slf4j-simple.jar",
+            "zookeeper.jar"
         ]
     );
 }

@@ -43,15 +43,9 @@ impl Advice<'_> {
     }
 
     fn zookeeper(&self, system: &System) -> String {
-        if self.request == Request::Any && !self.ignores_installed {
-            if system.is("debian") || system.is("ubuntu") {
-                return "sudo apt-get install --no-install-recommends libzookeeper-java libslf4j-java \
-                        default-jre-headless"
-                    .to_owned();
-            }
-            if system.is("macos") {
-                return "brew install zookeeper".to_owned();
-            }
+        // Not so on Debian and Ubuntu, whose packages are in some releases of a version that will not do.
+        if self.request == Request::Any && !self.ignores_installed && system.is("macos") {
+            return "brew install zookeeper".to_owned();
         }
         let exact = match self.request {
             Request::Exact(version) => Some(version),

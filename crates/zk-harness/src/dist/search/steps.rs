@@ -39,7 +39,12 @@ impl Search {
         let Some(home) = &self.home else {
             return Ok(None);
         };
-        match self.suitable(home) {
+        // A home is named: that is as good as an exact version.
+        let suitable = match self.request {
+            Request::Any => home::inspect(home),
+            _ => self.suitable(home),
+        };
+        match suitable {
             Ok(found) => Ok(Some((found, Source::Explicit))),
             Err(reason) => Err(FindError::Home {
                 path: home.clone(),
@@ -62,13 +67,9 @@ impl Search {
 
     fn suitable(&self, home: &Path) -> Result<Found, String> {
         let found = home::inspect(home)?;
-        if self.request.accepts(found.version) {
-            Ok(found)
-        } else {
-            Err(format!(
-                "it is ZooKeeper {}, but {} is wanted",
-                found.version, self.request
-            ))
+        match self.request.refusal(found.version) {
+            None => Ok(found),
+            Some(refusal) => Err(format!("it is {refusal}")),
         }
     }
 
@@ -112,7 +113,8 @@ impl Search {
     }
 
     pub(super) fn installed_java(&self, tried: &mut Vec<Tried>) -> Option<PathBuf> {
-        if self.ignores_installed() {
+        // It runs what was provisioned and adds nothing of its own to the class path.
+        if self.installed == Installed::Ignore {
             tried.push(Tried::new("installed Java", "ignored, as asked for"));
             return None;
         }
@@ -258,7 +260,10 @@ impl Search {
             missing,
             request: self.request,
             provisioning: self.provisioning,
-            ignores_installed: self.ignores_installed(),
+            ignores_installed: match missing {
+                Missing::Java => self.installed == Installed::Ignore,
+                _ => self.ignores_installed(),
+            },
             mirror: &self.mirror,
             pinned,
         };

@@ -33,8 +33,8 @@ fn what_looks_like_a_version_is_one_and_the_rest_is_a_directory() {
 #[test]
 fn neither_version_nor_directory_is_explained() {
     let said = |text: &str| text.parse::<Wanted>().unwrap_err().to_string();
-    insta::assert_snapshot!(said(""), @r#""" is neither a ZooKeeper version (3.9 or 3.9.3) nor a directory (it is empty)"#);
-    insta::assert_snapshot!(said("3"), @r#""3" is neither a ZooKeeper version (3.9 or 3.9.3) nor a directory (a directory of that name is ./3)"#);
+    insta::assert_snapshot!(said(""), @r#""" is neither a ZooKeeper version (3.9 or 3.9.6) nor a directory (it is empty)"#);
+    insta::assert_snapshot!(said("3"), @r#""3" is neither a ZooKeeper version (3.9 or 3.9.6) nor a directory (a directory of that name is ./3)"#);
     for text in ["3.9.3.1", "3.", ".9", "3..9", "99999999999.1"] {
         assert!(
             said(text).ends_with(&format!("(a directory of that name is ./{text})")),
@@ -47,7 +47,15 @@ fn neither_version_nor_directory_is_explained() {
 fn request_accepts_its_series_or_its_version() {
     let cases = [
         (Request::Any, "3.4.13", true),
-        (Request::Series(3, 9), "3.9.0", true),
+        (Request::Any, "3.8.0", true),
+        (Request::Any, "3.9.2", false),
+        (Request::Any, "3.9.3", false),
+        (Request::Any, "3.9.4", true),
+        (Request::Any, "3.10.0", true),
+        (Request::Series(3, 9), "3.9.0", false),
+        (Request::Series(3, 9), "3.9.3", false),
+        (Request::Series(3, 9), "3.9.4", true),
+        (Request::Series(3, 8), "3.8.0", true),
         (Request::Series(3, 9), "3.9.12", true),
         (Request::Series(3, 9), "3.8.9", false),
         (Request::Series(3, 1), "3.10.0", false),
@@ -59,6 +67,45 @@ fn request_accepts_its_series_or_its_version() {
             request.accepts(version(candidate)),
             accepted,
             "{request} {candidate}"
+        );
+        assert_eq!(request.refusal(version(candidate)).is_none(), accepted);
+    }
+}
+
+#[test]
+fn refusal_says_what_is_there_and_what_is_wanted() {
+    let said = |request: Request, there: &str| request.refusal(version(there)).unwrap();
+    let superseded = "ZooKeeper 3.9.3, which can lose acknowledged writes; 3.9.4 or later is wanted \
+                      (3.9.3 is taken only if it is asked for by its exact version)";
+    assert_eq!(said(Request::Any, "3.9.3"), superseded);
+    assert_eq!(said(Request::Series(3, 9), "3.9.3"), superseded);
+    assert_eq!(
+        said(Request::Series(3, 9), "3.8.0"),
+        "ZooKeeper 3.8.0, but 3.9 is wanted"
+    );
+    assert_eq!(
+        said(Request::Exact(version("3.9.6")), "3.9.3"),
+        "ZooKeeper 3.9.3, but 3.9.6 is wanted"
+    );
+}
+
+#[test]
+fn releases_with_a_known_loss_are_told_from_the_others() {
+    for (release, issue) in [
+        ("3.8.0", Some("ZOOKEEPER-4394")),
+        ("3.8.6", Some("ZOOKEEPER-4394")),
+        ("3.9.2", Some("ZOOKEEPER-4394")),
+        ("3.9.3", Some("ZOOKEEPER-4925")),
+        ("3.9.4", None),
+        ("3.9.10", None),
+        ("3.10.0", None),
+        ("4.0.0", None),
+    ] {
+        let loss = version(release).known_loss();
+        assert_eq!(loss.is_some(), issue.is_some(), "{release}");
+        assert!(
+            loss.unwrap_or_default().contains(issue.unwrap_or_default()),
+            "{release}"
         );
     }
 }

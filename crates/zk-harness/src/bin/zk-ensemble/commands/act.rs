@@ -152,7 +152,8 @@ async fn wait_answer(ensemble: &Ensemble, server: &Server) -> anyhow::Result<()>
             }
             _ => {}
         }
-        if 2 * running <= status.servers.len() && server.pid().is_some() {
+        let is_running = own.is_some_and(|own| own.process == ProcessState::Running);
+        if 2 * running <= status.servers.len() && is_running {
             note(&format!(
                 "note: {running} of {} servers run, which is no quorum",
                 status.servers.len()

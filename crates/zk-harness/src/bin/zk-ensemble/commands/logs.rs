@@ -21,6 +21,9 @@ pub(crate) async fn logs(
 ) -> anyhow::Result<ExitCode> {
     let ensemble = store.open(name)?;
     let servers = ensemble.select(which.unwrap_or(Selector::All)).await?;
+    for server in &servers {
+        server.follow_log().await?;
+    }
     let prefixed = servers.len() > 1;
     let mut offsets = BTreeMap::new();
     let mut first = true;

@@ -160,6 +160,10 @@ pub(crate) async fn change(
     let _lock = store.lock(name, false)?;
     let ensemble = store.open(name)?;
     anyhow::ensure!(
+        !ensemble.is_in_containers(),
+        "the servers of the ensemble {name} run in containers, which have no fault proxies; take it down, and start it with `up --backend processes --proxied`"
+    );
+    anyhow::ensure!(
         ensemble.has_proxies(),
         "the ensemble {name} has no fault proxies; take it down, and start it with `up --proxied`"
     );

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use zk_harness::dist::{Progress, Search};
-use zk_harness::{DataStore, Ensemble, Keep, ProcessState, Spec};
+use zk_harness::{DataStore, Ensemble, EnsembleBuilder, Keep, ProcessState, Spec};
 
 use super::ELECTION_WITHIN;
 use super::KEEP_FILE;
 use super::proxies;
-use crate::args::{Data, UpArgs};
+use crate::args::{Backend, Data, UpArgs};
 use crate::display::Display;
 use crate::render;
 use crate::say::{note, print};
@@ -23,6 +23,7 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
         note(&format!("note: {warning}"));
     }
     let search = Search::from_env()?;
+    let builder = on(options.backend)?;
     let lock = store.lock(name, true)?;
     let directory = store.directory(name);
     if Ensemble::exists(&directory) {
@@ -36,9 +37,13 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
     }
     let progress = Display::new();
     let servers = spec.server_specs().len();
+    let place = match options.backend {
+        Some(Backend::Containers) => " in containers",
+        _ => "",
+    };
     progress.say(&match servers {
-        1 => "starting 1 server".to_owned(),
-        servers => format!("starting {servers} servers"),
+        1 => format!("starting 1 server{place}"),
+        servers => format!("starting {servers} servers{place}"),
     });
     let shown = Arc::clone(&progress);
     let search = search.progress(Arc::new(move |progress: &Progress| {
@@ -49,7 +54,7 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
     } else {
         Keep::Never
     };
-    let started = Ensemble::builder()
+    let started = builder
         .spec(spec)
         .directory(&directory)
         .search(search)
@@ -72,6 +77,9 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
         keep_files(store, name)?;
     }
     let report = *ensemble.start_report();
+    if let Some(warning) = report.warning {
+        note(&format!("warning: {warning}"));
+    }
     ensemble.detach()?;
     // The proxies of this process are gone; those of another one take their places.
     let handed_over = async {
@@ -102,6 +110,38 @@ pub(crate) async fn up(store: &Store, name: &str, options: &UpArgs) -> anyhow::R
         ensemble.connect_string(),
         render::report(&report),
     ))
+}
+
+/// A description of an ensemble on that backend.
+fn on(backend: Option<Backend>) -> anyhow::Result<EnsembleBuilder> {
+    match backend {
+        None | Some(Backend::Processes) => Ok(Ensemble::builder()),
+        Some(Backend::Containers) => in_containers(Ensemble::builder()),
+    }
+}
+
+#[cfg(feature = "containers")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "without the feature it is an error"
+)]
+fn in_containers(builder: EnsembleBuilder) -> anyhow::Result<EnsembleBuilder> {
+    use zk_harness::container::ContainerImage;
+
+    let is_named = std::env::var_os("ZK_HARNESS_IMAGE").is_some_and(|name| !name.is_empty());
+    Ok(builder.containers(if is_named {
+        ContainerImage::Default
+    } else {
+        // It needs no registry, and has the version that was asked for.
+        ContainerImage::Debian
+    }))
+}
+
+#[cfg(not(feature = "containers"))]
+fn in_containers(_: EnsembleBuilder) -> anyhow::Result<EnsembleBuilder> {
+    bail!(
+        "--backend containers: this program was built without containers; build it with `--features cli,containers`"
+    )
 }
 
 /// Has a later `down` keep the files.
@@ -186,6 +226,16 @@ fn refuse_other_settings(name: &str, ensemble: &Ensemble, options: &UpArgs) -> a
                 "on disk"
             }
         ));
+    }
+    if options
+        .backend
+        .is_some_and(|wanted| (wanted == Backend::Containers) != ensemble.is_in_containers())
+    {
+        other.push(if ensemble.is_in_containers() {
+            "its servers run in containers".to_owned()
+        } else {
+            "its servers are processes".to_owned()
+        });
     }
     if let Some(wanted) = &options.zookeeper {
         let version = ensemble.version();

@@ -9,8 +9,8 @@ fn suites_follow_the_table_and_include_the_machines_own() {
     let debian = |version: &str, own: &str| Family::Debian.suites(request(version), own);
     assert_eq!(debian("3.8", "bookworm"), ["bookworm"]);
     assert_eq!(debian("3.8", "trixie"), ["bookworm", "trixie"]);
-    assert_eq!(debian("3.9", "bookworm"), ["trixie", "sid", "bookworm"]);
-    assert_eq!(debian("3.9.3", "trixie"), ["trixie", "sid"]);
+    assert_eq!(debian("3.9", "bookworm"), ["sid", "trixie", "bookworm"]);
+    assert_eq!(debian("3.9.3", "trixie"), ["sid", "trixie"]);
     assert_eq!(debian("3.7", "trixie"), ["trixie"]);
     let ubuntu = |version: &str, own: &str| Family::Ubuntu.suites(request(version), own);
     assert_eq!(ubuntu("3.9", "noble"), ["noble"]);

@@ -1,19 +1,17 @@
-//! What is different with servers in containers.
+//! What is different with servers in containers. Each test needs a container engine.
 
 use testcontainers::bollard::query_parameters::ListContainersOptionsBuilder;
 use testcontainers::core::client::docker_client_instance;
 use zk_harness::container::ContainerImage;
-use zk_harness::{DataStore, Ensemble, ProcessState, ServerSpec};
+use zk_harness::fault::ClockShift;
+use zk_harness::{Ensemble, ProcessState};
 
 use crate::support::{child_directory, eventually, in_child, in_containers};
 
 // covers: H4 H7
 #[tokio::test]
-async fn a_server_off_its_network_is_succeeded_and_comes_back_at_another_port() {
-    let Some(builder) = in_containers(3).await else {
-        return;
-    };
-    let ensemble = builder.start().await.unwrap();
+async fn a_server_off_its_network_comes_back_at_another_port() {
+    let ensemble = in_containers(3).start().await.unwrap();
     let before = ensemble.connect_string();
     let old = ensemble.leader().await.unwrap();
     old.disconnect().await.unwrap();
@@ -53,19 +51,16 @@ async fn has_network(name: &str) -> bool {
 
 // covers: H4
 #[tokio::test]
-async fn containers_and_network_go_with_the_ensemble_and_after_a_kill_with_the_next_one() {
-    let Some(builder) = in_containers(1).await else {
-        return;
-    };
+async fn what_a_killed_process_leaves_goes_with_the_next_ensemble() {
     if let Some(note) = child_directory() {
-        let _ensemble = builder.start().await.unwrap();
+        let _ensemble = in_containers(1).start().await.unwrap();
         std::fs::write(&note, "").unwrap();
         // To be killed here, so that nothing is dropped.
         return std::future::pending().await;
     }
     let directory = tempfile::tempdir().unwrap();
     let note = directory.path().join("note");
-    let test = "containers::containers_and_network_go_with_the_ensemble_and_after_a_kill_with_the_next_one";
+    let test = "in_containers::what_a_killed_process_leaves_goes_with_the_next_ensemble";
     let mut child = in_child(test, &note).spawn().unwrap();
     eventually("the child has an ensemble", || note.exists());
     let networks = containers_of(child.id()).await;
@@ -74,7 +69,7 @@ async fn containers_and_network_go_with_the_ensemble_and_after_a_kill_with_the_n
     child.wait().unwrap();
     assert_eq!(containers_of(child.id()).await, networks);
 
-    let ensemble = builder.start().await.unwrap();
+    let ensemble = in_containers(1).start().await.unwrap();
     assert_eq!(containers_of(child.id()).await, [""; 0]);
     assert!(!has_network(&networks[0]).await, "it is left over");
 
@@ -87,27 +82,17 @@ async fn containers_and_network_go_with_the_ensemble_and_after_a_kill_with_the_n
 
 // covers: H4
 #[tokio::test]
-async fn what_containers_cannot_do_is_refused() {
-    let refused = async |builder: zk_harness::EnsembleBuilder| {
-        let builder = builder.containers(ContainerImage::Debian);
-        builder.start().await.unwrap_err().to_string()
-    };
-    assert_eq!(
-        refused(Ensemble::builder().data(DataStore::Memory)).await,
-        "data = memory: data in memory is for servers that are processes; leave it out with containers"
-    );
-    assert_eq!(
-        refused(Ensemble::builder().server(ServerSpec::new(1).with_client_port(5))).await,
-        "server[0].client_port = 5: a port of one's own is for servers that are processes; leave it out with containers"
-    );
-    let Some(builder) = in_containers(1).await else {
-        return;
-    };
-    let ensemble = builder.start().await.unwrap();
+async fn faults_that_need_a_process_are_refused() {
+    let ensemble = in_containers(1).start().await.unwrap();
     let server = &ensemble.servers()[0];
     assert_eq!(
         server.fill_disk().unwrap_err().to_string(),
         "a full disk cannot be made here: the server runs in a container; it needs a process"
+    );
+    let moved = server.shift_clock(ClockShift::Ahead(1));
+    assert_eq!(
+        moved.unwrap_err().to_string(),
+        "a clock that jumps cannot be made here: the server runs in a container; it needs a process"
     );
     assert_eq!(
         server.resume().await.unwrap_err().to_string(),
@@ -124,4 +109,70 @@ async fn what_containers_cannot_do_is_refused() {
         .containers(ContainerImage::Named("zk-harness-no-such-image:0".into()));
     let error = missing.start().await.unwrap_err();
     assert_eq!(error.to_string(), "cannot start the container of server 1");
+}
+
+// covers: H3 H4
+#[tokio::test]
+async fn a_detached_ensemble_stays_and_is_attached_to() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("ensemble");
+    let test = "in_containers::child_detaches_an_ensemble";
+    let child = in_child(test, &directory).spawn().unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    // The next ensemble removes what was left behind, and leaves what was detached.
+    in_containers(1)
+        .start()
+        .await
+        .unwrap()
+        .down()
+        .await
+        .unwrap();
+    let networks = containers_of(pid).await;
+    assert_eq!(networks.len(), 1);
+
+    let ensemble = Ensemble::attach(&directory).unwrap();
+    ensemble.wait_serving().await.unwrap();
+    let server = &ensemble.servers()[0];
+    server.kill().await.unwrap();
+    drop(ensemble);
+    let ensemble = Ensemble::attach(&directory).unwrap();
+    let server = &ensemble.servers()[0];
+    assert_eq!(server.process_state(), ProcessState::Stopped);
+    server.start().unwrap();
+    ensemble.wait_serving().await.unwrap();
+    // Over both starts.
+    let starts = server.log_tail(5000).matches("binding to port").count();
+    assert_eq!(starts, 2, "{}", server.log_tail(5000));
+    ensemble.down().await.unwrap();
+    assert_eq!(containers_of(pid).await, [""; 0]);
+    assert!(!has_network(&networks[0]).await, "it is left over");
+    assert!(!directory.exists());
+}
+
+/// Not a test by itself: the process that the test above starts.
+#[tokio::test]
+async fn child_detaches_an_ensemble() {
+    let Some(directory) = child_directory() else {
+        return;
+    };
+    let builder = in_containers(1).directory(directory);
+    builder.start().await.unwrap().detach().unwrap();
+}
+
+// covers: H3 H4
+#[tokio::test]
+async fn containers_of_a_directory_that_is_gone_are_left_behind() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("ensemble");
+    let test = "in_containers::child_detaches_an_ensemble";
+    let mut child = in_child(test, &directory).spawn().unwrap();
+    assert!(child.wait().unwrap().success());
+    // As a person does who does not know better.
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(containers_of(child.id()).await.len(), 1);
+    let ensemble = in_containers(1).start().await.unwrap();
+    assert_eq!(containers_of(child.id()).await, [""; 0]);
+    ensemble.down().await.unwrap();
 }
