@@ -66,6 +66,24 @@ impl Check {
         }
     }
 
+    /// Lets `SEEDS=2000` in the environment run that many seeds, from the first one on.
+    ///
+    /// Without it the range given to [`new`](Self::new) is run. `SEED` still wins.
+    ///
+    /// # Panics
+    ///
+    /// If `SEEDS` is set to something other than a number.
+    pub fn seeds_from_env(mut self) -> Self {
+        if let Ok(count) = std::env::var(SEEDS) {
+            let count: u64 = match count.parse() {
+                Ok(count) => count,
+                Err(error) => panic!("{SEEDS}={count:?} is not a number of seeds: {error}"),
+            };
+            self.seeds = self.seeds.start..self.seeds.start.saturating_add(count);
+        }
+        self
+    }
+
     /// Sets how the ensembles are, but for their seeds.
     pub fn ensemble(mut self, ensemble: EnsembleBuilder) -> Self {
         self.ensemble = ensemble;
@@ -250,4 +268,5 @@ fn command(seed: u64) -> String {
 }
 
 const SEED: &str = "SEED";
+const SEEDS: &str = "SEEDS";
 const LONGEST: Duration = Duration::from_secs(3600);

@@ -202,6 +202,18 @@ impl EnsembleBuilder {
         self
     }
 
+    /// Sets how many bytes per second each link carries from the server to its client, so that answers queue up; default no
+    /// limit.
+    ///
+    /// # Panics
+    ///
+    /// If it is zero.
+    pub fn bandwidth(mut self, bytes_per_second: u32) -> Self {
+        assert!(bytes_per_second > 0, "a link carries something");
+        self.settings.bandwidth = Some(bytes_per_second);
+        self
+    }
+
     /// Sets how long a client without a link takes to try the next server; default 10 ms.
     pub fn reconnect_after(mut self, pause: Duration) -> Self {
         self.settings.reconnect = pause;

@@ -469,8 +469,8 @@ fn wall_clock(now: Duration) -> SystemTime {
 
 /// The zxid before the first transaction of the first leader.
 pub(crate) const FIRST_EPOCH: i64 = 1 << 32;
-/// The first of January 2000.
-const BEGIN: Duration = Duration::from_secs(946_684_800);
+/// The fifteenth of January 2027, after the epochs of all layouts of ids.
+const BEGIN: Duration = Duration::from_secs(1_800_000_000);
 const LONGEST_TTL_MILLIS: u128 = 1 << 40;
 
 #[cfg(test)]

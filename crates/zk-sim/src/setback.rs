@@ -67,7 +67,7 @@ impl Ensemble {
             tokio::select! {
                 biased;
                 () = soon("what was dropped is removed", session.settled()) => {}
-                () = session.lost() => {}
+                _ = session.lost() => {}
             }
         }
         // Longer than the default session lives without its client.

@@ -228,7 +228,7 @@ impl Shared {
             Answer::Acl { acl, stat } => Response::Acl { acl, stat },
             Answer::Committed(changed) => Response::Committed(changed),
             Answer::Watching(_) => unreachable!("answered above"),
-            Answer::Closed => return Err(Fault::Ended(zk_core::transport::Ending::Closed)),
+            Answer::Closed => return Err(Fault::Ended(zk_core::transport::SessionEnd::Closed)),
         })
     }
 

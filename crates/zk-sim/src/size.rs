@@ -8,6 +8,8 @@ use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
 use zk_core::transport::Request;
 
+use crate::answer::Answer;
+
 /// The bytes of a request behind its length, which servers compare with their `jute.maxbuffer`.
 pub(crate) fn of(request: &Request) -> usize {
     HEADER
@@ -24,6 +26,27 @@ pub(crate) fn of(request: &Request) -> usize {
                 changes.iter().map(of_change).sum::<usize>() + PART_HEADER
             }
         }
+}
+
+/// The bytes of an answer, or of an error, with their length; what is rarely read much of counts as a stat.
+pub(crate) fn of_answer(answer: Option<&Answer>) -> usize {
+    INT + REPLY_HEADER
+        + match answer {
+            Some(Answer::Data { data, .. }) => INT + data.len() + STAT,
+            Some(Answer::Children { names, .. }) => {
+                INT + names.iter().map(|name| INT + name.len()).sum::<usize>() + STAT
+            }
+            Some(Answer::Stat { .. } | Answer::Set(_) | Answer::Acl { .. }) => STAT,
+            Some(Answer::Created { path, .. }) => text(path) + STAT,
+            Some(Answer::Committed(parts)) => parts.len() * (PART_HEADER + STAT),
+            Some(Answer::Deleted | Answer::Synced | Answer::Watching(_) | Answer::Closed)
+            | None => 0,
+        }
+}
+
+/// The bytes of a notice of a watch, with their length.
+pub(crate) fn of_notice(path: &NodePath) -> usize {
+    INT + REPLY_HEADER + 2 * INT + text(path)
 }
 
 fn of_change(change: &Change) -> usize {
@@ -59,6 +82,9 @@ fn rules(acl: &Acl) -> usize {
 }
 
 const FLAG: usize = 1;
+const STAT: usize = 6 * LONG + 5 * INT;
+/// Number, transaction and error.
+const REPLY_HEADER: usize = 2 * INT + LONG;
 const INT: usize = 4;
 const LONG: usize = 8;
 /// Number and kind of a request.

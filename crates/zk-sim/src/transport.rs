@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use zk_core::NodePath;
 use zk_core::SessionId;
-use zk_core::transport::Ending;
 use zk_core::transport::Fault;
 use zk_core::transport::LinkReceiver;
 use zk_core::transport::Reply;
 use zk_core::transport::Request;
+use zk_core::transport::SessionEnd;
 use zk_core::transport::Transport;
 
 use crate::chroot;
@@ -76,7 +76,9 @@ impl Transport for SimTransport {
             let answer = shared.submit(session, Content::Request(request));
             // The ensemble itself must not live on for a request that it does not answer.
             drop(shared);
-            let answer = answer.await.unwrap_or(Err(Fault::Ended(Ending::Closed)));
+            let answer = answer
+                .await
+                .unwrap_or(Err(Fault::Ended(SessionEnd::Closed)));
             answer.map(|response| chroot::outward(&root, response))
         })
     }

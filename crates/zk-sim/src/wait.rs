@@ -18,6 +18,26 @@ pub async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
         .unwrap_or_else(|_| panic!("waited {PATIENCE:?} for this: {what}"))
 }
 
+/// Asks every 10 ms until `condition` holds, for at most two minutes of Tokio's time.
+///
+/// For what another task, another session or a server is still bringing about.
+///
+/// # Panics
+///
+/// If it does not hold by then.
+///
+/// # Cancel safety
+///
+/// As safe as `condition`.
+pub async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    soon(what, async {
+        while !condition().await {
+            pass(LOOK_EVERY).await;
+        }
+    })
+    .await;
+}
+
 /// Lets time pass, and everything happen that happens by then.
 ///
 /// # Cancel safety
@@ -70,3 +90,4 @@ pub async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<
 }
 
 const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(10);

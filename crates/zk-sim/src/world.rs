@@ -9,12 +9,12 @@ use std::time::Duration;
 use zk_core::NodePath;
 use zk_core::SessionId;
 use zk_core::WatchEvent;
-use zk_core::transport::Ending;
 use zk_core::transport::Fault;
 use zk_core::transport::Link;
 use zk_core::transport::Notice;
 use zk_core::transport::Phase;
 use zk_core::transport::Request;
+use zk_core::transport::SessionEnd;
 
 use crate::access::Identity;
 use crate::answer::Answer;
@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) servers: usize,
     /// From a client to its server, and the same back.
     pub(crate) latency: Duration,
+    /// From a server to each of its clients, in bytes per second.
+    pub(crate) bandwidth: Option<u32>,
     /// From the break of a link to the next attempt.
     pub(crate) reconnect: Duration,
     pub(crate) counters: Counters,
@@ -76,6 +78,7 @@ impl Default for Settings {
         Self {
             servers: 3,
             latency: Duration::from_millis(1),
+            bandwidth: None,
             reconnect: Duration::from_millis(10),
             counters: Counters::default(),
             release: Release::default(),
@@ -334,7 +337,7 @@ impl World {
                 connection,
             } => {
                 if self.is_down_since(session, connection) {
-                    self.end(session, Ending::Expired);
+                    self.end(session, SessionEnd::Expired);
                 }
             }
             Event::TakeWatchBack {

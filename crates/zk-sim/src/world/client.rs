@@ -59,6 +59,8 @@ pub(crate) struct Client {
     pub(super) queue: VecDeque<JobNumber>,
     /// From the server to the client.
     pub(super) outbox: VecDeque<Message>,
+    /// When the server has sent all of that, at the bandwidth of the link.
+    pub(super) sent_by: Duration,
     /// Whether the server has ended the connection, which the client will see after the messages before that.
     pub(super) is_hung_up: bool,
     pub(super) watches: BTreeMap<WatchNumber, (NodePath, Awaited)>,
@@ -142,6 +144,7 @@ impl Client {
             muted: Vec::new(),
             queue: VecDeque::new(),
             outbox: VecDeque::new(),
+            sent_by: Duration::ZERO,
             is_hung_up: false,
             watches: BTreeMap::new(),
         }

@@ -1,10 +1,12 @@
 //! The way back: answers and notices from a server to its client, and what that makes of them.
 
+use std::time::Duration;
+
 use zk_core::NodePath;
 use zk_core::SessionId;
-use zk_core::transport::Ending;
 use zk_core::transport::Fault;
 use zk_core::transport::Notice;
+use zk_core::transport::SessionEnd;
 
 use super::Event;
 use super::JobNumber;
@@ -16,6 +18,7 @@ use super::client::Message;
 use crate::answer::Answer;
 use crate::answer::WatchNumber;
 use crate::script::Act;
+use crate::size;
 use crate::tree::Trigger;
 use crate::watches::Awaited;
 use crate::watches::Removal;
@@ -33,21 +36,36 @@ impl World {
     }
 
     pub(super) fn push(&mut self, session: SessionId, body: Body) {
-        let due = self.now + self.settings.latency;
+        let (now, latency) = (self.now, self.settings.latency);
+        let sending = self.sending_time(&body);
         let client = self.client_mut(session);
         if client.is_hung_up || !client.is_up() {
             return;
         }
+        client.sent_by = client.sent_by.max(now) + sending;
+        let due = client.sent_by + latency;
         client.outbox.push_back(Message { due, body });
         let connection = client.connection;
-        let latency = self.settings.latency;
         self.plan(
-            latency,
+            due.saturating_sub(now),
             Event::Deliver {
                 session,
                 connection,
             },
         );
+    }
+
+    fn sending_time(&self, body: &Body) -> Duration {
+        let Some(bandwidth) = self.settings.bandwidth else {
+            return Duration::ZERO;
+        };
+        let bytes = match body {
+            Body::Reply { outcome, .. } => size::of_answer(outcome.as_ref().ok()),
+            Body::Notice { trigger, .. } => size::of_notice(&trigger.path),
+            Body::End(_) => 0,
+        };
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        Duration::from_secs(1) * bytes / bandwidth
     }
 
     /// What has reached the client, in order; what is held, holds up all that comes after it.
@@ -113,7 +131,7 @@ impl World {
             *place = watch;
         }
         let ending = match &outcome {
-            Ok(Answer::Closed) => Some(Ending::Closed),
+            Ok(Answer::Closed) => Some(SessionEnd::Closed),
             Err(Fault::Ended(ending)) => Some(*ending),
             _ => None,
         };

@@ -5,10 +5,10 @@ use std::time::Duration;
 use zk_core::NodePath;
 use zk_core::SessionId;
 use zk_core::WatchEvent;
-use zk_core::transport::Ending;
 use zk_core::transport::Fault;
 use zk_core::transport::Notice;
 use zk_core::transport::Phase;
+use zk_core::transport::SessionEnd;
 
 use super::Content;
 use super::Event;
@@ -30,7 +30,7 @@ impl World {
         };
         if client.link.phase == Phase::ReadOnly {
             // No other server knows of it.
-            self.end(session, Ending::Expired);
+            self.end(session, SessionEnd::Expired);
             return;
         }
         // Of a silent link the leader has heard nothing before it broke, either.
@@ -116,7 +116,7 @@ impl World {
         let client = self.client_mut(session);
         client.silences += 1;
         let (timeout, silences) = (client.timeout, client.silences);
-        let patience = self.link_timeout(timeout);
+        let patience = Self::link_timeout(timeout);
         self.plan(patience, Event::Unanswered { session, silences });
     }
 
@@ -125,7 +125,7 @@ impl World {
         let client = self.client_mut(session);
         let (is_silent, server, timeout) = (client.is_silent, client.server, client.timeout);
         if client.silences == silences && (is_silent || !self.servers[server].is_running()) {
-            let patience = self.link_timeout(timeout);
+            let patience = Self::link_timeout(timeout);
             let cause = format!("no response from connection in {}ms", patience.as_millis());
             self.break_link(session, &Break::because(cause));
         }
@@ -179,7 +179,7 @@ impl World {
         if !it.is_serving() {
             let after = match it.state {
                 // It takes the connection and says nothing.
-                State::Paused => self.link_timeout(timeout),
+                State::Paused => Self::link_timeout(timeout),
                 State::Running | State::Stopped => self.settings.reconnect * 2_u32.pow(rounds),
             };
             self.plan_reattaching(session, connection, next, after);
@@ -202,7 +202,7 @@ impl World {
             self.land_all(session);
         }
         if !self.client_mut(session).is_alive {
-            self.end(session, Ending::Expired);
+            self.end(session, SessionEnd::Expired);
             return;
         }
         self.hear(session);
@@ -210,6 +210,7 @@ impl World {
         client.server = to;
         client.connection += 1;
         client.attachments += 1;
+        client.sent_by = Duration::ZERO;
         client.link.phase = Phase::Up;
         let link = client.link;
         if client.opening.take().is_some() {
@@ -324,7 +325,7 @@ impl World {
     }
 
     /// The client's session is over, whatever the reason.
-    pub(super) fn end(&mut self, session: SessionId, ending: Ending) {
+    pub(super) fn end(&mut self, session: SessionId, ending: SessionEnd) {
         let client = self.client_mut(session);
         if client.is_over() {
             return;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use zk_core::SessionId;
-use zk_core::transport::Ending;
 use zk_core::transport::Phase;
+use zk_core::transport::SessionEnd;
 
 use super::Event;
 use super::World;
@@ -222,7 +222,7 @@ impl World {
     fn join_now(&mut self, server: usize) {
         for session in self.attached(server) {
             // One that only this server has granted.
-            self.end(session, Ending::Expired);
+            self.end(session, SessionEnd::Expired);
         }
         self.servers[server].is_member = true;
         while self.servers[server].applied() < self.leader.log().len() {
@@ -290,21 +290,7 @@ impl World {
     }
 
     /// How long a client waits for a silent server: as `zk-core` sets it.
-    pub(super) fn link_timeout(&self, session_timeout: Duration) -> Duration {
-        let servers = u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
-        let own = session_timeout * 2 / 5;
-        let share = if servers > 1 {
-            session_timeout / servers.saturating_mul(2)
-        } else {
-            own
-        };
-        let share = share.max(SHORTEST_LINK_TIMEOUT);
-        if share > session_timeout * 3 / 5 {
-            own
-        } else {
-            share
-        }
+    pub(super) fn link_timeout(session_timeout: Duration) -> Duration {
+        session_timeout * 2 / 5
     }
 }
-
-const SHORTEST_LINK_TIMEOUT: Duration = Duration::from_secs(1);

@@ -7,10 +7,10 @@ use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Permissions;
 use zk_core::SessionId;
-use zk_core::transport::Ending;
 use zk_core::transport::Fault;
 use zk_core::transport::Phase;
 use zk_core::transport::Request;
+use zk_core::transport::SessionEnd;
 
 use super::Content;
 use super::Event;
@@ -65,7 +65,7 @@ impl World {
         let client = self.client_mut(session);
         let refusal = match client.link.phase {
             Phase::Over(ending) => Some(ending),
-            _ if client.is_closing => Some(Ending::Closed),
+            _ if client.is_closing => Some(SessionEnd::Closed),
             _ => None,
         };
         client.is_closing |= content == Content::Close;
@@ -299,7 +299,7 @@ impl World {
         } else {
             Verdict {
                 zxid: 0,
-                outcome: Err(Fault::Ended(Ending::Expired)),
+                outcome: Err(Fault::Ended(SessionEnd::Expired)),
             }
         };
         let job = &mut self.jobs[number];

@@ -102,7 +102,10 @@ fn a_session_is_opened_when_its_server_has_applied_that() {
 
 #[test]
 fn a_close_in_flight_is_sent_again_and_finds_the_session_gone_if_it_was_carried_out() {
-    for (breaks_at, expected) in [(Duration::ZERO, Ending::Closed), (MS, Ending::Expired)] {
+    for (breaks_at, expected) in [
+        (Duration::ZERO, SessionEnd::Closed),
+        (MS, SessionEnd::Expired),
+    ] {
         let mut world = world(2);
         let session = open(&mut world, 0);
         world.submit(session, create("/e"));
@@ -131,7 +134,7 @@ fn everything_due_happens_at_its_own_time_even_when_time_leaps() {
     world.take_outputs();
     // A leap over the leader's expiry and the client's own.
     world.advance(MS * 10_000);
-    assert_eq!(phase(&world, session), Phase::Over(Ending::Expired));
+    assert_eq!(phase(&world, session), Phase::Over(SessionEnd::Expired));
     let closing = world.leader().log().last().unwrap();
     assert_eq!(closing.closes, Some(session));
     assert_eq!(closing.committed, MS * 1002);

@@ -1,13 +1,5 @@
-//! Sessions of zk-core on a simulated ensemble.
+//! The simulated ensemble compared with real servers.
 #![cfg(test)]
 
-mod chaos;
-mod expiry;
-mod faults;
-mod oracle;
-mod persistent;
-mod quorum;
 mod random;
 mod real;
-mod sessions;
-mod watches;

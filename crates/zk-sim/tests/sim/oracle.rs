@@ -267,7 +267,7 @@ async fn run(ensemble: Ensemble, tally: &RefCell<Tally>) {
         tokio::select! {
             biased;
             () = writer.session.settled() => {}
-            () = writer.session.lost() => {}
+            _ = writer.session.lost() => {}
         }
     }
     // Whoever is late is late no more.
@@ -307,7 +307,9 @@ async fn run(ensemble: Ensemble, tally: &RefCell<Tally>) {
 #[test]
 fn what_is_acknowledged_is_done_once_and_what_is_refused_is_not_done() {
     let tally = RefCell::default();
-    let checked = Check::new(0..SEEDS).run(async |ensemble, _| run(ensemble, &tally).await);
+    let checked = Check::new(0..SEEDS)
+        .seeds_from_env()
+        .run(async |ensemble, _| run(ensemble, &tally).await);
     println!("{:?} in {checked}", tally.borrow());
     let tally = tally.into_inner();
     assert!(
