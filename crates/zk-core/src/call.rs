@@ -8,8 +8,10 @@ use tokio::time::Instant;
 
 use crate::deadline::Deadline;
 use crate::engine::Engine;
+use crate::engine::reaper::ask_fresh;
 use crate::engine::reaper::unexpected;
 use crate::error::Error;
+use crate::error::ErrorClass;
 use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::path::NodePath;
@@ -23,10 +25,25 @@ use crate::transport::Response;
 pub(crate) enum Repeat {
     /// It is a read.
     Read,
-    /// It is a write that may be applied twice, or whose second answer tells whether the first one was applied.
+    /// It is a write whose second answer tells whether the first one was applied.
     Write,
     /// It is a write of which one is enough.
     Never,
+}
+
+/// What a look at the nodes says of a write whose answer was lost.
+#[derive(Debug)]
+pub(crate) enum Fate<T> {
+    /// It was carried out, or what it asks for is so anyway.
+    Done(T),
+    /// It was not and will not be carried out: it is made again.
+    NotApplied,
+    /// It may have been carried out, and this one does no harm whether it was or not.
+    Instead(Request),
+    /// It was not carried out, or cannot be any more, for this reason.
+    Refused(Error),
+    /// Nobody can tell.
+    Unknown(&'static str),
 }
 
 /// A call in progress: one or more requests of one operation under one deadline.
@@ -43,6 +60,7 @@ pub(crate) struct Call {
 pub(crate) struct Answer<T> {
     pub(crate) result: Result<T, Error>,
     pub(crate) was_in_doubt: bool,
+    attempts: u32,
 }
 
 impl Call {
@@ -87,11 +105,12 @@ impl Call {
         let mut attempts = 0;
         let mut in_doubt = false;
         let mut last: Option<Fault> = None;
-        let answer = |result, was_in_doubt| Answer {
-            result,
-            was_in_doubt,
-        };
         loop {
+            let answer = |result, was_in_doubt| Answer {
+                result,
+                was_in_doubt,
+                attempts,
+            };
             match self.deadline.bound(engine.connected()).await {
                 Some(Ok(())) => {}
                 Some(Err(ending)) => {
@@ -112,6 +131,11 @@ impl Call {
                 return answer(Err(self.too_late(path, in_doubt, attempts)), in_doubt);
             }
             attempts += 1;
+            let answer = |result, was_in_doubt| Answer {
+                result,
+                was_in_doubt,
+                attempts,
+            };
             tracing::Span::current().record("attempts", attempts);
             let fault = match self.deadline.bound(engine.send(request.clone())).await {
                 Some(Ok(response)) => {
@@ -147,6 +171,135 @@ impl Call {
             tracing::debug!(attempts, ?fault, "making the request again");
             last = Some(fault);
         }
+    }
+
+    /// Makes a write, and when its answer is lost lets `look` find out what became of it: it gets the newest transaction
+    /// that the session had seen before.
+    ///
+    /// The write is made again only if that look allows it, so that it never undoes what others have written since.
+    pub(crate) async fn write<T, F>(
+        &self,
+        path: &NodePath,
+        mut request: Request,
+        read: impl Fn(Response) -> Option<T>,
+        look: impl Fn(i64) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<Fate<T>, Error>>,
+    {
+        let seen = self.engine().newest_zxid();
+        let mut attempts = 0;
+        let mut in_doubt = false;
+        loop {
+            let answer = self.request(path, Repeat::Never, &request, &read).await;
+            attempts += answer.attempts;
+            tracing::Span::current().record("attempts", attempts);
+            let error = match answer.result {
+                Ok(value) => return Ok(value),
+                Err(error) => error.attempts_made(attempts),
+            };
+            if !error.is_outcome_unknown() || error.is_fatal() {
+                return Err(match error.class() {
+                    _ if !in_doubt => error,
+                    // This one was not sent, or not taken; an earlier one may have been.
+                    ErrorClass::Recoverable => self
+                        .error(path, ErrorKind::OutcomeUnknown)
+                        .attempts_made(attempts),
+                    ErrorClass::Outcome | ErrorClass::Fatal => error.maybe_applied(),
+                });
+            }
+            if !self.may_try_again(attempts).await {
+                return Err(error);
+            }
+            in_doubt = match look(seen).await {
+                Ok(Fate::Done(value)) => return Ok(value),
+                Ok(Fate::NotApplied) => false,
+                Ok(Fate::Instead(other)) => {
+                    request = other;
+                    true
+                }
+                Ok(Fate::Refused(refusal)) => return Err(refusal.attempts_made(attempts)),
+                Ok(Fate::Unknown(why)) => return Err(error.detail(why)),
+                // The first error says more than one about looking; but a lost session is a lost session.
+                Err(looking) if looking.is_fatal() => return Err(looking.maybe_applied()),
+                Err(_) => return Err(error),
+            };
+            self.engine().counters.retries.add();
+            tracing::debug!(attempts, in_doubt, "making the request again");
+        }
+    }
+
+    /// Repeats requests about a write that is in doubt until they are answered, as long as the call lasts.
+    pub(crate) async fn until_told<T, F>(
+        &self,
+        path: &NodePath,
+        ask: impl Fn() -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        self.until_answered(path, true, ask).await
+    }
+
+    /// Repeats requests that only read until they are answered; `in_doubt` when a write may have been applied before.
+    async fn until_answered<T, F>(
+        &self,
+        path: &NodePath,
+        in_doubt: bool,
+        ask: impl Fn() -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        let mut attempts = 0;
+        let mut last = None;
+        loop {
+            let asked = async {
+                self.engine().connected().await.map_err(Fault::Ended)?;
+                attempts += 1;
+                ask().await
+            };
+            let fault = match self.deadline.bound(asked).await {
+                Some(Ok(told)) => return Ok(told),
+                Some(Err(fault @ (Fault::Ended(_) | Fault::Refused(..)))) => {
+                    return Err(self.failure(path, in_doubt, attempts, &fault));
+                }
+                Some(Err(fault)) => fault,
+                None if in_doubt => return Err(self.error(path, ErrorKind::OutcomeUnknown)),
+                None if self.engine().is_connected() => {
+                    return Err(self.unanswered(path, Repeat::Read, attempts));
+                }
+                None => return Err(self.unsent(path, false, attempts, last.as_ref())),
+            };
+            if !self.may_try_again(attempts).await {
+                return Err(self.failure(path, in_doubt, attempts, &fault));
+            }
+            last = Some(fault);
+        }
+    }
+
+    /// Reads from a server that has caught up; `in_doubt` when it is for the sake of a write that may have been applied.
+    /// `read` takes what it wants from the answer. The answer is `None` when there is no such node.
+    pub(crate) async fn fresh<T>(
+        &self,
+        path: &NodePath,
+        in_doubt: bool,
+        request: &Request,
+        read: impl Fn(Response) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let (engine, read) = (self.engine(), &read);
+        let wire = &self.wire(path);
+        let ask = || async move {
+            match ask_fresh(engine, wire, request.clone()).await? {
+                Ok(response) => {
+                    let kind = unexpected(&response);
+                    read(response).map(Some).ok_or(kind)
+                }
+                Err(Fault::Refused(ErrorKind::NoNode, _)) => Ok(None),
+                Err(fault) => Err(fault),
+            }
+        };
+        self.until_answered(path, in_doubt, ask).await
     }
 
     /// Pauses before the next attempt at the whole, after `attempts` of them; false when there is to be none.

@@ -7,25 +7,30 @@ use std::sync::MutexGuard;
 use std::sync::OnceLock;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicI64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::connect_string::ConnectString;
 use crate::counters::Counters;
+use crate::deadline::Deadline;
 use crate::error::ErrorKind;
+use crate::operation::MakingAtOnce;
 use crate::path::NodePath;
-use crate::transport::Ending;
 use crate::transport::Fault;
 use crate::transport::Link;
 use crate::transport::LinkReceiver;
 use crate::transport::Phase;
 use crate::transport::Request;
 use crate::transport::Response;
+use crate::transport::SessionEnd;
 use crate::transport::Transport;
 use crate::trust::Trust;
 
@@ -34,6 +39,7 @@ pub(crate) mod hub;
 pub(crate) mod pulse;
 pub(crate) mod reaper;
 
+use reaper::Begun;
 use reaper::Job;
 
 /// One session on the wire and what is known of it.
@@ -43,33 +49,28 @@ pub(crate) struct Engine {
     pub(crate) servers: ConnectString,
     pub(crate) counters: Counters,
     trust: Mutex<Trust>,
-    /// How many holders of a proof there are.
-    holders: watch::Sender<usize>,
-    jobs: mpsc::UnboundedSender<Job>,
+    /// Who relies on the session.
+    uses: watch::Sender<pulse::Uses>,
+    /// Changes with each answer, after what it proves has been noted.
+    proven: watch::Sender<()>,
+    jobs: mpsc::UnboundedSender<Begun>,
     hub: hub::Hub,
     claims: Arc<claims::Claims>,
     unsettled: Arc<reaper::Unsettled>,
     /// Where the tasks of the session run.
     runtime: Handle,
-    is_abandoned: AtomicBool,
+    is_abandoned: watch::Sender<bool>,
     is_closing: watch::Sender<bool>,
     /// The ending that an answer told, maybe before the link does.
-    told: OnceLock<Ending>,
+    told: OnceLock<SessionEnd>,
     /// Whether a server has said that it has no persistent watches.
     has_only_one_shots: AtomicBool,
+    /// The newest transaction that an answer has shown.
+    newest_zxid: AtomicI64,
     /// Bytes of paths under watch.
     pub(crate) watched: Arc<AtomicUsize>,
-    /// Ephemeral nodes that calls of this session make or have made under names of their own choice.
-    pub(crate) made: Mutex<HashMap<NodePath, Made>>,
-}
-
-/// What calls of this session do about one ephemeral node.
-#[derive(Debug, Default)]
-pub(crate) struct Made {
-    /// How many calls are making it.
-    pub(crate) calls: usize,
-    /// The transaction by which one has made it.
-    pub(crate) czxid: Option<i64>,
+    /// Ephemeral nodes that calls of this session are making under names of their own choice.
+    pub(crate) making: Mutex<HashMap<NodePath, MakingAtOnce>>,
 }
 
 impl Engine {
@@ -88,7 +89,8 @@ impl Engine {
         };
         let engine = Arc::new(Self {
             trust: Mutex::new(trust(transport.session_timeout(), asked.into_std())),
-            holders: watch::Sender::new(0),
+            uses: watch::Sender::default(),
+            proven: watch::Sender::default(),
             transport,
             servers,
             counters: Counters::default(),
@@ -97,12 +99,13 @@ impl Engine {
             hub,
             unsettled: Arc::default(),
             runtime: Handle::current(),
-            is_abandoned: AtomicBool::new(false),
+            is_abandoned: watch::Sender::new(false),
             is_closing: watch::Sender::new(false),
             told: OnceLock::new(),
             has_only_one_shots: AtomicBool::new(false),
+            newest_zxid: AtomicI64::new(i64::MIN),
             watched: Arc::default(),
-            made: Mutex::default(),
+            making: Mutex::default(),
         });
         pulse::spawn(&engine);
         reaper::spawn(&engine, queue);
@@ -162,7 +165,7 @@ impl Engine {
         let over = match (link.phase, self.told.get()) {
             (Phase::Over(ending), _) | (_, Some(&ending)) => ending,
             // Whoever kept the link is gone, with the runtime of the session.
-            _ if receiver.is_gone() => Ending::Closed,
+            _ if receiver.is_gone() => self.unserved(),
             _ => return link,
         };
         Link {
@@ -176,11 +179,11 @@ impl Engine {
     }
 
     /// Waits until requests can be sent; the ending when they never will be again.
-    pub(crate) async fn connected(&self) -> Result<(), Ending> {
+    pub(crate) async fn connected(&self) -> Result<(), SessionEnd> {
         match self.link_now().phase {
             Phase::Over(ending) => return Err(ending),
             // It will not be connected again for this.
-            Phase::Down if self.is_closing() => return Err(Ending::Closed),
+            Phase::Down if self.is_closing() => return Err(SessionEnd::Closed),
             _ => {}
         }
         let mut link = self.link();
@@ -188,79 +191,111 @@ impl Engine {
         match link.map(|link| link.phase) {
             Ok(Phase::Over(ending)) => Err(ending),
             // What comes after the closing is not sent, although the server has not acknowledged it yet.
-            Ok(_) if self.is_closing() => Err(Ending::Closed),
+            Ok(_) if self.is_closing() => Err(SessionEnd::Closed),
             Ok(_) => Ok(()),
             // The task that kept the link is gone, and with it the runtime of the session.
-            Err(_) => Err(Ending::Closed),
+            Err(_) => Err(self.unserved()),
         }
     }
 
     /// Waits until the session is over.
-    pub(crate) async fn ended(&self) -> Ending {
+    pub(crate) async fn ended(&self) -> SessionEnd {
         let mut link = self.link();
         let over = link
             .wait_for(|link| matches!(link.phase, Phase::Over(_)))
             .await;
         match over.map(|link| link.phase) {
             Ok(Phase::Over(ending)) => ending,
-            _ => Ending::Closed,
+            _ => self.unserved(),
+        }
+    }
+
+    /// Why the session is over when the task that kept the link is gone without a word.
+    fn unserved(&self) -> SessionEnd {
+        if self.is_closing() {
+            SessionEnd::Closed
+        } else {
+            SessionEnd::RuntimeEnded
         }
     }
 
     /// Makes one request, and learns from the answer how long the session can be relied on.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, Fault> {
         let answerer = Answerer::of(&request);
-        let broken = self.transport.broken();
+        let breaks = self.link_now().breaks;
         let reply = self.transport.submit(request);
         let sent = Instant::now();
         let answer = reply.await;
-        let is_answered = match &answer {
-            Ok(_) => true,
-            Err(Fault::Refused(kind, _) | Fault::RefusedAt { kind, .. }) => is_server_made(*kind),
-            Err(Fault::Ended(ending @ (Ending::Expired | Ending::AuthFailed))) => {
-                // Whoever is told this finds the session lost at once, although its link may say so a moment later.
-                self.told.get_or_init(|| *ending);
-                false
-            }
-            Err(_) => false,
-        };
-        if is_answered {
-            let answered = Instant::now().into_std();
+        if let Some(zxid) = answer.as_ref().ok().and_then(Response::newest_zxid) {
+            self.newest_zxid.fetch_max(zxid, Ordering::SeqCst);
+        }
+        if let Err(Fault::Ended(ending @ (SessionEnd::Expired | SessionEnd::AuthFailed))) = &answer
+        {
+            // Whoever is told this finds the session lost at once, although its link may say so a moment later.
+            self.told.get_or_init(|| *ending);
+        }
+        if let Some(answerer) = answerer.of_answer(&answer) {
+            let (sent, answered) = (sent.into_std(), Instant::now().into_std());
             let mut trust = lock(&self.trust);
-            trust.touched(sent.into_std(), answered);
+            let breaks_now = self.link_now().breaks;
+            trust.broke(breaks_now, self.transport.broken());
             match answerer {
                 Answerer::Server => {}
-                Answerer::Leader => trust.reached(sent.into_std(), answered),
-                Answerer::Quorum => {
-                    if let Some(broken) = broken {
-                        trust.broke(broken);
-                    }
-                    trust.committed(sent.into_std(), answered);
-                }
+                Answerer::Leader => trust.reached(sent, answered),
+                Answerer::Quorum => trust.committed(sent, answered),
             }
+            // Which of the links an answer came over is not known if it broke meanwhile.
+            if breaks == breaks_now {
+                trust.touched(sent, answered);
+            }
+            drop(trust);
+            self.proven.send_replace(());
         }
         answer
+    }
+
+    /// Returns the newest transaction that any answer has shown so far.
+    ///
+    /// A write that is sent after this call gets a greater number.
+    /// Servers of the ensemble may have carried out newer ones.
+    pub(crate) fn newest_zxid(&self) -> i64 {
+        self.newest_zxid.load(Ordering::SeqCst)
     }
 
     pub(crate) fn trust(&self) -> MutexGuard<'_, Trust> {
         lock(&self.trust)
     }
 
-    pub(crate) fn holders(&self) -> &watch::Sender<usize> {
-        &self.holders
+    pub(crate) fn uses(&self) -> &watch::Sender<pulse::Uses> {
+        &self.uses
+    }
+
+    /// Changes whenever the proof that the session is alive may have.
+    pub(crate) fn proven(&self) -> watch::Receiver<()> {
+        self.proven.subscribe()
     }
 
     pub(crate) fn unsettled(&self) -> &reaper::Unsettled {
         &self.unsettled
     }
 
-    /// Hands a clean-up to the reaper. Never blocks, and needs no runtime.
-    pub(crate) fn clean_up(&self, job: Job) {
-        self.unsettled.add(&job);
-        if let Err(refused) = self.jobs.send(job) {
+    /// Begins a clean-up and hands it to the reaper. Never blocks, and needs no runtime.
+    ///
+    /// Its first request has been sent when this returns, if there is a connection: requests that are made later by
+    /// this session are carried out after it.
+    pub(crate) fn clean_up(self: &Arc<Self>, job: Job) {
+        if let Err(refused) = self.jobs.send(Begun::new(self, job)) {
             // The runtime has ended, and the session ends with it.
             self.unsettled.remove(&refused.0);
         }
+    }
+
+    /// Runs a task on the runtime of the session, whichever runtime the caller is on.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.runtime.spawn(task)
     }
 
     /// Lets work go on that its caller no longer waits for, at most until the session is over. Never blocks.
@@ -268,7 +303,7 @@ impl Engine {
         let hold = self.unsettled.hold();
         let engine = Arc::clone(self);
         // On a runtime that is shut down the task is dropped, and the session ends with the runtime.
-        self.runtime.spawn(async move {
+        self.spawn(async move {
             let _hold = hold;
             tokio::select! {
                 biased;
@@ -278,16 +313,25 @@ impl Engine {
         });
     }
 
-    /// Ends the session as soon as nothing is left that outlives it. Called when nobody holds it any more.
+    /// Ends the session as soon as nothing is left that outlives it, and at the latest after [`LONGEST_CLEANUP`]. Called
+    /// when no handle of it is left.
     pub(crate) fn abandon(&self) {
-        self.is_abandoned.store(true, Ordering::SeqCst);
+        self.is_abandoned.send_replace(true);
         self.close_if_abandoned();
     }
 
     fn close_if_abandoned(&self) {
-        if self.is_abandoned.load(Ordering::SeqCst) && !self.unsettled.outlive_the_session() {
+        if *self.is_abandoned.borrow() && !self.unsettled.outlive_the_session() {
             self.close();
         }
+    }
+
+    /// Waits until the session has had no handle for [`LONGEST_CLEANUP`].
+    async fn abandoned_for_long(&self) {
+        let mut abandoned = self.is_abandoned.subscribe();
+        // The sender lives as long as this.
+        drop(abandoned.wait_for(|is_abandoned| *is_abandoned).await);
+        Deadline::after(Duration::MAX).pause(LONGEST_CLEANUP).await;
     }
 
     /// Starts to end the session.
@@ -339,21 +383,35 @@ impl Answerer {
             | Request::AddWatch { .. } => Self::Server,
         }
     }
+
+    /// Who has certainly answered the request that this is for; `None` if maybe no server has.
+    ///
+    /// Most refusals of a write are transactions of the quorum like any other. With `enableEagerACLCheck` a server
+    /// refuses single writes for lack of access by itself, but no transactions of several parts.
+    fn of_answer(self, answer: &Result<Response, Fault>) -> Option<Self> {
+        match answer {
+            Ok(_) => Some(self),
+            Err(Fault::Refused(ErrorKind::NoAuth, _)) => Some(Self::Server),
+            Err(Fault::Refused(kind, _) | Fault::RefusedAt { kind, .. }) => match kind {
+                ErrorKind::NoNode
+                | ErrorKind::NodeExists
+                | ErrorKind::BadVersion
+                | ErrorKind::NotEmpty
+                | ErrorKind::ParentIsEphemeral
+                | ErrorKind::NoAuth => Some(self),
+                _ => None,
+            },
+            Err(_) => None,
+        }
+    }
 }
 
-/// Whether a refusal of this kind is a transaction of the quorum like any other, rather than somebody's own check.
-fn is_server_made(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::NoNode
-            | ErrorKind::NodeExists
-            | ErrorKind::BadVersion
-            | ErrorKind::NotEmpty
-            | ErrorKind::ParentIsEphemeral
-            | ErrorKind::NoAuth
-    )
-}
+/// How long a session without handles goes on to remove what outlives it.
+pub(crate) const LONGEST_CLEANUP: Duration = Duration::from_secs(120);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

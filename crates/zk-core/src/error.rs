@@ -216,7 +216,7 @@ pub enum ErrorKind {
     InvalidAcl,
     /// A quota on the path forbids it.
     QuotaExceeded,
-    /// The server is cut off from the quorum and answers reads only.
+    /// The server is cut off from the quorum and answers reads only; it may be back in the quorum soon.
     ReadOnlyServer,
     /// The server does not know the operation or has it switched off.
     Unsupported,
@@ -227,6 +227,7 @@ pub enum ErrorKind {
     /// The request is over the size the server reads; it was not sent.
     TooLarge,
     /// The session has as many bytes of paths under watch as it can set again on another server; nothing was sent.
+    /// There is room again when other watches end.
     TooManyWatches,
     /// The session was not connected until the deadline; the request was never sent, and will not be.
     NotConnected,
@@ -264,13 +265,13 @@ impl ErrorKind {
             | Self::NoAuth
             | Self::InvalidAcl
             | Self::QuotaExceeded
-            | Self::ReadOnlyServer
             | Self::Unsupported
             | Self::InvalidPath
             | Self::InvalidArgument
-            | Self::TooLarge
-            | Self::TooManyWatches => ErrorClass::Outcome,
+            | Self::TooLarge => ErrorClass::Outcome,
             Self::NotConnected
+            | Self::ReadOnlyServer
+            | Self::TooManyWatches
             | Self::TimedOut
             | Self::ConnectionLost
             | Self::OutcomeUnknown

@@ -22,16 +22,23 @@
 //! # Guarantees
 //!
 //! 1. A write is never blindly repeated.
-//!    When its answer is lost it is made again only if that does no harm or if the second answer tells what became of
-//!    the first; otherwise the error says that nobody knows ([`ErrorKind::OutcomeUnknown`]).
+//!    When its answer is lost the nodes are read, once the server has caught up: it is made again only if they show that
+//!    it was not applied; otherwise the outcome is unknown ([`ErrorKind::OutcomeUnknown`]).
+//!    So no repetition of a [`Set`], [`SetAcl`], [`Delete`] or [`Transaction`] undoes what another client has written
+//!    since, with or without a version.
+//!    Two repeat without that look: a [`Create`], whose second answer tells what became of the first, and which may bring
+//!    back a node that another client has deleted in between; and a [recursive](Delete::recursive) delete, which takes
+//!    what appears meanwhile with it.
 //! 2. A read is repeated after a connection loss, as the [`RetryPolicy`] says, until the deadline of the call.
 //! 3. Every call has one deadline, retries and parents included.
 //!    A call that could not be sent by then says so, and is not sent later.
 //! 4. A lost session stays lost, and whoever is told so finds it lost: every later operation answers a fatal error,
-//!    every watch fires, [`Session::lost`] resolves.
+//!    every watch fires, [`Session::lost`] resolves and says [why](SessionEnd).
 //!    [`SessionBuilder::supervise`] opens the next one for an application that wants it.
-//! 5. A node made with [`protected`](Create::protected) is made once, whatever is lost on the way, and one made with
-//!    [`owned`](Create::owned) goes with its handle; a call of either that is dropped, wherever, leaves nothing.
+//! 5. A node made with [`protected`](Create::protected) is made once, whatever is lost on the way, unless another
+//!    client deletes it while its answer is still unknown: then it may be made again.
+//!    One made with [`owned`](Create::owned) goes with its handle. A call of either that is dropped, wherever, leaves
+//!    nothing.
 //! 6. A transaction makes all its changes or none, and an error names the part that was refused.
 //!    One with a marker ([`Transaction::commit_marked`]) knows whether it was made although its answer was lost.
 //! 7. A [`Watch`] fires once, on the first change after its read, whichever server the session is connected to then.
@@ -48,13 +55,13 @@
 //! | event | what the caller sees |
 //! |---|---|
 //! | the connection breaks during a read | nothing; the read is repeated |
-//! | the connection breaks during a write that can be repeated or judged | nothing; the write is repeated |
-//! | the connection breaks during another write | [`ErrorKind::OutcomeUnknown`] |
+//! | the connection breaks during a write, and no other client writes | mostly nothing; the write is repeated or found to be done; each operation says when it cannot be |
+//! | the connection breaks during a write, and nothing tells whether it was applied | [`ErrorKind::OutcomeUnknown`] |
 //! | the connection breaks under a subscription | [`Update::Stale`], then [`Update::Resynchronize`] on the next server |
 //! | a consumer takes less than is told | [`Update::Resynchronize`] in the place of what does not fit |
 //! | no server can be reached | [`ConnectionState::Suspended`]; [`ErrorKind::NotConnected`] at the deadline |
 //! | the server is reached but does not answer | [`ErrorKind::TimedOut`], for a write [`ErrorKind::OutcomeUnknown`] |
-//! | the session expires | [`ErrorKind::SessionExpired`], for ever; [`ConnectionState::Lost`], [`WatchEvent::SessionLost`], [`Update::SessionLost`] |
+//! | the session expires | [`ErrorKind::SessionExpired`], for ever; [`ConnectionState::Lost`] with the [reason](SessionEnd), [`WatchEvent::SessionLost`], [`Update::SessionLost`] |
 //! | the server is cut off from the quorum | not connected to, unless [`SessionBuilder::allow_read_only`]; then [`ErrorKind::ReadOnlyServer`] for writes |
 //! | the request is larger than servers read | [`ErrorKind::TooLarge`], nothing is sent |
 //! | too much is under watch | [`ErrorKind::TooManyWatches`], nothing is sent |
@@ -157,6 +164,7 @@ pub use sequence::Sequence;
 pub use session::ConnectError;
 pub use session::Session;
 pub use session::SessionBuilder;
+pub use session::Standby;
 #[cfg(feature = "tls")]
 pub use session::Tls;
 pub use session::Trusted;
@@ -174,5 +182,10 @@ pub use tracker::Tracked;
 pub use tracker::TrackedNode;
 pub use transport::Changed;
 pub use transport::CreateMode;
+pub use transport::SessionEnd;
 pub use transport::WatchEvent;
 pub use watch::Watch;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

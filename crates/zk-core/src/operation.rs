@@ -10,6 +10,7 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::outcome::ANY_VERSION;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::session::Session;
@@ -34,6 +35,7 @@ pub use create::Create;
 pub use create::CreateClaimed;
 pub use create::CreateOwned;
 pub use create::IdPlace;
+pub(crate) use create::MakingAtOnce;
 pub use create::OwnedNode;
 pub use delete::Delete;
 pub use read::Exists;
@@ -120,6 +122,19 @@ impl Target {
         })
     }
 }
+
+/// Refuses the one version that servers take for any: it is got by counting on, not by leaving it away.
+fn check_version(call: &Call, path: &NodePath, version: Option<i32>) -> Result<(), Error> {
+    if version == Some(ANY_VERSION) {
+        return Err(call
+            .error(path, ErrorKind::InvalidArgument)
+            .detail(NOT_A_VERSION));
+    }
+    Ok(())
+}
+
+const NOT_A_VERSION: &str =
+    "version -1 means any version to servers; to ask for none, leave the version away";
 
 /// Takes a share of what a session may have under watch, and a place at the node.
 fn reserve_watch(call: &Call, path: &NodePath) -> Result<Reserved, Error> {

@@ -35,8 +35,8 @@ use crate::state::ConnectionState;
 use crate::state::StateChanges;
 use crate::subscription::Subscribe;
 use crate::tracker::Track;
-use crate::transport::Ending;
 use crate::transport::Phase;
+use crate::transport::SessionEnd;
 use crate::transport::Transport;
 
 mod builder;
@@ -49,6 +49,7 @@ pub use builder::ConnectError;
 pub use builder::SessionBuilder;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
+pub use trusted::Standby;
 pub use trusted::Trusted;
 pub(crate) use view::View;
 
@@ -68,12 +69,15 @@ pub(crate) use view::View;
 ///
 /// # Cost
 ///
-/// Besides what is asked of it, a session lets the leader answer a `sync` every tenth of the session timeout.
-/// It takes the place of pings and touches no disk; see [`Trusted`] for its use.
+/// Besides what is asked of it, a session sends pings only, which its own server answers: one per fifth of the session
+/// timeout in which nothing else is sent.
+/// While something relies on it, and for a minute after, it also asks the leader and the quorum; see [`Trusted`] and
+/// [`Standby`].
 ///
 /// # Dropping
 ///
 /// Dropping the last clone ends the session in the background, while the runtime lives: ephemeral nodes go soon after.
+/// What it still has to remove and would outlive it goes first, for at most two minutes.
 /// When the process dies, or the runtime ends at once, the ensemble ends the session after its timeout.
 /// [`close`](Self::close) waits for the end.
 #[derive(Debug, Clone)]
@@ -262,6 +266,11 @@ impl Session {
         Trusted::new(self.clone())
     }
 
+    /// Keeps the session ready for [`keep_trusted`](Self::keep_trusted), and so for locks, for as long as the answer lives.
+    pub fn stand_by(&self) -> Standby {
+        Standby::new(self.clone())
+    }
+
     /// Creates a node.
     pub fn create<P>(&self, path: P, data: impl Into<Vec<u8>>) -> Create
     where
@@ -393,7 +402,7 @@ impl Session {
         Transaction::new(self.clone())
     }
 
-    /// Waits until the session is over: expired, refused or closed.
+    /// Waits until the session is over, and returns why.
     ///
     /// # Cancel safety
     ///
@@ -404,8 +413,37 @@ impl Session {
     /// This is how to be told of it.
     /// An expiry is noticed when a server says so, or after 7/5 of the session timeout without any server, although
     /// the ensemble may keep the session for longer when it was down itself.
-    pub async fn lost(&self) {
-        self.engine().ended().await;
+    pub async fn lost(&self) -> SessionEnd {
+        self.engine().ended().await
+    }
+
+    /// Asks whether the session is over, for at most the session timeout; `false` if nothing says so.
+    ///
+    /// A server tells that a session has expired after it has told of its ephemeral nodes, and may answer reads in
+    /// between. This is how to learn, when such a node is gone, whether somebody deleted it or it went with the session:
+    /// the leader answers a [`sync`](Self::sync), and only for a session that it has not ended.
+    /// It takes a round trip, and longer only while there is no connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Cost
+    ///
+    /// A request that the leader answers; no write.
+    pub async fn is_over(&self) -> bool {
+        let timeout = self.session_timeout();
+        let asking = async {
+            loop {
+                match self.sync(NodePath::root()).await {
+                    Ok(()) => return false,
+                    Err(error) if error.is_fatal() => return true,
+                    // However few tries this view allows.
+                    Err(_) => drop(tokio::time::timeout(timeout / 20, self.lost()).await),
+                }
+            }
+        };
+        tokio::time::timeout(timeout, asking).await.unwrap_or(false)
     }
 
     /// Waits until everything is removed that is being removed in the background, nodes of dropped calls and handles,
@@ -422,6 +460,45 @@ impl Session {
             () = self.engine().unsettled().settled() => {}
             _ = self.engine().ended() => {}
         }
+    }
+
+    /// Tells whether nothing is being removed in the background at `path` or right below it.
+    ///
+    /// While this is false, a node of this session that is found there may be about to be deleted;
+    /// [`settled_at`](Self::settled_at) waits for that.
+    pub fn is_settled_at(&self, path: &NodePath) -> bool {
+        self.engine()
+            .unsettled()
+            .is_settled_at(&self.view.wire(path))
+    }
+
+    /// Waits until everything at `path` and right below it is removed that is being removed in the background now; what
+    /// is dropped later is not waited for.
+    ///
+    /// Returns at once when the session is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, the removal goes on.
+    pub async fn settled_at(&self, path: &NodePath) {
+        let path = self.view.wire(path);
+        tokio::select! {
+            biased;
+            () = self.engine().unsettled().settled_at(&path) => {}
+            _ = self.engine().ended() => {}
+        }
+    }
+
+    /// Runs a task on the runtime of the session, which is the one on which it was opened.
+    ///
+    /// For tasks that belong to the session: they go on when the runtime of the caller ends, and end with that of the
+    /// session, which ends the session as well.
+    /// This needs no runtime around it.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.engine().spawn(task)
     }
 
     /// Lets `work` go on in the background, at most until the session is over; [`settled`](Self::settled) and
@@ -467,7 +544,7 @@ impl Session {
         }
         self.engine().close();
         match deadline.bound(self.engine().ended()).await {
-            Some(Ending::Closed) => Ok(()),
+            Some(SessionEnd::Closed) => Ok(()),
             Some(ending) => Err(Error::new(Operation::Close, None, ending.kind())),
             None => Err(Error::new(Operation::Close, None, ErrorKind::TimedOut)
                 .attempts_made(1)

@@ -6,6 +6,7 @@ use futures_util::stream;
 use crate::transport::Link;
 use crate::transport::LinkReceiver;
 use crate::transport::Phase;
+use crate::transport::SessionEnd;
 
 /// What can be said of a session's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,8 +21,8 @@ pub enum ConnectionState {
     Suspended,
     /// Connected to a server that is cut off from the quorum and answers reads only.
     ReadOnly,
-    /// The session is over, whyever. Nothing comes after it.
-    Lost,
+    /// The session is over, for this reason. Nothing comes after it.
+    Lost(SessionEnd),
 }
 
 impl ConnectionState {
@@ -30,8 +31,21 @@ impl ConnectionState {
             Phase::Up => Self::Connected,
             Phase::Down => Self::Suspended,
             Phase::ReadOnly => Self::ReadOnly,
-            Phase::Over(_) => Self::Lost,
+            Phase::Over(end) => Self::Lost(end),
         }
+    }
+
+    /// Returns why the session is over, `None` while it is not.
+    pub const fn end(self) -> Option<SessionEnd> {
+        match self {
+            Self::Lost(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Tells whether the session is over.
+    pub const fn is_lost(self) -> bool {
+        matches!(self, Self::Lost(_))
     }
 }
 
@@ -78,7 +92,7 @@ impl StateChanges {
     /// Answered as [`Lost`](ConnectionState::Lost), then `None`.
     pub async fn next(&mut self) -> Option<ConnectionState> {
         loop {
-            if self.seen.state == Some(ConnectionState::Lost) {
+            if self.seen.state.is_some_and(ConnectionState::is_lost) {
                 return None;
             }
             let link = self.link.seen();
@@ -88,7 +102,7 @@ impl StateChanges {
             }
             if self.link.changed().await.is_err() {
                 // Whoever kept the link is gone, and with it the session.
-                self.seen.state = Some(ConnectionState::Lost);
+                self.seen.state = Some(ConnectionState::Lost(SessionEnd::RuntimeEnded));
                 return self.seen.state;
             }
         }
@@ -111,7 +125,7 @@ fn step(seen: Seen, link: Link) -> Option<(ConnectionState, Seen)> {
         Some(ConnectionState::Connected | ConnectionState::ReadOnly)
     );
     let broke = link.breaks != seen.breaks;
-    let state = if was_connected && broke && now != ConnectionState::Lost {
+    let state = if was_connected && broke && !now.is_lost() {
         ConnectionState::Suspended
     } else {
         now

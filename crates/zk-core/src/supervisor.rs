@@ -1,5 +1,6 @@
 //! The next session for an application whose session was lost.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -9,6 +10,7 @@ use crate::retry::RetryPolicy;
 use crate::session::ConnectError;
 use crate::session::Session;
 use crate::session::SessionBuilder;
+use crate::transport::SessionEnd;
 
 impl SessionBuilder {
     /// Opens a session and runs `body` with it; when the session is lost, and only then, drops what is running, opens
@@ -18,6 +20,10 @@ impl SessionBuilder {
     /// and builds it again: locks, elections, caches.
     /// It returns what `body` answers as soon as it answers `Ok`, or `Err` while the session is alive; an `Err` that
     /// comes with the loss of the session is taken for its consequence.
+    /// The session is closed first, so that its ephemeral nodes are gone.
+    ///
+    /// A session that is [closed](Session::close) by the application, in `body` or elsewhere, is not lost: `body` is
+    /// neither dropped nor run again, and whatever it answers is returned.
     ///
     /// Before it tries to connect again it pauses as `reopening` says; sessions that were lost or not granted count as
     /// its attempts, and the count begins anew when a session has lasted for longer than its timeout.
@@ -48,6 +54,7 @@ impl SessionBuilder {
     /// # Cancel safety
     ///
     /// Safe: `body` is dropped, and the session ends in the background.
+    /// While the session of a `body` that has ended is being closed, its answer is lost.
     ///
     /// # Session loss
     ///
@@ -66,16 +73,27 @@ impl SessionBuilder {
             let last = match self.clone().connect().await {
                 Ok(session) => {
                     let opened = Instant::now();
-                    tokio::select! {
+                    let mut running = pin!(body(session.clone()));
+                    let (result, end) = tokio::select! {
                         biased;
-                        result = body(session.clone()) => match result {
-                            Ok(value) => return Ok(value),
-                            Err(error) if !is_lost(&session) => return Err(SuperviseError::Body(error)),
-                            Err(_) => {}
+                        result = &mut running => (Some(result), session.state().end()),
+                        end = session.lost() => match end {
+                            SessionEnd::Closed => (Some(running.await), Some(end)),
+                            _ => (None, Some(end)),
                         },
-                        () = session.lost() => {}
+                    };
+                    match (result, end) {
+                        (Some(Ok(value)), _) => {
+                            close(&session).await;
+                            return Ok(value);
+                        }
+                        (Some(Err(error)), None | Some(SessionEnd::Closed)) => {
+                            close(&session).await;
+                            return Err(SuperviseError::Body(error));
+                        }
+                        (Some(Err(_)) | None, _) => {}
                     }
-                    tracing::warn!(session = %session.id(), "the session is lost, opening another one");
+                    tracing::warn!(session = %session.id(), ?end, "the session is lost, opening another one");
                     if opened.elapsed() > session.session_timeout() {
                         failures = 0;
                         since = Instant::now();
@@ -97,8 +115,13 @@ impl SessionBuilder {
     }
 }
 
-fn is_lost(session: &Session) -> bool {
-    session.state() == crate::state::ConnectionState::Lost
+/// Ends the session of a body that has ended, unless it is over.
+async fn close(session: &Session) {
+    if let Err(error) = session.close().await
+        && !session.state().is_lost()
+    {
+        tracing::warn!(session = %session.id(), %error, "the session ends after its timeout");
+    }
 }
 
 /// A supervised application ended with an error.

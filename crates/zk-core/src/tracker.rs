@@ -76,11 +76,11 @@ impl IntoFuture for Track {
                 is_over: false,
                 problem: None,
             });
-            let follow = follow(session.clone(), path.clone(), updates, sender);
+            let follow = session.spawn(follow(session.clone(), path.clone(), updates, sender));
             Ok(NodeTracker {
                 path,
                 tracked,
-                task: Arc::new(AbortOnDrop(tokio::spawn(follow).abort_handle())),
+                task: Arc::new(AbortOnDrop(follow.abort_handle())),
             })
         })
     }

@@ -93,27 +93,41 @@ pub enum Phase {
     /// There is no connection; another one is sought.
     Down,
     /// The session is over. Nothing comes after it.
-    Over(Ending),
+    Over(SessionEnd),
 }
 
-/// How a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "transports make these")]
-pub enum Ending {
-    /// The ensemble expired it, or it must be assumed so.
+/// Why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "callers decide by the reason")]
+pub enum SessionEnd {
+    /// The application closed it, or dropped the last handle of it.
+    Closed,
+    /// The ensemble expired it, or it must be assumed so: no server was reached for 7/5 of its timeout, or it was granted
+    /// by a server without a quorum.
     Expired,
     /// The server refused its credentials.
     AuthFailed,
-    /// It was closed.
-    Closed,
+    /// The runtime that served it has ended. The ensemble expires it after its timeout.
+    RuntimeEnded,
 }
 
-impl Ending {
+impl fmt::Display for SessionEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "it was closed",
+            Self::Expired => "it has expired",
+            Self::AuthFailed => "the server refused its credentials",
+            Self::RuntimeEnded => "its runtime has ended",
+        })
+    }
+}
+
+impl SessionEnd {
     pub(crate) const fn kind(self) -> ErrorKind {
         match self {
             Self::Expired => ErrorKind::SessionExpired,
             Self::AuthFailed => ErrorKind::AuthFailed,
-            Self::Closed => ErrorKind::SessionClosed,
+            Self::Closed | Self::RuntimeEnded => ErrorKind::SessionClosed,
         }
     }
 }
@@ -353,6 +367,29 @@ impl Response {
     pub(crate) fn deleted(self) -> Option<()> {
         matches!(self, Self::Deleted).then_some(())
     }
+
+    /// Returns the newest transaction that shows in this answer.
+    pub(crate) fn newest_zxid(&self) -> Option<i64> {
+        let newest = |stat: &Stat| stat.mzxid.max(stat.pzxid).max(stat.czxid);
+        match self {
+            Self::Created { stat, .. }
+            | Self::Data { stat, .. }
+            | Self::Children { stat, .. }
+            | Self::Set(stat)
+            | Self::Acl { stat, .. } => Some(newest(stat)),
+            Self::Stat { stat, .. } => stat.as_ref().map(newest),
+            Self::Committed(changed) => changed
+                .iter()
+                .filter_map(|changed| match changed {
+                    Changed::Created { stat, .. } => stat.as_ref(),
+                    Changed::Set(stat) => Some(stat),
+                    Changed::Checked | Changed::Deleted => None,
+                })
+                .map(newest)
+                .max(),
+            Self::Deleted | Self::Synced | Self::Watching(_) => None,
+        }
+    }
 }
 
 /// What one part of a transaction did.
@@ -410,7 +447,7 @@ pub enum Fault {
     /// The connection broke or made no sense: whether it was done is not known.
     Lost(String),
     /// The session is over; whether a request in flight was done is not known.
-    Ended(Ending),
+    Ended(SessionEnd),
 }
 
 /// The data of a node. Its debug output tells the length and nothing else.

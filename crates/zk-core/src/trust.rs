@@ -17,17 +17,27 @@
 //! - *By time.* Leader and follower talk over one connection in order, so what the follower told before the commit has
 //!   arrived, and a leader that commits is the leader. The follower tells when the leader pings it, half a tick later
 //!   at most, unless one of the two stands still or the network between them does.
-//!   The leader answers nothing meanwhile, so that a standstill is seen as a gap between its answers, to commits and to
-//!   `sync`: what was answered before or during a gap longer than [`GAP_SHARE`] counts as answered at the end of the
-//!   gap, and the proof takes [`LAG_SHARE`] from there, which is half a tick and the longest gap that is not noticed.
+//!   The leader answers nothing meanwhile, so that a standstill is no longer than the longest gap between its answers,
+//!   to commits and to `sync`: the proof takes [`HALF_TICK_SHARE`] and that gap from the answer on.
+//!   What was answered before or during a gap longer than [`GAP_SHARE`] counts as answered at the end of the gap.
 //! - *By a move.* When the link was seen broken after the touch was answered, and the commit was sent after that, the
 //!   session has moved in between, and the leader heard of it by the move, if not before.
 //!
 //! Then the leader keeps the session until one timeout after the touch was sent, at least.
 //!
+//! Once that has run out, the leader may be about to expire the session: its expiry thread has taken the session off
+//! its list, and until it marks it as closing, a moment later, a move, a touch and a write are accepted and save nothing.
+//! A commit after the lapse therefore proves a touch only by time, over one link, and only if it was sent later than
+//! the touch was heard by as long as that moment can take: [`EXPIRY_SHARE`] and one more gap.
+//! Either the session was taken off before the touch was heard, and then the commit is refused, or the touch counts.
+//!
+//! The gaps are known only while the session asks the leader all the time, which it does while it is relied on and for
+//! a minute after. A session that was idle for longer begins anew: its first proof takes two fifths of the timeout.
+//!
 //! What is assumed: the session timeout is at least two ticks, as servers enforce by default; the leader's clock and
-//! this one differ in rate by less than [`CLOCK_SHARE`]; and this machine's monotonic clock runs while the process is
-//! stopped, which it does, but it stands still while a whole machine is suspended.
+//! this one differ in rate by less than [`CLOCK_SHARE`]; this machine's monotonic clock runs while the process is
+//! stopped, which it does, but it stands still while a whole machine is suspended; and a leader that goes on answering
+//! for [`EXPIRY_SHARE`] has given its ping and expiry threads a turn.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -46,6 +56,11 @@ pub(crate) struct Trust {
     last_commit: Instant,
     /// The newest instant at which the link was certainly broken.
     broken: Option<Instant>,
+    /// How often the link has broken, as far as is known.
+    breaks: u64,
+    /// The planted flaw: a lapsed proof is revived as one that holds is extended.
+    #[cfg(test)]
+    is_revived_at_once: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +69,10 @@ struct Touch {
     answered: Instant,
     /// From when on the follower had the time to tell it.
     from: Instant,
+    /// The longest gap between answers of the leader since then.
+    gap: Duration,
+    /// Whether the session may have moved to another server since.
+    has_moved: bool,
 }
 
 impl Trust {
@@ -67,6 +86,9 @@ impl Trust {
             last_reach: asked,
             last_commit: asked,
             broken: None,
+            breaks: 0,
+            #[cfg(test)]
+            is_revived_at_once: false,
         }
     }
 
@@ -83,7 +105,7 @@ impl Trust {
         self.until
     }
 
-    /// A request was answered, whatever the answer.
+    /// A request was answered, whatever the answer; after what else it is, see [`reached`](Self::reached).
     pub(crate) fn touched(&mut self, sent: Instant, answered: Instant) {
         let is_news = self
             .touches
@@ -94,6 +116,8 @@ impl Trust {
                 sent,
                 answered,
                 from: answered,
+                gap: Duration::ZERO,
+                has_moved: false,
             });
             if self.touches.len() > MOST_TOUCHES {
                 self.touches.pop_front();
@@ -101,9 +125,16 @@ impl Trust {
         }
     }
 
-    /// The link was broken at this instant, which no answer over an earlier link comes after.
-    pub(crate) fn broke(&mut self, at: Instant) {
-        self.broken = self.broken.max(Some(at));
+    /// The link has broken so often by now, and certainly was at this instant, which no answer over an earlier link
+    /// comes after.
+    pub(crate) fn broke(&mut self, breaks: u64, at: Option<Instant>) {
+        self.broken = self.broken.max(at);
+        if breaks > self.breaks {
+            self.breaks = breaks;
+            for touch in &mut self.touches {
+                touch.has_moved = true;
+            }
+        }
     }
 
     /// A request that only a leader can answer was answered, be it one that was deposed and does not know it.
@@ -113,9 +144,12 @@ impl Trust {
         }
         let gap = answered.saturating_duration_since(self.last_reach);
         self.last_reach = sent;
-        if gap > self.timeout * GAP_SHARE.0 / GAP_SHARE.1 {
-            for touch in &mut self.touches {
+        for touch in &mut self.touches {
+            if gap > self.timeout * GAP_SHARE.0 / GAP_SHARE.1 {
                 touch.from = touch.from.max(answered);
+                touch.gap = Duration::ZERO;
+            } else {
+                touch.gap = touch.gap.max(gap);
             }
         }
     }
@@ -128,45 +162,90 @@ impl Trust {
             return;
         }
         self.last_commit = sent;
+        let has_lapsed = self.is_revival(answered);
         let moved = self.broken.filter(|broken| *broken <= sent);
-        let lag = self.lag();
         let is_heard = |touch: &Touch| {
-            let by_time = touch.from + lag <= sent;
-            by_time || moved.is_some_and(|broken| touch.answered <= broken)
+            let by_time = self.heard(touch, has_lapsed) <= sent;
+            if has_lapsed {
+                by_time && !touch.has_moved
+            } else {
+                by_time || moved.is_some_and(|broken| touch.answered <= broken)
+            }
         };
-        while let Some(touch) = self.touches.front().copied().filter(is_heard) {
-            self.touches.pop_front();
-            self.prove(touch.sent);
+        if let Some(newest) = self.touches.iter().rposition(is_heard) {
+            let heard = self.touches.drain(..=newest).next_back();
+            self.prove(heard.expect("it is there").sent);
         }
     }
 
-    /// When the newest request was sent that the quorum has carried out.
-    pub(crate) fn last_commit(&self) -> Instant {
-        self.last_commit
+    /// Whether a commit that is answered now may be one that the leader accepts while it expires the session.
+    fn is_revival(&self, answered: Instant) -> bool {
+        #[cfg(test)]
+        if self.is_revived_at_once {
+            return false;
+        }
+        answered > self.until
+    }
+
+    /// When a touch certainly was heard, and, if the proof had lapsed, was heard in time or not at all.
+    fn heard(&self, touch: &Touch, has_lapsed: bool) -> Instant {
+        let usual = touch.from + self.half_tick() + touch.gap;
+        if has_lapsed {
+            usual + touch.gap + self.timeout * EXPIRY_SHARE.0 / EXPIRY_SHARE.1
+        } else {
+            usual
+        }
+    }
+
+    /// Whether the proof holds, and will go on to hold if the ensemble answers: what was answered will have been heard
+    /// before it ends.
+    pub(crate) fn is_lasting(&self, now: Instant) -> bool {
+        let oldest = self.touches.front();
+        let (from, gap) = oldest.map_or((now, Duration::ZERO), |touch| (touch.from, touch.gap));
+        let usual_gap = self.timeout / 10;
+        let heard = from + self.half_tick() + gap.max(usual_gap);
+        now < self.until && heard + self.timeout / 10 <= self.until
+    }
+
+    /// From when on a commit proves the oldest touch that it can prove at all.
+    fn provable(&self) -> Option<Instant> {
+        let usual = self.heard(self.touches.front()?, false);
+        if usual + self.timeout / 20 <= self.until {
+            return Some(usual);
+        }
+        let mut touches = self.touches.iter();
+        let oldest = touches.find(|touch| !touch.has_moved)?;
+        Some(self.heard(oldest, true))
+    }
+
+    /// When the leader must be asked next for its answers to leave no gap; sooner while no proof is near, which takes
+    /// the longer the longer the gaps are.
+    pub(crate) fn reach_due(&self, now: Instant) -> Instant {
+        let is_hurried = !self.is_lasting(now) && self.provable().is_none_or(|at| now < at);
+        self.last_reach + self.timeout / if is_hurried { 20 } else { 10 }
+    }
+
+    /// When the quorum must carry out something next for the proof not to end, or to begin again.
+    pub(crate) fn commit_due(&self, now: Instant) -> Instant {
+        let soonest = self.last_commit + self.timeout / TOUCHES_PER_TIMEOUT;
+        let usual = self.last_commit + self.timeout / 4;
+        let least = if self.is_lasting(now) { usual } else { soonest };
+        let has_moved = now < self.until && self.broken.is_some_and(|at| at > self.last_commit);
+        match self.provable() {
+            None => usual,
+            // It proves what was answered before the move.
+            Some(_) if has_moved => least,
+            // An earlier one would prove nothing.
+            Some(at) => at.max(least),
+        }
+    }
+
+    fn half_tick(&self) -> Duration {
+        self.timeout * HALF_TICK_SHARE.0 / HALF_TICK_SHARE.1
     }
 
     fn prove(&mut self, heard: Instant) {
         self.until = self.until.max(heard + worth(self.timeout));
-    }
-
-    /// How long after a request was answered the leader has certainly heard of it.
-    pub(crate) fn lag(&self) -> Duration {
-        self.timeout * LAG_SHARE.0 / LAG_SHARE.1
-    }
-
-    /// When the newest request was sent that the leader has answered.
-    pub(crate) fn last_reach(&self) -> Instant {
-        self.last_reach
-    }
-
-    /// How often the leader must answer for no gap to be seen.
-    pub(crate) fn reach_interval(&self) -> Duration {
-        self.timeout / 10
-    }
-
-    /// How often a session must commit for the proof not to end.
-    pub(crate) fn commit_interval(&self) -> Duration {
-        self.timeout / 8
     }
 }
 
@@ -176,13 +255,11 @@ fn worth(timeout: Duration) -> Duration {
 }
 
 /// Half a tick is a quarter of the timeout at most.
-#[cfg(test)]
 const HALF_TICK_SHARE: (u32, u32) = (5, 20);
-/// Answers of the leader that are further apart than this share of the timeout may have had a standstill between them.
+/// Answers of the leader that are further apart than this share of the timeout are not counted with.
 const GAP_SHARE: (u32, u32) = (4, 20);
-/// A follower has told the leader what it noted after this share of the timeout, if nothing stood still for longer
-/// than goes unnoticed.
-const LAG_SHARE: (u32, u32) = (9, 20);
+/// A leader that answers marks a session as closing within this share of the timeout, once it is about to expire it.
+const EXPIRY_SHARE: (u32, u32) = (1, 20);
 /// Clocks run at the same rate up to this share.
 const CLOCK_SHARE: u32 = 50;
 const TOUCHES_PER_TIMEOUT: u32 = 40;

@@ -16,12 +16,12 @@ use crate::stat::Stat;
 use crate::state::ConnectionState;
 use crate::transport::Changed;
 use crate::transport::CreateRequest;
-use crate::transport::Ending;
 use crate::transport::Link;
 use crate::transport::LinkReceiver;
 use crate::transport::LinkSender;
 use crate::transport::Phase;
 use crate::transport::Reply;
+use crate::transport::SessionEnd;
 use crate::transport::Transport;
 
 /// What becomes of one request.
@@ -47,6 +47,7 @@ struct State {
     /// Which children a node is said to have.
     children: fn(&str) -> &'static [&'static str],
     link: LinkSender,
+    closed: tokio::sync::Notify,
 }
 
 impl Script {
@@ -66,6 +67,7 @@ impl Script {
                 phase: Phase::Up,
                 breaks: 0,
             }),
+            closed: tokio::sync::Notify::new(),
         }))
     }
 
@@ -154,7 +156,9 @@ impl Transport for Script {
         })
     }
 
-    fn close(&self) {}
+    fn close(&self) {
+        self.0.closed.notify_one();
+    }
 }
 
 /// How a request is noted and what it is answered; nothing for what a session asks for itself.
@@ -314,8 +318,10 @@ async fn writes_that_nothing_can_judge_are_not_repeated() {
     let errors = [
         session(0).create("/a-", "").sequential().await.unwrap_err(),
         session(1)
-            .set_acl("/a", Acl::open())
-            .version(1)
+            .transaction()
+            .set("/a", "1")
+            .set("/a", "2")
+            .commit()
             .await
             .unwrap_err(),
         session(2)
@@ -341,27 +347,123 @@ async fn writes_that_nothing_can_judge_are_not_repeated() {
     }
 }
 
+/// A write of each kind that names no version, by a session that has just read the node.
+async fn write_after_reading(kind: usize, script: &Script) -> Result<(), Error> {
+    let session = script.session();
+    session.get("/a").await?;
+    match kind {
+        0 => session.set("/a", "x").await.map(drop),
+        1 => session.set_acl("/a", Acl::open()).await.map(drop),
+        2 => session.delete("/a").await,
+        3 => session.create("/a", "x").or_set().await.map(drop),
+        _ => {
+            let guarded = session.transaction().set("/a", "x").check("/l");
+            guarded.commit().await.map(drop)
+        }
+    }
+}
+
+// covers: C3 C13
+#[tokio::test(start_paused = true)]
+async fn write_is_repeated_over_what_was_there_before() {
+    for (kind, write, look) in [
+        (0, "set /a", "get /a"),
+        (1, "set_acl /a", "acl /a"),
+        (2, "delete /a", "exists /a"),
+        (4, "transaction of 2", "get /a"),
+    ] {
+        // The node is as it was read.
+        let found = match kind {
+            1 => Step::Answer,
+            _ => Step::Found("y", stat()),
+        };
+        let script = Script::new([Step::Answer, lost(), Step::Answer, found, Step::Answer]);
+        write_after_reading(kind, &script).await.unwrap();
+        assert_eq!(script.log(), ["get /a", write, "sync /a", look, write]);
+    }
+}
+
+// covers: C3 C13
+#[tokio::test(start_paused = true)]
+async fn write_is_not_repeated_over_what_came_after() {
+    let newer = Stat {
+        czxid: 9,
+        mzxid: 9,
+        ..stat()
+    };
+    for (kind, write, look) in [
+        (0, "set /a", "get /a"),
+        (2, "delete /a", "exists /a"),
+        (4, "transaction of 2", "get /a"),
+    ] {
+        let found = Step::Found("y", newer);
+        let script = Script::new([Step::Answer, lost(), Step::Answer, found, Step::Answer]);
+        let error = write_after_reading(kind, &script).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+        assert_eq!(script.log(), ["get /a", write, "sync /a", look]);
+    }
+    // A create that becomes a write is one.
+    let steps = |found| {
+        let exists = refused(ErrorKind::NodeExists);
+        [Step::Answer, lost(), exists, found, Step::Answer]
+    };
+    let script = Script::new(steps(Step::Found("y", newer)));
+    let error = write_after_reading(3, &script).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(
+        script.log(),
+        ["get /a", "create /a", "create /a", "get /a"],
+        "what another client wrote stays"
+    );
+    let script = Script::new(steps(Step::Found("y", stat())));
+    write_after_reading(3, &script).await.unwrap();
+    assert_eq!(script.log().last().unwrap(), "set /a");
+}
+
 // covers: C3
 #[tokio::test(start_paused = true)]
-async fn writes_that_may_be_applied_twice_are_repeated() {
-    let scripts: Vec<_> = (0..3)
-        .map(|_| Script::new([lost(), Step::Answer]))
-        .collect();
-    let session = |at: usize| scripts[at].session();
-    session(0).set("/a", "x").await.unwrap();
-    session(1).set_acl("/a", Acl::open()).await.unwrap();
-    let guarded = session(2).transaction().check("/l").set("/a", "x").commit();
-    assert_eq!(guarded.await.unwrap().len(), 2);
-    for script in scripts {
-        assert_eq!(script.sent(), 2, "{:?}", script.log());
-    }
+async fn write_whose_data_is_there_is_done() {
+    let script = Script::new([lost(), Step::Answer, Step::Found("x", stat())]);
+    assert_eq!(script.session().set("/a", "x").await.unwrap(), stat());
+    let script = Script::new([
+        lost(),
+        refused(ErrorKind::NodeExists),
+        Step::Found("x", stat()),
+    ]);
+    let made = script.session().create("/a", "x").or_set().await.unwrap();
+    assert_eq!(made.1, stat());
+    // A transaction is made again, under the version that was found, and its checks with it.
+    let set = [lost(), Step::Answer, Step::Found("x", stat())];
+    let again = |step| Script::new(set.clone().into_iter().chain([step]));
+    let script = again(Step::Answer);
+    let guarded = async |script: &Script| {
+        let session = script.session();
+        let guarded = session.transaction().check("/l").set("/a", "x");
+        guarded.commit().await
+    };
+    guarded(&script).await.unwrap();
+    assert_eq!(script.sent(), 4);
+    let refused_at = |index, kind| Step::Fail(Fault::RefusedAt { index, kind });
+    let beaten = guarded(&again(refused_at(1, ErrorKind::BadVersion))).await;
+    assert_eq!(beaten.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    let unguarded = guarded(&again(refused_at(0, ErrorKind::NoNode))).await;
+    let error = unguarded.unwrap_err();
+    assert_eq!(
+        (
+            error.kind(),
+            error.failed_part(),
+            error.is_outcome_unknown()
+        ),
+        (ErrorKind::NoNode, Some(0), true)
+    );
 }
 
 // covers: C3
 #[tokio::test(start_paused = true)]
 async fn repeated_delete_that_finds_nothing_is_done() {
-    let script = Script::new([lost(), refused(ErrorKind::NoNode)]);
+    let script = Script::new([lost(), Step::Answer, Step::Answer]);
     script.session().delete("/a").version(3).await.unwrap();
+    assert_eq!(script.log(), ["delete /a", "sync /a", "exists /a"]);
     // Without doubt it is the answer.
     let script = Script::new([refused(ErrorKind::NoNode)]);
     assert!(
@@ -429,6 +531,7 @@ async fn ephemeral_node_that_another_call_of_the_session_made_is_not_ours() {
         ephemeral_owner: Some(SessionId::new(7)),
         ..stat()
     };
+    let newer = Stat { czxid: 9, ..mine };
     let script = Script::new([
         Step::Answer,
         lost(),
@@ -437,15 +540,58 @@ async fn ephemeral_node_that_another_call_of_the_session_made_is_not_ours() {
         Step::Answer,
         lost(),
         refused(ErrorKind::NodeExists),
-        Step::Found("x", mine),
+        Step::Found("x", newer),
+        lost(),
+        refused(ErrorKind::NodeExists),
+        Step::Found("y", Stat { czxid: 10, ..mine }),
     ]);
     let session = script.session();
-    session.create("/a", "x").ephemeral().await.unwrap();
-    let error = session.create("/a", "x").ephemeral().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    let create = || session.create("/a", "x").ephemeral();
+    create().await.unwrap();
+    assert!(create().await.unwrap_err().is_node_exists());
     // Once it was deleted, a node found there is a new one.
     session.delete("/a").await.unwrap();
-    session.create("/a", "x").ephemeral().await.unwrap();
+    assert_eq!(create().await.unwrap().1, newer);
+    // Its data is another call's.
+    assert!(create().await.unwrap_err().is_node_exists());
+    assert!(
+        crate::engine::lock(&session.engine().making).is_empty(),
+        "nothing is kept of a call that has ended"
+    );
+}
+
+// covers: C3
+#[tokio::test(start_paused = true)]
+async fn ephemeral_node_may_be_deleted_while_it_is_made() {
+    let script = Script::new([lost(), Step::Answer, Step::Answer]);
+    let session = script.session();
+    let create = session.create("/e", "").ephemeral().into_future();
+    let (created, deleted) = tokio::join!(create, session.delete("/e").into_future());
+    created.unwrap();
+    deleted.unwrap();
+    assert_eq!(script.log(), ["create /e", "delete /e", "create /e"]);
+}
+
+// covers: C3
+#[tokio::test(start_paused = true)]
+async fn ephemeral_node_that_two_calls_at_once_may_have_made_is_unknown() {
+    let mine = Stat {
+        ephemeral_owner: Some(SessionId::new(7)),
+        ..stat()
+    };
+    let exists = || refused(ErrorKind::NodeExists);
+    let found = || Step::Found("x", mine);
+    let script = Script::new([lost(), lost(), exists(), found(), exists(), found()]);
+    let session = script
+        .session()
+        .with_retry(RetryPolicy::constant(Duration::from_millis(50)).jitter(Jitter::None));
+    let create = || session.create("/a", "x").ephemeral().into_future();
+    let (one, other) = tokio::join!(create(), create());
+    // Whichever looks first cannot tell. Once it has given up, the other one is alone.
+    let ((Ok(_), Err(error)) | (Err(error), Ok(_))) = (&one, &other) else {
+        panic!("{one:?} {other:?}");
+    };
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
 }
 
 // covers: C3
@@ -456,7 +602,7 @@ async fn repeated_versioned_write_judges_whose_version_it_is() {
         ..stat()
     };
     let write = async |found: Step, idempotent: bool| {
-        let script = Script::new([lost(), refused(ErrorKind::BadVersion), found]);
+        let script = Script::new([lost(), Step::Answer, found]);
         let set = script.session().set("/a", "x").version(4);
         if idempotent {
             set.idempotent().await
@@ -638,7 +784,11 @@ async fn definite_answers_are_not_repeated() {
         let read = script.session().get("/a").await.unwrap_err();
         let write = script.session().set("/a", "").await.unwrap_err();
         assert_eq!((read.kind(), write.kind(), script.sent()), (kind, kind, 2));
-        assert_eq!(kind.class(), ErrorClass::Outcome);
+        let class = match kind {
+            ErrorKind::ReadOnlyServer => ErrorClass::Recoverable,
+            _ => ErrorClass::Outcome,
+        };
+        assert_eq!(kind.class(), class);
         assert!(!write.is_outcome_unknown());
     }
 }
@@ -646,9 +796,10 @@ async fn definite_answers_are_not_repeated() {
 #[tokio::test(start_paused = true)]
 async fn lost_session_is_fatal_and_says_whether_a_write_was_in_flight() {
     for (ending, kind) in [
-        (Ending::Expired, ErrorKind::SessionExpired),
-        (Ending::AuthFailed, ErrorKind::AuthFailed),
-        (Ending::Closed, ErrorKind::SessionClosed),
+        (SessionEnd::Expired, ErrorKind::SessionExpired),
+        (SessionEnd::AuthFailed, ErrorKind::AuthFailed),
+        (SessionEnd::Closed, ErrorKind::SessionClosed),
+        (SessionEnd::RuntimeEnded, ErrorKind::SessionClosed),
     ] {
         let script = Script::new([
             Step::Fail(Fault::Ended(ending)),
@@ -659,26 +810,31 @@ async fn lost_session_is_fatal_and_says_whether_a_write_was_in_flight() {
         let read = session.get("/a").await.unwrap_err();
         script.set_phase(Phase::Over(ending));
         let later = session.set("/a", "x").await.unwrap_err();
-        session.lost().await;
+        assert_eq!(session.lost().await, ending);
         let unknown = [&in_flight, &read, &later].map(Error::is_outcome_unknown);
         // A client that is closed may be so because of another handle; the other endings are final at once.
-        let sent = if ending == Ending::Closed { 2 } else { 1 };
+        let sent = if kind == ErrorKind::SessionClosed {
+            2
+        } else {
+            1
+        };
         assert_eq!((unknown, script.sent()), ([true, false, false], sent));
         for error in [in_flight, read, later] {
             assert_eq!((error.kind(), error.class()), (kind, ErrorClass::Fatal));
         }
-        assert_eq!(session.close().await.is_ok(), ending == Ending::Closed);
+        assert_eq!(session.close().await.is_ok(), ending == SessionEnd::Closed);
     }
 }
 
 // covers: C6
 #[tokio::test(start_paused = true)]
 async fn whoever_is_told_that_the_session_is_over_finds_it_lost() {
-    let script = Script::new([Step::Fail(Fault::Ended(Ending::Expired))]);
+    let script = Script::new([Step::Fail(Fault::Ended(SessionEnd::Expired))]);
     let session = script.session();
     assert!(session.get("/a").await.unwrap_err().is_fatal());
     // The link is behind.
-    assert_eq!(session.state(), ConnectionState::Lost);
+    let lost = ConnectionState::Lost(SessionEnd::Expired);
+    assert_eq!(session.state(), lost);
     assert_eq!(session.trusted_until(), None);
     let error = session.set("/a", "").await.unwrap_err();
     assert_eq!((error.is_fatal(), error.attempts()), (true, 0));
@@ -783,6 +939,7 @@ async fn guaranteed_delete_minds_the_version_in_the_background() {
     let version = |version| Stat { version, ..stat() };
     let run = async |later: Stat| {
         let script = Script::new([
+            Step::Answer,
             Step::Found("", version(3)),
             lost(),
             Step::Answer,
@@ -795,8 +952,9 @@ async fn guaranteed_delete_minds_the_version_in_the_background() {
         session.settled().await;
         script.log()
     };
-    let looked = ["exists /a", "delete /a", "sync /a", "exists /a"];
+    let looked = ["sync /a", "exists /a", "delete /a", "sync /a", "exists /a"];
     let deleted = [
+        "sync /a",
         "exists /a",
         "delete /a",
         "sync /a",
@@ -812,28 +970,125 @@ async fn guaranteed_delete_minds_the_version_in_the_background() {
     assert_eq!(run(other).await, looked, "another node has taken its place");
 }
 
+// covers: C3 C13
+#[tokio::test(start_paused = true)]
+async fn version_that_means_any_is_refused_with_the_remedy() {
+    let session = Script::new([]).session();
+    let errors = [
+        session.set("/a", "").version(-1).await.unwrap_err(),
+        session.delete("/a").version(-1).await.unwrap_err(),
+        session
+            .delete("/a")
+            .guaranteed()
+            .version(-1)
+            .await
+            .unwrap_err(),
+        session
+            .set_acl("/a", Acl::open())
+            .version(-1)
+            .await
+            .unwrap_err(),
+        session
+            .transaction()
+            .check_version("/a", -1)
+            .commit()
+            .await
+            .unwrap_err(),
+        session
+            .transaction()
+            .set_version("/a", "", -1)
+            .commit()
+            .await
+            .unwrap_err(),
+        session
+            .transaction()
+            .delete_version("/a", -1)
+            .commit()
+            .await
+            .unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        let remedy =
+            "version -1 means any version to servers; to ask for none, leave the version away";
+        assert!(error.to_string().contains(remedy), "{error}");
+    }
+    // Versions wrap around: any other negative one occurs.
+    let script = Script::new([Step::Answer, Step::Answer]);
+    let session = script.session();
+    session.set("/a", "").version(i32::MIN).await.unwrap();
+    session.delete("/a").version(-2).await.unwrap();
+}
+
+// covers: C5
+#[test]
+fn what_may_work_later_is_recoverable() {
+    for kind in [ErrorKind::TooManyWatches, ErrorKind::ReadOnlyServer] {
+        assert_eq!(kind.class(), ErrorClass::Recoverable, "{kind:?}");
+    }
+}
+
+// covers: C6
+#[tokio::test(start_paused = true)]
+async fn abandoned_session_is_closed_although_its_cleanup_keeps_failing() {
+    let trouble = Step::Fail(Fault::Server("unexpected error code: -1".to_owned()));
+    let script = Script::new([vec![Step::Answer], vec![trouble; 10_000]].concat());
+    let session = script.session();
+    let owned = session.create("/a", "").owned().await.unwrap();
+    drop((owned, session));
+    let start = Instant::now();
+    let closed = tokio::time::timeout(Duration::from_secs(600), script.0.closed.notified());
+    closed.await.expect("the session is closed at last");
+    assert_eq!(start.elapsed(), crate::engine::LONGEST_CLEANUP);
+    assert!(script.sent() > 10, "it was tried again and again");
+}
+
 // covers: C12
 #[tokio::test(start_paused = true)]
-async fn guaranteed_delete_does_not_take_the_word_of_a_server_that_lags() {
+async fn guaranteed_delete_looks_once_the_server_has_caught_up() {
+    let script = Script::new([Step::Answer, Step::Found("", stat()), Step::Answer]);
+    script.session().delete("/a").guaranteed().await.unwrap();
+    assert_eq!(script.log(), ["sync /a", "exists /a", "delete /a"]);
+    let script = Script::new([Step::Answer, Step::Answer]);
+    let delete = script.session().delete("/a").guaranteed();
+    assert!(delete.await.unwrap_err().is_no_node());
+}
+
+// covers: C3 C12
+#[tokio::test(start_paused = true)]
+async fn guaranteed_delete_spares_the_node_that_came_after() {
+    let newer = Stat { czxid: 9, ..stat() };
+    let run = async |found| {
+        let script = Script::new([
+            Step::Answer,
+            Step::Found("", stat()),
+            lost(),
+            Step::Answer,
+            found,
+            Step::Answer,
+        ]);
+        script.session().delete("/a").guaranteed().await.unwrap();
+        script.log()
+    };
+    let looked = ["sync /a", "exists /a", "delete /a", "sync /a", "exists /a"];
+    assert_eq!(run(Step::Found("", newer)).await, looked);
+    let deleted = [&looked[..], &["delete /a"]].concat();
+    assert_eq!(run(Step::Found("", stat())).await, deleted);
+    // Written in between: it is deleted all the same, under the version that it has then.
+    let written = Stat {
+        version: 1,
+        ..stat()
+    };
     let script = Script::new([
         Step::Answer,
-        Step::Answer,
         Step::Found("", stat()),
+        refused(ErrorKind::BadVersion),
+        Step::Answer,
+        Step::Found("", written),
         Step::Answer,
     ]);
     script.session().delete("/a").guaranteed().await.unwrap();
-    assert_eq!(
-        script.log(),
-        ["exists /a", "sync /a", "exists /a", "delete /a"]
-    );
-    let script = Script::new([Step::Answer, Step::Answer, Step::Answer]);
-    let error = script
-        .session()
-        .delete("/a")
-        .guaranteed()
-        .await
-        .unwrap_err();
-    assert!(error.is_no_node());
+    assert_eq!(script.log(), deleted);
 }
 
 // covers: C6
@@ -845,7 +1100,7 @@ async fn background_removal_ends_with_the_session() {
     let mut settled = std::pin::pin!(session.settled());
     let early = tokio::time::timeout(Duration::from_secs(60), &mut settled).await;
     assert!(early.is_err(), "the server is silent");
-    script.set_phase(Phase::Over(Ending::Expired));
+    script.set_phase(Phase::Over(SessionEnd::Expired));
     settled.await;
 }
 
@@ -1035,7 +1290,7 @@ async fn write_the_server_did_not_take_is_not_in_doubt_when_the_session_ends() {
     let script = Script::new([Step::Fail(Fault::Later(ErrorKind::Throttled))]);
     let session = script.session();
     let (result, ()) = tokio::join!(session.set("/a", "x").into_future(), async {
-        script.set_phase(Phase::Over(Ending::Expired));
+        script.set_phase(Phase::Over(SessionEnd::Expired));
     });
     let error = result.unwrap_err();
     assert_eq!(
@@ -1092,7 +1347,7 @@ fn only_what_cannot_have_been_applied_twice_is_retried() {
         (server(), true, false),
         (Fault::Later(ErrorKind::Throttled), true, true),
         (Fault::Refused(ErrorKind::NoNode, None), false, false),
-        (Fault::Ended(Ending::Expired), false, false),
+        (Fault::Ended(SessionEnd::Expired), false, false),
     ] {
         assert_eq!(may_retry(Repeat::Read, &fault), read, "{fault:?}");
         assert_eq!(may_retry(Repeat::Write, &fault), read, "{fault:?}");

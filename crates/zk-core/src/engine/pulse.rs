@@ -10,20 +10,61 @@ use crate::deadline::Deadline;
 use crate::path::NodePath;
 use crate::transport::Change;
 use crate::transport::Request;
+use crate::trust::Trust;
 
-/// Starts the two tasks: one lets the leader answer all the time, the other the quorum while somebody holds a proof.
-///
-/// The first takes the place of the ping that an idle connection would need anyway; no disk is touched for it.
-pub(super) fn spawn(engine: &Arc<Engine>) {
-    tokio::spawn(reach(Arc::clone(engine)));
-    tokio::spawn(commit(Arc::clone(engine)));
+/// Who relies on a session, and since when no handle does.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Uses {
+    /// How many holders of a proof there are.
+    pub(crate) holders: usize,
+    /// How many there are who may want one soon.
+    pub(crate) standbys: usize,
+    /// When the last of them was dropped.
+    pub(crate) last: Option<Instant>,
 }
 
-async fn reach(engine: Arc<Engine>) {
-    let interval = engine.trust().reach_interval();
+impl Uses {
+    /// Whether a proof must be at hand: while anyone relies on the session, and for [`REST`] after.
+    fn are_on(&self, now: Instant) -> bool {
+        self.holders + self.standbys > 0 || self.last.is_some_and(|last| now < last + REST)
+    }
+}
+
+/// Starts the two tasks: one lets the leader answer while the session is in use, the other the quorum while a handle
+/// holds a proof. A session that no handle relies on sends pings only.
+pub(super) fn spawn(engine: &Arc<Engine>) {
+    tokio::spawn(keep(
+        Arc::clone(engine),
+        |uses| uses.are_on(Instant::now()),
+        Trust::reach_due,
+        sync,
+    ));
+    tokio::spawn(keep(
+        Arc::clone(engine),
+        |uses| uses.holders > 0,
+        Trust::commit_due,
+        check,
+    ));
+}
+
+/// Makes a request whenever it is due, while it is wanted and the session lives.
+async fn keep(
+    engine: Arc<Engine>,
+    is_wanted: fn(&Uses) -> bool,
+    due: fn(&Trust, std::time::Instant) -> std::time::Instant,
+    request: fn() -> Request,
+) {
+    let mut uses = engine.uses().subscribe();
+    let shortest = engine.transport().session_timeout() / 40;
     loop {
-        let due = Instant::from_std(engine.trust().last_reach()) + interval;
-        if due > Instant::now() {
+        tokio::select! {
+            biased;
+            _ = engine.ended() => return,
+            wanted = uses.wait_for(is_wanted) => if wanted.is_err() { return },
+        }
+        let now = Instant::now();
+        let due = Instant::from_std(due(&engine.trust(), now.into_std()));
+        if due > now {
             tokio::select! {
                 biased;
                 _ = engine.ended() => return,
@@ -33,69 +74,36 @@ async fn reach(engine: Arc<Engine>) {
         if engine.connected().await.is_err() {
             return;
         }
-        ask(&engine, touch()).await;
+        ask(&engine, request()).await;
         // Whatever came of it, the next one is some time away.
         tokio::select! {
             biased;
             _ = engine.ended() => return,
-            () = until(Instant::now() + interval / 4) => {}
+            () = until(Instant::now() + shortest) => {}
         }
     }
 }
 
 /// A request that only the leader can answer, and that costs it next to nothing.
-pub(crate) fn touch() -> Request {
+fn sync() -> Request {
     Request::Sync {
         path: NodePath::root(),
     }
 }
 
-async fn commit(engine: Arc<Engine>) {
-    let mut holders = engine.holders().subscribe();
-    let interval = engine.trust().commit_interval();
-    loop {
-        tokio::select! {
-            biased;
-            _ = engine.ended() => return,
-            held = holders.wait_for(|count| *count > 0) => if held.is_err() { return },
-        }
-        let due = {
-            let trust = engine.trust();
-            Instant::from_std(trust.last_commit()) + interval
-        };
-        if due > Instant::now() {
-            tokio::select! {
-                biased;
-                _ = engine.ended() => return,
-                () = until(due) => continue,
-            }
-        }
-        if engine.connected().await.is_err() {
-            return;
-        }
-        probe(&engine).await;
-        tokio::select! {
-            biased;
-            _ = engine.ended() => return,
-            () = until(Instant::now() + interval / 4) => {}
-        }
-    }
-}
-
-/// Lets the quorum carry out a request that changes nothing.
+/// A request that the quorum must carry out, and that changes nothing.
 ///
 /// Even a transaction that only checks, and one that is refused, is agreed on by the quorum and written to its logs;
 /// `sync` is not: a leader that was deposed and does not know it would answer it.
-pub(crate) async fn probe(engine: &Engine) {
-    let check = Change::Check {
+fn check() -> Request {
+    Request::Transaction(vec![Change::Check {
         path: NodePath::root(),
         version: None,
-    };
-    ask(engine, Request::Transaction(vec![check])).await;
+    }])
 }
 
 /// Makes a request for the sake of the answer alone.
-pub(crate) async fn ask(engine: &Engine, request: Request) {
+async fn ask(engine: &Engine, request: Request) {
     let patience = Deadline::after(engine.transport().session_timeout());
     match patience.bound(engine.send(request)).await {
         Some(Ok(_)) => {}
@@ -112,4 +120,6 @@ async fn until(instant: Instant) {
     tokio::time::sleep(pause.max(SHORTEST_PAUSE)).await;
 }
 
+/// How long a session that was relied on is kept ready for the next time.
+const REST: Duration = Duration::from_secs(60);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);

@@ -1,6 +1,14 @@
 //! The task that finishes what callers could not wait for.
 
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Context;
+use std::task::Poll;
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -10,6 +18,7 @@ use tokio::task::JoinSet;
 use super::Engine;
 use crate::call::join_all;
 use crate::deadline::Deadline;
+use crate::error::ErrorClass;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
@@ -54,30 +63,93 @@ impl Job {
             Self::Exact { is_ephemeral, .. } => !is_ephemeral,
         }
     }
+
+    /// The node below which something is removed, and the node that is removed if its path is known.
+    fn places(&self) -> impl Iterator<Item = NodePath> + use<> {
+        let (parent, path) = match self {
+            Self::Abandoned { parent, .. } => (Some(parent.clone()), None),
+            Self::Claimed { path, .. } | Self::Unique { path, .. } | Self::Exact { path, .. } => {
+                (path.parent(), Some(path.clone()))
+            }
+        };
+        parent.into_iter().chain(path)
+    }
 }
 
-/// How many jobs are not done yet.
+/// A job whose first attempt is under way already, if there was a connection.
+pub(crate) struct Begun {
+    job: Job,
+    /// Its number among all jobs of the session.
+    number: u64,
+    first: Option<Attempt>,
+}
+
+type Attempt = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
+
+impl Begun {
+    pub(super) fn new(engine: &Arc<Engine>, job: Job) -> Self {
+        let number = engine.unsettled.add(&job);
+        let first = (engine.is_connected() && !engine.is_closing()).then(|| {
+            let (engine, job) = (Arc::clone(engine), job.clone());
+            let mut first: Attempt = Box::pin(async move { attempt(&engine, &job).await });
+            // A request leaves when its answer is first asked for. The reaper asks again, with a waker of its own.
+            match first.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
+                Poll::Pending => first,
+            }
+        });
+        Self { job, number, first }
+    }
+}
+
+impl fmt::Debug for Begun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Begun").field(&self.job).finish()
+    }
+}
+
+/// The jobs that are not done yet.
 #[derive(Debug, Default)]
 pub(crate) struct Unsettled(watch::Sender<Count>);
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Count {
     all: usize,
     outliving: usize,
+    /// The number of the next job.
+    next: u64,
+    /// The jobs about each of these [places](Job::places), by their numbers.
+    at: HashMap<NodePath, BTreeSet<u64>>,
 }
 
 impl Unsettled {
-    pub(super) fn add(&self, job: &Job) {
+    /// Notes a job, and answers its number.
+    fn add(&self, job: &Job) -> u64 {
+        let mut number = 0;
         self.0.send_modify(|count| {
+            number = count.next;
+            count.next += 1;
             count.all += 1;
             count.outliving += usize::from(job.outlives_the_session());
+            for place in job.places() {
+                count.at.entry(place).or_default().insert(number);
+            }
         });
+        number
     }
 
-    pub(super) fn remove(&self, job: &Job) {
+    pub(super) fn remove(&self, Begun { job, number, .. }: &Begun) {
         self.0.send_modify(|count| {
             count.all -= 1;
             count.outliving -= usize::from(job.outlives_the_session());
+            for place in job.places() {
+                if let Entry::Occupied(mut jobs) = count.at.entry(place) {
+                    jobs.get_mut().remove(number);
+                    if jobs.get().is_empty() {
+                        jobs.remove();
+                    }
+                }
+            }
         });
     }
 
@@ -101,6 +173,22 @@ impl Unsettled {
         // The sender lives as long as the session that is waited on.
         drop(count.wait_for(|count| count.all == 0).await);
     }
+
+    pub(crate) fn is_settled_at(&self, place: &NodePath) -> bool {
+        !self.0.borrow().at.contains_key(place)
+    }
+
+    /// Waits until no job is left of those that are about this node or a child of it now.
+    pub(crate) async fn settled_at(&self, place: &NodePath) {
+        let mut count = self.0.subscribe();
+        let next = count.borrow().next;
+        let settled = count.wait_for(|count| {
+            let oldest = count.at.get(place).and_then(BTreeSet::first);
+            oldest.is_none_or(|oldest| *oldest >= next)
+        });
+        // The sender lives as long as the session that is waited on.
+        drop(settled.await);
+    }
 }
 
 /// Work that is not done yet.
@@ -113,45 +201,62 @@ impl Drop for Hold {
     }
 }
 
-pub(super) fn spawn(engine: &Arc<Engine>, mut queue: mpsc::UnboundedReceiver<Job>) {
+pub(super) fn spawn(engine: &Arc<Engine>, mut queue: mpsc::UnboundedReceiver<Begun>) {
     let engine = Arc::clone(engine);
     tokio::spawn(async move {
         let mut running = JoinSet::new();
+        let mut is_given_up = false;
+        let mut abandoned = std::pin::pin!(engine.abandoned_for_long());
         loop {
             tokio::select! {
                 biased;
-                Some(job) = queue.recv() => {
+                Some(mut begun) = queue.recv() => {
                     let engine = Arc::clone(&engine);
                     running.spawn(async move {
-                        run(&engine, &job).await;
-                        engine.unsettled.remove(&job);
+                        let first = begun.first.take();
+                        run(&engine, &begun.job, first).await;
+                        engine.unsettled.remove(&begun);
                         engine.close_if_abandoned();
                     });
                 }
                 Some(_) = running.join_next() => {}
+                () = &mut abandoned, if !is_given_up => {
+                    is_given_up = true;
+                    tracing::warn!(
+                        session = %engine.transport().session_id(),
+                        unsettled = engine.unsettled.count(),
+                        "closing a session without handles although something could not be removed",
+                    );
+                    engine.close();
+                }
                 _ = engine.ended() => break,
             }
         }
         // What was left is settled by the end of the session, or cannot be any more.
         running.join_all().await;
         queue.close();
-        while let Some(job) = queue.recv().await {
-            engine.unsettled.remove(&job);
+        while let Some(begun) = queue.recv().await {
+            engine.unsettled.remove(&begun);
         }
     });
 }
 
 /// Tries until there is a definite answer.
-async fn run(engine: &Engine, job: &Job) {
+async fn run(engine: &Engine, job: &Job, mut first: Option<Attempt>) {
     let policy = RetryPolicy::default();
     let never = Deadline::after(Duration::MAX);
     let mut attempts = 0;
-    while engine.connected().await.is_ok() {
+    loop {
+        let answer = match first.take() {
+            Some(first) => first.await,
+            None if engine.connected().await.is_ok() => attempt(engine, job).await,
+            None => break,
+        };
         attempts += 1;
-        match attempt(engine, job).await {
+        match answer {
             Ok(()) => return,
             Err(Fault::Ended(_)) => break,
-            Err(Fault::Refused(kind, detail)) => {
+            Err(Fault::Refused(kind, detail)) if kind.class() == ErrorClass::Outcome => {
                 tracing::warn!(
                     ?job,
                     ?kind,
@@ -247,7 +352,7 @@ pub(crate) async fn find_claimed(
 /// Makes a read once the server has caught up.
 ///
 /// Both are sent at once. If the link breaks meanwhile there is no telling whether one server answered both.
-async fn ask_fresh(
+pub(crate) async fn ask_fresh(
     engine: &Engine,
     path: &NodePath,
     read: Request,

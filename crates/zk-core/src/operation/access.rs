@@ -5,11 +5,14 @@ use std::time::Duration;
 use super::OperationFuture;
 use super::Target;
 use super::check_size;
+use super::check_version;
 use crate::acl::Acl;
-use crate::call::Repeat;
+use crate::call::Fate;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::outcome::Verdict;
+use crate::outcome::judge_acl;
 use crate::stat::Stat;
 use crate::transport::Request;
 use crate::transport::Response;
@@ -60,11 +63,7 @@ impl IntoFuture for GetAcl {
             let request = Request::GetAcl {
                 path: call.wire(&path),
             };
-            call.read(&path, &request, |response| match response {
-                Response::Acl { acl, stat } => Some((acl, stat)),
-                _ => None,
-            })
-            .await
+            call.read(&path, &request, rules).await
         })
     }
 }
@@ -72,6 +71,15 @@ impl IntoFuture for GetAcl {
 /// Replaces the access rules of a node; made by [`Session::set_acl`](crate::Session::set_acl).
 ///
 /// The answer is the node's stat after the change.
+///
+/// # After a lost answer
+///
+/// The rules are read, once the server has caught up.
+/// The change is repeated if their version shows that they are unchanged: it is the one that was asked for, or,
+/// without one, that of rules that were never changed.
+/// Without a version it is done if the rules are those of this call, even if another client set them.
+/// Otherwise the outcome is unknown, and the error is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown): a repetition never replaces
+/// rules that another client has set in between.
 ///
 /// # Errors
 ///
@@ -90,7 +98,7 @@ impl IntoFuture for GetAcl {
 ///
 /// # Cost
 ///
-/// One round trip.
+/// One round trip; after a lost answer one more to read the rules, which takes the READ or ADMIN permission.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is written until it is awaited"]
 pub struct SetAcl {
@@ -109,6 +117,8 @@ impl SetAcl {
     }
 
     /// Writes only if the rules have this version ([`Stat::aversion`]) now; by default any.
+    ///
+    /// Version -1, which servers take for any, is refused with [`InvalidArgument`](ErrorKind::InvalidArgument).
     pub fn version(mut self, version: i32) -> Self {
         self.version = Some(version);
         self
@@ -137,22 +147,39 @@ impl IntoFuture for SetAcl {
                     .error(&path, ErrorKind::InvalidAcl)
                     .detail("it has no entry"));
             }
+            check_version(&call, &path, version)?;
             check_size(&call, &path, &[], super::acl_bytes(&acl))?;
             let request = Request::SetAcl {
                 path: call.wire(&path),
-                acl,
+                acl: acl.clone(),
                 version,
             };
-            let repeat = if version.is_some() {
-                Repeat::Never
-            } else {
-                Repeat::Write
-            };
-            let answer = call.request(&path, repeat, &request, Response::set).await;
-            match answer.result {
-                Err(error) if answer.was_in_doubt => Err(error.maybe_applied()),
-                result => result,
-            }
+            let (call, path, acl) = (&call, &path, &acl);
+            call.write(path, request, Response::set, |seen| async move {
+                let get = Request::GetAcl {
+                    path: call.wire(path),
+                };
+                let Some((found, stat)) = call.fresh(path, true, &get, rules).await? else {
+                    // They may have been changed before the node was deleted.
+                    let gone = call.error(path, ErrorKind::NoNode).maybe_applied();
+                    return Ok(Fate::Refused(gone));
+                };
+                Ok(match judge_acl(acl, version, seen, (&found, &stat)) {
+                    Verdict::Ours => Fate::Done(stat),
+                    Verdict::NotOurs => Fate::NotApplied,
+                    Verdict::Unknown => Fate::Unknown(
+                        "the rules have changed, and nothing tells whether this call changed them",
+                    ),
+                })
+            })
+            .await
         })
+    }
+}
+
+fn rules(response: Response) -> Option<(Acl, Stat)> {
+    match response {
+        Response::Acl { acl, stat } => Some((acl, stat)),
+        _ => None,
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::OperationFuture;
 use super::Target;
 use super::check_size;
+use super::write::set;
 use crate::acl::Acl;
 use crate::call::Call;
 use crate::call::Repeat;
@@ -17,6 +18,7 @@ use crate::error::Operation;
 use crate::outcome::Verdict;
 use crate::outcome::Wanted;
 use crate::outcome::judge_create;
+use crate::outcome::judge_overwrite;
 use crate::path::NodePath;
 use crate::sequence::Sequence;
 use crate::stat::Stat;
@@ -49,9 +51,14 @@ pub use owned::OwnedNode;
 /// |---|---|---|
 /// | [`protected`](Self::protected) | its unique name | |
 /// | [`claimed`](Self::claimed) | its owner is this session, and its data | |
-/// | ephemeral | its owner is this session | |
+/// | ephemeral | its owner is this session, and its data | [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if several calls of the session make it at once |
 /// | persistent | other data: it is not ours; the same data, with [`idempotent`](Self::idempotent): it is ours | [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
 /// | sequential, not protected | nothing: it is not repeated | [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
+///
+/// A node that was there before the last answer that this session had is in no case ours.
+/// A node that another client has deleted in between is made again, whatever its kind.
+/// Where others delete what is made here, as consumers of a queue do, use
+/// [`Transaction::commit_marked`](crate::Transaction::commit_marked).
 ///
 /// # Errors
 ///
@@ -221,6 +228,8 @@ impl Create {
     /// Replaces the data if the node exists already, whatever its version.
     ///
     /// The answer is then the path and the stat after the change.
+    /// After a lost answer the node is judged as by [`Set`](crate::Set): data that another client may have written in
+    /// between are not overwritten.
     pub fn or_set(mut self) -> Self {
         self.options.or_set = true;
         self
@@ -329,6 +338,7 @@ async fn create_plain(
     } else {
         Repeat::Write
     };
+    let seen = call.engine().newest_zxid();
     let making = Making::new(call, request);
     let mut rounds = 0;
     let mut in_doubt = false;
@@ -352,22 +362,32 @@ async fn create_plain(
                 rounds += 1;
             }
             (Err(error), _) if error.is_node_exists() && options.or_set => {
-                let set = Request::Set {
-                    path: request.path.clone(),
-                    data: request.data.clone(),
-                    version: None,
-                };
-                let answer = call.request(path, Repeat::Write, &set, Response::set).await;
-                in_doubt |= answer.was_in_doubt;
-                match answer.result {
-                    // It went in between: create it after all.
-                    Err(error) if error.is_no_node() && rounds < MOST_ROUNDS => rounds += 1,
-                    Err(error) if in_doubt => return Err(error.maybe_applied()),
+                if in_doubt {
+                    match found(call, path, request).await? {
+                        Some((data, stat)) => {
+                            match judge_overwrite(request.data.as_slice(), seen, (&data, &stat)) {
+                                Verdict::Ours => return Ok((request.path.clone(), stat)),
+                                Verdict::NotOurs => in_doubt = false,
+                                Verdict::Unknown => return Err(unknown(call, path, &error)),
+                            }
+                        }
+                        None => return Err(unknown(call, path, &error)),
+                    }
+                }
+                match set(call, path, request.data.clone(), None, false).await {
+                    // It went in between, and nothing was written to it: create it after all.
+                    Err(error)
+                        if error.is_no_node()
+                            && !error.is_outcome_unknown()
+                            && rounds < MOST_ROUNDS =>
+                    {
+                        rounds += 1;
+                    }
                     result => return result.map(|stat| (request.path.clone(), stat)),
                 }
             }
             (Err(error), _) if error.is_node_exists() && in_doubt => {
-                return judge(call, path, request, options, &making, error).await;
+                return judge(call, path, request, options, seen, &making, error).await;
             }
             (Err(error), _) if in_doubt => return Err(error.maybe_applied()),
             (Err(error), _) => return Err(error),
@@ -381,18 +401,11 @@ async fn judge(
     path: &NodePath,
     request: &CreateRequest,
     options: Options,
+    seen: i64,
     making: &Making,
     exists: Error,
 ) -> Result<(NodePath, Stat), Error> {
-    let get = Request::Get {
-        path: request.path.clone(),
-        watch: false,
-    };
-    let found = match call.read(path, &get, Response::data).await {
-        Ok(found) => Some(found),
-        Err(error) if error.is_no_node() => None,
-        Err(error) => return Err(error.maybe_applied()),
-    };
+    let found = found(call, path, request).await?;
     let wanted = Wanted {
         data: request.data.as_slice(),
         owner: options.ephemeral.then(|| call.session().id()),
@@ -400,67 +413,105 @@ async fn judge(
     };
     let verdict = judge_create(
         wanted,
+        seen,
         found.as_ref().map(|(data, stat)| (data.as_slice(), stat)),
     );
     match (verdict, found) {
-        (Verdict::Ours, Some((_, stat))) if !options.ephemeral || making.claim(stat.czxid) => {
-            making.made(stat.czxid);
-            Ok((request.path.clone(), stat))
-        }
+        (Verdict::Ours, Some((_, stat))) => match making.claim(stat.czxid) {
+            Verdict::Ours => Ok((request.path.clone(), stat)),
+            Verdict::NotOurs => Err(exists),
+            Verdict::Unknown => Err(unknown(call, path, &exists)),
+        },
         (Verdict::NotOurs, _) => Err(exists),
-        (Verdict::Ours | Verdict::Unknown, _) => Err(call
-            .error(path, ErrorKind::OutcomeUnknown)
-            .attempts_made(exists.attempts())
-            .detail("a node is there, and nothing tells whether this call made it")),
+        (Verdict::Ours | Verdict::Unknown, _) => Err(unknown(call, path, &exists)),
     }
 }
 
-/// The note that this session is about to make a node of this name.
+/// Reads the node that is there when a create in doubt is repeated.
+async fn found(
+    call: &Call,
+    path: &NodePath,
+    request: &CreateRequest,
+) -> Result<Option<(Vec<u8>, Stat)>, Error> {
+    let get = Request::Get {
+        path: request.path.clone(),
+        watch: false,
+    };
+    match call.read(path, &get, Response::data).await {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_no_node() => Ok(None),
+        Err(error) => Err(error.maybe_applied()),
+    }
+}
+
+fn unknown(call: &Call, path: &NodePath, exists: &Error) -> Error {
+    call.error(path, ErrorKind::OutcomeUnknown)
+        .attempts_made(exists.attempts())
+        .detail("a node is there, and nothing tells whether this call made it")
+}
+
+/// What calls of this session do at the moment about an ephemeral node of one name.
 ///
-/// Two calls of one session may make the same ephemeral node; its owner does not tell which of them did.
+/// Two calls of one session may make the same ephemeral node at once; its owner does not tell which of them did.
+#[derive(Debug, Default)]
+pub(crate) struct MakingAtOnce {
+    calls: usize,
+    /// The newest transaction by which one of them has made it.
+    czxid: Option<i64>,
+}
+
+/// The note that a call of this session is making an ephemeral node; without a path for nodes of other kinds.
 struct Making {
     engine: Arc<Engine>,
-    path: NodePath,
-    is_noted: bool,
+    path: Option<NodePath>,
 }
 
 impl Making {
     fn new(call: &Call, request: &CreateRequest) -> Self {
         let is_noted = request.mode == (CreateMode::Ephemeral { sequential: false });
-        if is_noted {
-            let mut made = lock(&call.engine().made);
-            made.entry(request.path.clone()).or_default().calls += 1;
+        let path = is_noted.then(|| request.path.clone());
+        if let Some(path) = &path {
+            let mut making = lock(&call.engine().making);
+            making.entry(path.clone()).or_default().calls += 1;
         }
         Self {
             engine: Arc::clone(call.session().engine()),
-            path: request.path.clone(),
-            is_noted,
+            path,
         }
     }
 
-    /// Whether no other call of this session can have made the node.
-    fn claim(&self, czxid: i64) -> bool {
-        let made = lock(&self.engine.made);
-        made.get(&self.path)
-            .is_none_or(|made| made.calls == 1 && made.czxid != Some(czxid))
+    /// Whether this call has made the node that the transaction `czxid` made for this session, and not another one that
+    /// overlaps with it.
+    fn claim(&self, czxid: i64) -> Verdict {
+        let Some(path) = &self.path else {
+            return Verdict::Ours;
+        };
+        let mut making = lock(&self.engine.making);
+        let at_once = making.entry(path.clone()).or_default();
+        match at_once.czxid {
+            Some(made) if made >= czxid => Verdict::NotOurs,
+            _ if at_once.calls > 1 => Verdict::Unknown,
+            _ => Verdict::Ours,
+        }
     }
 
     fn made(&self, czxid: i64) {
-        if self.is_noted {
-            let mut made = lock(&self.engine.made);
-            made.entry(self.path.clone()).or_default().czxid = Some(czxid);
+        if let Some(path) = &self.path {
+            let mut making = lock(&self.engine.making);
+            let newest = &mut making.entry(path.clone()).or_default().czxid;
+            *newest = (*newest).max(Some(czxid));
         }
     }
 }
 
 impl Drop for Making {
     fn drop(&mut self) {
-        if self.is_noted {
-            let mut all = lock(&self.engine.made);
-            if let Some(made) = all.get_mut(&self.path) {
-                made.calls -= 1;
-                if made.calls == 0 && made.czxid.is_none() {
-                    all.remove(&self.path);
+        if let Some(path) = &self.path {
+            let mut making = lock(&self.engine.making);
+            if let Some(at_once) = making.get_mut(path) {
+                at_once.calls -= 1;
+                if at_once.calls == 0 {
+                    making.remove(path);
                 }
             }
         }

@@ -5,16 +5,19 @@ use std::time::Duration;
 
 use super::OperationFuture;
 use super::Target;
+use super::check_version;
 use crate::call::Call;
+use crate::call::Fate;
 use crate::call::Repeat;
 use crate::call::join_all;
 use crate::engine::Engine;
-use crate::engine::lock;
 use crate::engine::reaper::Job;
 use crate::error::Error;
 use crate::error::ErrorClass;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::outcome::Verdict;
+use crate::outcome::judge_delete;
 use crate::path::NodePath;
 use crate::stat::Stat;
 use crate::transport::Request;
@@ -22,7 +25,14 @@ use crate::transport::Response;
 
 /// Deletes a node; made by [`Session::delete`](crate::Session::delete).
 ///
-/// After a lost answer it is repeated: the node being gone then is what was wanted, whoever did it.
+/// # After a lost answer
+///
+/// The node is read, once the server has caught up. If it is gone, the call succeeds, even if another client deleted it.
+/// The deletion is repeated if the node that is there was there before.
+/// A node that may have been made in between is left alone, and the error is
+/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown): so it is with any node that is newer than the last answer that this
+/// session had before.
+/// A [recursive](Self::recursive) delete goes on instead, since it deletes whatever appears meanwhile.
 ///
 /// # Errors
 ///
@@ -43,7 +53,7 @@ use crate::transport::Response;
 ///
 /// # Cost
 ///
-/// One round trip; a recursive one lists and deletes 64 nodes at a time, and keeps all paths below in memory.
+/// One round trip, and after a lost answer one more to look; a recursive one lists and deletes 64 nodes at a time, and keeps all paths below in memory.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is deleted until it is awaited"]
 pub struct Delete {
@@ -66,6 +76,8 @@ impl Delete {
     }
 
     /// Deletes the node only if its data has this version; by default any.
+    ///
+    /// Version -1, which servers take for any, is refused with [`InvalidArgument`](ErrorKind::InvalidArgument).
     pub fn version(mut self, version: i32) -> Self {
         self.version = Some(version);
         self
@@ -74,7 +86,7 @@ impl Delete {
     /// Deletes the node only if this transaction made it: the [`czxid`](crate::Stat::czxid) of its stat.
     ///
     /// A node that took its place is not touched, and the answer is [`NoNode`](ErrorKind::NoNode).
-    /// The server catches up and the node is looked at first, which takes two more round trips, and then it is deleted
+    /// The node is looked at first on a server that has caught up, which takes one more round trip, and then it is deleted
     /// under the version that was seen; after a lost answer it is looked at again.
     /// Only a node that is replaced between that look and the deletion, and whose replacement was written as often, is
     /// not told apart: ZooKeeper has no deletion by transaction.
@@ -95,10 +107,8 @@ impl Delete {
 
     /// Goes on in the background when this call ends without having deleted the node, by an error or by being dropped.
     ///
-    /// It deletes the node that was there when it began, and not one that takes its place later: it looks at the
-    /// transaction that made the node first, and then deletes it under its version.
-    /// Only a node that is replaced between that look and the deletion, and whose replacement was never written, is not
-    /// told apart: ZooKeeper has no deletion by transaction.
+    /// It deletes the node that was there when it began, and not one that takes its place later, in this call nor in the
+    /// background: it looks for the transaction that made the node first, as [`created_by`](Self::created_by) does.
     /// Dropped before it has seen the node, which takes one round trip, it deletes nothing.
     /// It ends with the session.
     pub fn guaranteed(mut self) -> Self {
@@ -131,6 +141,7 @@ impl IntoFuture for Delete {
             if path.is_root() {
                 return invalid("the root cannot be deleted");
             }
+            check_version(&call, &path, version)?;
             match (recursive, version) {
                 (true, Some(_)) => invalid("a recursive delete takes no version"),
                 (true, None) if guaranteed => {
@@ -140,11 +151,8 @@ impl IntoFuture for Delete {
                     invalid("a recursive delete takes no transaction")
                 }
                 (true, None) => delete_tree(&call, &path).await,
-                (false, version) if guaranteed => {
-                    delete_for_sure(&call, &path, version, czxid).await
-                }
-                (false, version) if let Some(czxid) = czxid => {
-                    delete_exactly(&call, &path, version, czxid).await
+                (false, version) if guaranteed || czxid.is_some() => {
+                    delete_exactly(&call, &path, version, czxid, guaranteed).await
                 }
                 (false, version) => delete_one(&call, &path, version).await,
             }
@@ -152,27 +160,35 @@ impl IntoFuture for Delete {
     }
 }
 
-/// Deletes one node; that it is gone when the request is repeated is what was wanted.
+/// Deletes one node, whichever transaction made it.
 async fn delete_one(call: &Call, path: &NodePath, version: Option<i32>) -> Result<(), Error> {
-    let wire = call.wire(path);
-    let request = Request::Delete {
-        path: wire.clone(),
-        version,
-    };
+    let request = delete_request(call, path, version);
+    call.write(path, request, Response::deleted, |seen| async move {
+        let found = look(call, path, true).await?;
+        Ok(match judge_delete(None, seen, found.as_ref()) {
+            Verdict::Ours => Fate::Done(()),
+            Verdict::NotOurs => Fate::NotApplied,
+            Verdict::Unknown => {
+                Fate::Unknown("a node is there that may have been made after the deletion")
+            }
+        })
+    })
+    .await
+}
+
+/// Deletes one node of a tree, and whatever has taken its place if it must be repeated.
+async fn delete_any(call: &Call, path: &NodePath) -> Result<(), Error> {
+    let request = delete_request(call, path, None);
     let answer = call
         .request(path, Repeat::Write, &request, Response::deleted)
         .await;
     match answer.result {
-        Ok(()) => {}
-        Err(error) if answer.was_in_doubt && error.is_no_node() => {}
-        Err(error) if answer.was_in_doubt => return Err(error.maybe_applied()),
-        Err(error) => return Err(error),
+        Err(error) if answer.was_in_doubt && !error.is_no_node() => Err(error.maybe_applied()),
+        result => result,
     }
-    lock(&call.engine().made).remove(&wire);
-    Ok(())
 }
 
-/// Deletes the node that a transaction has made.
+/// Deletes the node that a transaction has made, or the one that is there now, in the background if it must be.
 ///
 /// After a lost answer it looks again before it deletes again: another node may have taken the place since, with the
 /// version of a fresh one, too. A server that lags still shows a node whose place another one has taken, and does not
@@ -182,116 +198,82 @@ async fn delete_exactly(
     call: &Call,
     path: &NodePath,
     version: Option<i32>,
-    czxid: i64,
-) -> Result<(), Error> {
-    let wire = call.wire(path);
-    let exists = Request::Exists {
-        path: wire.clone(),
-        watch: false,
-    };
-    let sync = Request::Sync { path: wire.clone() };
-    let mut in_doubt = false;
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let looked = async {
-            let synced = |response| matches!(response, Response::Synced).then_some(());
-            call.read(path, &sync, synced).await?;
-            call.read(path, &exists, |response| match response {
-                Response::Stat { stat, .. } => Some(stat),
-                _ => None,
-            })
-            .await
-        };
-        let stat = match looked.await {
-            Ok(stat) => stat.filter(|stat| stat.czxid == czxid),
-            Err(error) if in_doubt => return Err(error.maybe_applied()),
-            Err(error) => return Err(error),
-        };
-        let Some(stat) = stat else {
-            if in_doubt {
-                return Ok(());
-            }
-            return Err(call.error(path, ErrorKind::NoNode).attempts_made(attempts));
-        };
-        let request = Request::Delete {
-            path: wire.clone(),
-            version: Some(version.unwrap_or(stat.version)),
-        };
-        let answer = call
-            .request(path, Repeat::Never, &request, Response::deleted)
-            .await;
-        in_doubt |= answer.was_in_doubt;
-        match answer.result {
-            Ok(()) => return Ok(()),
-            Err(error) if in_doubt && error.is_no_node() => return Ok(()),
-            // Somebody wrote to it since.
-            Err(error) if error.kind() == ErrorKind::BadVersion && version.is_none() => {}
-            Err(error) if error.is_outcome_unknown() && !error.is_fatal() => {
-                in_doubt = true;
-                if !call.may_try_again(attempts).await {
-                    return Err(error);
-                }
-            }
-            Err(error) if in_doubt => return Err(error.maybe_applied()),
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Deletes the node that is there now, in the background if it must be.
-async fn delete_for_sure(
-    call: &Call,
-    path: &NodePath,
-    version: Option<i32>,
     czxid: Option<i64>,
+    is_guaranteed: bool,
 ) -> Result<(), Error> {
-    let wire = call.wire(path);
-    let look = async |is_fresh: bool| {
-        if is_fresh {
-            let sync = Request::Sync { path: wire.clone() };
-            let synced = |response| matches!(response, Response::Synced).then_some(());
-            call.read(path, &sync, synced).await?;
-        }
-        let exists = Request::Exists {
-            path: wire.clone(),
-            watch: false,
-        };
-        call.read(path, &exists, |response| match response {
-            Response::Stat { stat, .. } => Some(stat),
-            _ => None,
-        })
-        .await
+    let no_node = |attempts| call.error(path, ErrorKind::NoNode).attempts_made(attempts);
+    let Some(mut stat) = look(call, path, false).await? else {
+        return Err(no_node(1));
     };
-    // A server that lags does not know the newest nodes.
-    let stat = match look(false).await? {
-        None => look(true).await?,
-        stat => stat,
-    };
-    let is_meant = |stat: &Stat| czxid.is_none_or(|czxid| stat.czxid == czxid);
-    let Some(stat) = stat.filter(is_meant) else {
-        return Err(call.error(path, ErrorKind::NoNode).attempts_made(1));
-    };
-    let mut cleanup = Guaranteed {
+    let czxid = czxid.unwrap_or(stat.czxid);
+    if stat.czxid != czxid {
+        return Err(no_node(1));
+    }
+    let mut cleanup = is_guaranteed.then(|| Guaranteed {
         engine: Arc::clone(call.session().engine()),
         job: Some(Job::Exact {
-            path: wire.clone(),
-            czxid: stat.czxid,
+            path: call.wire(path),
+            czxid,
             version,
             is_ephemeral: false,
         }),
+    });
+    let mut attempts = 0;
+    let result = loop {
+        attempts += 1;
+        let request = delete_request(call, path, Some(version.unwrap_or(stat.version)));
+        let answer = call
+            .request(path, Repeat::Never, &request, Response::deleted)
+            .await;
+        let Err(error) = answer.result else {
+            break Ok(());
+        };
+        let in_doubt = error.is_outcome_unknown() && !error.is_fatal();
+        // Somebody wrote to it since.
+        let has_changed = error.kind() == ErrorKind::BadVersion && version.is_none();
+        if !in_doubt && !has_changed || in_doubt && !call.may_try_again(attempts).await {
+            break Err(error);
+        }
+        // Once the server has caught up, a deletion that was not carried out will not be.
+        let found = match look(call, path, in_doubt).await {
+            Ok(found) => found,
+            Err(looking) if in_doubt => break Err(looking.maybe_applied()),
+            Err(looking) => break Err(looking),
+        };
+        match (judge_delete(Some(czxid), i64::MIN, found.as_ref()), found) {
+            (Verdict::NotOurs, Some(found)) => stat = found,
+            _ if in_doubt => break Ok(()),
+            _ => break Err(no_node(attempts)),
+        }
     };
-    let result = match czxid {
-        Some(czxid) => delete_exactly(call, path, version, czxid).await,
-        None => delete_one(call, path, version).await,
-    };
-    if result
-        .as_ref()
-        .map_or_else(|error| error.class() == ErrorClass::Outcome, |()| true)
+    if let Some(cleanup) = &mut cleanup
+        && result
+            .as_ref()
+            .map_or_else(|error| error.class() == ErrorClass::Outcome, |()| true)
     {
         cleanup.job = None;
     }
     result
+}
+
+fn delete_request(call: &Call, path: &NodePath, version: Option<i32>) -> Request {
+    Request::Delete {
+        path: call.wire(path),
+        version,
+    }
+}
+
+/// Looks for the node on a server that has caught up.
+async fn look(call: &Call, path: &NodePath, in_doubt: bool) -> Result<Option<Stat>, Error> {
+    let exists = Request::Exists {
+        path: call.wire(path),
+        watch: false,
+    };
+    let found = call.fresh(path, in_doubt, &exists, |response| match response {
+        Response::Stat { stat, .. } => Some(stat),
+        _ => None,
+    });
+    Ok(found.await?.flatten())
 }
 
 /// Hands the deletion to the session when its call ends without it.
@@ -334,7 +316,7 @@ async fn delete_tree(call: &Call, root: &NodePath) -> Result<(), Error> {
         // follow its children without waiting for their answers.
         let deepest_first: Vec<_> = nodes.iter().rev().collect();
         for batch in deepest_first.chunks(BATCH) {
-            let requests = batch.iter().map(|path| delete_one(call, path, None));
+            let requests = batch.iter().map(|path| delete_any(call, path));
             for result in join_all(requests).await {
                 match result.map_err(|error| (error.kind(), error)) {
                     Ok(()) | Err((ErrorKind::NoNode, _)) => {}

@@ -5,20 +5,26 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
+use super::NOT_A_VERSION;
 use super::OperationFuture;
 use super::acl_bytes;
 use super::check_frame;
 use crate::acl::Acl;
 use crate::call::Call;
+use crate::call::Fate;
 use crate::call::Repeat;
 use crate::engine::Engine;
 use crate::engine::reaper::Job;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::outcome::ANY_VERSION;
+use crate::outcome::may_set_again;
 use crate::path::NodePath;
 use crate::path::ParsePathError;
 use crate::session::Session;
+use crate::stat::Stat;
+use crate::transport::Bytes;
 use crate::transport::Change;
 use crate::transport::Changed;
 use crate::transport::CreateMode;
@@ -225,8 +231,14 @@ impl Transaction {
     ///
     /// Without parts it answers at once.
     ///
-    /// A transaction whose answer was lost is repeated only if it consists of checks and of writes without a version,
-    /// which may be applied twice; [`commit_marked`](Self::commit_marked) can tell of any.
+    /// A transaction whose answer was lost is repeated if it consists of checks alone, or of checks and of one or more
+    /// replacements of data without a version, each of another node.
+    /// Then the nodes are read, once the server has caught up, and the transaction is made again under the versions that
+    /// were found: if one of the nodes was not written since the last answer that this session had before, or if all of
+    /// them have the data of this transaction.
+    /// So a repetition never overwrites what another client has written in between; if one has, and for any other
+    /// transaction, the error is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
+    /// [`commit_marked`](Self::commit_marked) can tell of any transaction.
     ///
     /// # Errors
     ///
@@ -234,7 +246,8 @@ impl Transaction {
     /// [`Error::path`] is its path.
     /// [`NoNode`](ErrorKind::NoNode), [`NodeExists`](ErrorKind::NodeExists), [`BadVersion`](ErrorKind::BadVersion),
     /// [`NotEmpty`](ErrorKind::NotEmpty), [`NoAuth`](ErrorKind::NoAuth), [`InvalidPath`](ErrorKind::InvalidPath),
-    /// [`TooLarge`](ErrorKind::TooLarge): nothing was changed.
+    /// [`TooLarge`](ErrorKind::TooLarge), [`InvalidArgument`](ErrorKind::InvalidArgument) for version -1, which servers
+    /// take for any: nothing was changed.
     /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when it was sent and no answer came.
     ///
     /// # Cancel safety
@@ -394,19 +407,28 @@ impl Transaction {
         let chroot = call.engine().servers.chroot().as_str().len();
         let size = parts.iter().map(|part| size_of(part) + chroot).sum();
         check_frame(&call, first, size)?;
-        let repeat = if is_marked || parts.iter().all(may_be_applied_twice) {
-            Repeat::Write
-        } else {
-            Repeat::Never
+        let committed = |response| match response {
+            Response::Committed(changed) => Some(changed),
+            _ => None,
         };
-        let request = Request::Transaction(parts);
-        let answer = call
-            .request(first, repeat, &request, |response| match response {
-                Response::Committed(changed) => Some(changed),
-                _ => None,
-            })
-            .await;
-        match answer.result {
+        let is_check = |part: &Change| matches!(part, Change::Check { .. });
+        let result = match plain_sets(&parts) {
+            Some(_) if !is_marked => set_all(&call, first, parts, committed).await,
+            _ => {
+                let repeat = if is_marked || parts.iter().all(is_check) {
+                    Repeat::Write
+                } else {
+                    Repeat::Never
+                };
+                let request = Request::Transaction(parts);
+                let answer = call.request(first, repeat, &request, committed).await;
+                match answer.result {
+                    Err(error) if answer.was_in_doubt => Err(error.maybe_applied()),
+                    result => result,
+                }
+            }
+        };
+        match result {
             Ok(changed) => Ok(changed
                 .into_iter()
                 .map(|changed| match changed {
@@ -417,27 +439,20 @@ impl Transaction {
                     other => other,
                 })
                 .collect()),
-            Err(error) => {
-                let error = if answer.was_in_doubt {
-                    error.maybe_applied()
-                } else {
-                    error
-                };
-                Err(match error.failed_part() {
-                    Some(part) => match (paths.get(part), paths.len()) {
-                        (Some(path), count) => {
-                            let (part, count) = (part + 1 - own, count - own);
-                            let which = match part {
-                                0 => "the marker".to_owned(),
-                                part => format!("part {part} of {count}"),
-                            };
-                            error.about(path, which)
-                        }
-                        (None, _) => error,
-                    },
-                    None => error,
-                })
-            }
+            Err(error) => Err(match error.failed_part() {
+                Some(part) => match (paths.get(part), paths.len()) {
+                    (Some(path), count) => {
+                        let (part, count) = (part + 1 - own, count - own);
+                        let which = match part {
+                            0 => "the marker".to_owned(),
+                            part => format!("part {part} of {count}"),
+                        };
+                        error.about(path, which)
+                    }
+                    (None, _) => error,
+                },
+                None => error,
+            }),
         }
     }
 }
@@ -487,6 +502,13 @@ fn problem_of(part: &Change) -> Option<(ErrorKind, &'static str)> {
         Change::Delete { path, .. } if path.is_root() => {
             Some((ErrorKind::InvalidArgument, "the root cannot be deleted"))
         }
+        Change::Check { version, .. }
+        | Change::Set { version, .. }
+        | Change::Delete { version, .. }
+            if *version == Some(ANY_VERSION) =>
+        {
+            Some((ErrorKind::InvalidArgument, NOT_A_VERSION))
+        }
         _ => None,
     }
 }
@@ -504,13 +526,86 @@ fn size_of(part: &Change) -> usize {
     path.as_str().len() + data + acl + PART_OVERHEAD
 }
 
-fn may_be_applied_twice(part: &Change) -> bool {
-    match part {
-        Change::Check { .. } => true,
-        Change::Set { version, .. } => version.is_none(),
-        Change::Create(_) | Change::Delete { .. } => false,
+/// The nodes and their new data, of parts that are checks and replacements without a version; `None` if there are others,
+/// if there is none of these, or if one node is replaced twice.
+fn plain_sets(parts: &[Change]) -> Option<Vec<(NodePath, Bytes)>> {
+    let mut sets: Vec<(NodePath, Bytes)> = Vec::new();
+    for part in parts {
+        match part {
+            Change::Check { .. } => {}
+            Change::Set {
+                path,
+                data,
+                version: None,
+            } if sets.iter().all(|(other, _)| other != path) => {
+                sets.push((path.clone(), data.clone()));
+            }
+            Change::Set { .. } | Change::Create(_) | Change::Delete { .. } => return None,
+        }
     }
+    (!sets.is_empty()).then_some(sets)
 }
+
+/// Makes a transaction of [`plain_sets`], and again over what is found if its answer is lost and no other client has written since.
+async fn set_all(
+    call: &Call,
+    first: &NodePath,
+    parts: Vec<Change>,
+    committed: impl Fn(Response) -> Option<Vec<Changed>>,
+) -> Result<Vec<Changed>, Error> {
+    let sets = &plain_sets(&parts).unwrap_or_default();
+    let plain = &parts;
+    let request = Request::Transaction(plain.clone());
+    let result = call.write(first, request, committed, |seen| async move {
+        let mut found = Vec::with_capacity(sets.len());
+        for (path, data) in sets {
+            match read_again(call, first, path).await? {
+                Some((now, stat)) => found.push((data.as_slice(), now, stat)),
+                None => return Ok(Fate::Unknown("one of the nodes is gone")),
+            }
+        }
+        let nodes: Vec<_> = found
+            .iter()
+            .map(|(data, now, stat)| (*data, now.as_slice(), stat))
+            .collect();
+        if !may_set_again(seen, &nodes) {
+            return Ok(Fate::Unknown(CHANGED));
+        }
+        let mut versions = nodes.iter().map(|(.., stat)| stat.version);
+        let again = plain.iter().cloned().map(|mut part| {
+            if let Change::Set { version, .. } = &mut part {
+                *version = versions.next();
+            }
+            part
+        });
+        Ok(Fate::Instead(Request::Transaction(again.collect())))
+    });
+    result.await.map_err(|error| {
+        let part = error.failed_part().and_then(|part| plain.get(part));
+        match (error.kind(), part) {
+            // No version was asked for: it is the one that was found, and others have written since.
+            (ErrorKind::BadVersion, Some(Change::Set { .. })) => call
+                .error(first, ErrorKind::OutcomeUnknown)
+                .attempts_made(error.attempts())
+                .detail(CHANGED),
+            _ => error,
+        }
+    })
+}
+
+async fn read_again(
+    call: &Call,
+    first: &NodePath,
+    wire: &NodePath,
+) -> Result<Option<(Vec<u8>, Stat)>, Error> {
+    let get = Request::Get {
+        path: wire.clone(),
+        watch: false,
+    };
+    call.fresh(first, true, &get, Response::data).await
+}
+
+const CHANGED: &str = "a node has changed, and nothing tells whether this transaction changed it";
 
 /// Room for the header, lengths, flags and time to live of one part.
 const PART_OVERHEAD: usize = 48;

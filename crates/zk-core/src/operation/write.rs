@@ -5,15 +5,18 @@ use std::time::Duration;
 use super::OperationFuture;
 use super::Target;
 use super::check_size;
+use super::check_version;
 use crate::call::Call;
-use crate::call::Repeat;
+use crate::call::Fate;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::outcome::Verdict;
+use crate::outcome::judge_overwrite;
 use crate::outcome::judge_set;
 use crate::path::NodePath;
 use crate::stat::Stat;
+use crate::transport::Bytes;
 use crate::transport::Request;
 use crate::transport::Response;
 
@@ -23,10 +26,17 @@ use crate::transport::Response;
 ///
 /// # After a lost answer
 ///
-/// A write without a version is repeated, which may overwrite what others wrote in between.
-/// A write with a version is repeated, too; if the version is another one then, the node tells whether it was this call
-/// that changed it: other data says no, the same data says yes if it is [`idempotent`](Self::idempotent), and otherwise
-/// nobody can tell.
+/// The node is read, once the server has caught up:
+///
+/// | the node | a write without a version | a write with one |
+/// |---|---|---|
+/// | was not written since the last answer that this session had before | is repeated | is repeated |
+/// | has the data of this call | is done, even if another client wrote it | with the next version it is done if it is [`idempotent`](Self::idempotent); otherwise [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
+/// | has other data | [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) | [`BadVersion`](ErrorKind::BadVersion) with the next version, otherwise [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
+///
+/// So a repetition never overwrites what another client has written in between.
+/// Where the last writer may win, call again after [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
+/// A session that has not read, made or written anything lately cannot tell an older change from one that came in between.
 ///
 /// # Errors
 ///
@@ -45,7 +55,7 @@ use crate::transport::Response;
 ///
 /// # Cost
 ///
-/// One round trip.
+/// One round trip; after a lost answer one more to read the node, which takes the READ permission.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is written until it is awaited"]
 pub struct Set {
@@ -66,6 +76,9 @@ impl Set {
     }
 
     /// Writes only if the data has this version now; by default any.
+    ///
+    /// Version -1, which servers take for any, is refused with [`InvalidArgument`](ErrorKind::InvalidArgument); other
+    /// negative ones occur, since versions wrap around.
     pub fn version(mut self, version: i32) -> Self {
         self.version = Some(version);
         self
@@ -99,51 +112,52 @@ impl IntoFuture for Set {
             is_idempotent,
         } = self;
         target.run(Operation::Set, async move |call, path| {
+            check_version(&call, &path, version)?;
             check_size(&call, &path, &data, 0)?;
-            let request = Request::Set {
-                path: call.wire(&path),
-                data: data.as_slice().into(),
-                version,
-            };
-            let answer = call
-                .request(&path, Repeat::Write, &request, Response::set)
-                .await;
-            match (answer.result, version) {
-                (Err(error), Some(version))
-                    if answer.was_in_doubt && error.kind() == ErrorKind::BadVersion =>
-                {
-                    judge(&call, &path, &data, version, is_idempotent, error).await
-                }
-                (Err(error), _) if answer.was_in_doubt => Err(error.maybe_applied()),
-                (result, _) => result,
-            }
+            let data = data.as_slice().into();
+            set(&call, &path, data, version, is_idempotent).await
         })
     }
 }
 
-/// Finds out whether it was this call that changed the version.
-async fn judge(
+/// Replaces the data of the node at `path`.
+pub(super) async fn set(
     call: &Call,
     path: &NodePath,
-    data: &[u8],
-    expected: i32,
+    data: Bytes,
+    version: Option<i32>,
     is_idempotent: bool,
-    bad_version: Error,
 ) -> Result<Stat, Error> {
-    let get = Request::Get {
+    let request = Request::Set {
         path: call.wire(path),
-        watch: false,
+        data: data.clone(),
+        version,
     };
-    let (found, stat) = match call.read(path, &get, Response::data).await {
-        Ok(found) => found,
-        Err(error) => return Err(error.maybe_applied()),
-    };
-    match judge_set(data, expected, is_idempotent, (&found, &stat)) {
-        Verdict::Ours => Ok(stat),
-        Verdict::NotOurs => Err(bad_version),
-        Verdict::Unknown => Err(call
-            .error(path, ErrorKind::OutcomeUnknown)
-            .attempts_made(bad_version.attempts())
-            .detail("the node has changed, and nothing tells whether this call changed it")),
-    }
+    let data = data.as_slice();
+    call.write(path, request, Response::set, |seen| async move {
+        let get = Request::Get {
+            path: call.wire(path),
+            watch: false,
+        };
+        let Some((found, stat)) = call.fresh(path, true, &get, Response::data).await? else {
+            // It may have been written before it was deleted.
+            let gone = call.error(path, ErrorKind::NoNode).maybe_applied();
+            return Ok(Fate::Refused(gone));
+        };
+        let verdict = match version {
+            None => judge_overwrite(data, seen, (&found, &stat)),
+            Some(version) => judge_set(data, version, is_idempotent, seen, (&found, &stat)),
+        };
+        Ok(match (verdict, version) {
+            (Verdict::Ours, _) => Fate::Done(stat),
+            (Verdict::NotOurs, Some(version)) if stat.version != version => {
+                Fate::Refused(call.error(path, ErrorKind::BadVersion))
+            }
+            (Verdict::NotOurs, _) => Fate::NotApplied,
+            (Verdict::Unknown, _) => Fate::Unknown(
+                "the node has changed, and nothing tells whether this call changed it",
+            ),
+        })
+    })
+    .await
 }

@@ -20,8 +20,8 @@ use crate::session::Session;
 #[cfg(feature = "tls")]
 use crate::session::Tls;
 use crate::session::View;
-use crate::transport::Ending;
 use crate::transport::Fault;
+use crate::transport::SessionEnd;
 use crate::transport::Transport;
 use crate::transport::client::ClientTransport;
 use crate::transport::client::Wish;
@@ -215,7 +215,7 @@ impl SessionBuilder {
             };
             match ClientTransport::connect(&wish).await {
                 Ok(transport) => return Ok(transport),
-                Err(Fault::Ended(Ending::AuthFailed)) => return Err(ConnectError::AuthFailed),
+                Err(Fault::Ended(SessionEnd::AuthFailed)) => return Err(ConnectError::AuthFailed),
                 #[cfg(feature = "tls")]
                 Err(Fault::Refused(ErrorKind::InvalidArgument, Some(problem))) => {
                     return Err(ConnectError::InvalidTls { problem });

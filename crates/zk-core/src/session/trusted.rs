@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use super::Session;
 use crate::deadline::Deadline;
-use crate::engine::pulse;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
+use crate::transport::Phase;
+use crate::transport::SessionEnd;
 
 /// The proof that a session is alive, kept fresh; made by [`Session::keep_trusted`].
 ///
@@ -24,32 +25,94 @@ use crate::error::Operation;
 /// 2. The clocks of the leader and of this machine differ in rate by less than 2 %. Their times do not matter.
 /// 3. The monotonic clock of this machine goes on while the process is stopped. It does; while a whole machine is
 ///    suspended it does not, on Linux, so do not suspend machines that hold locks.
+/// 4. A leader that goes on answering requests also runs its other threads: within a twentieth of the session timeout
+///    it marks a session that it is about to expire.
+/// 5. All servers grant the session the same timeout, and a follower's report to the leader omits no session that it has
+///    just heard of; a server from 3.5 on can in a rare race, which costs a tenth of the timeout of the margin.
+/// 6. No other client ends the session from outside, with its id and password. The ensemble then gives away what it held at once.
 ///
-/// Nothing is assumed of how long servers or the network stand still: a session lets the leader answer a `sync` every
+/// Nothing is assumed of how long servers or the network stand still: the session lets the leader answer a `sync` every
 /// tenth of its timeout, and a standstill shows as a gap between the answers.
+///
+/// A proof that has run out is not revived by the next write: an ensemble that is about to expire a session may still
+/// carry out a last one. It takes what a session takes that has been idle, see [`Standby`].
 ///
 /// # Cost
 ///
-/// While at least one of these exists, the session makes the quorum carry out an empty check every eighth of its
-/// timeout, unless other writes do as well.
+/// While at least one of these exists, the session lets the leader answer a `sync` every tenth of its timeout, and makes
+/// the quorum carry out an empty check every quarter of it, unless other requests do as well.
 ///
 /// # Dropping
 ///
-/// When the last one of a session is dropped, the checks stop.
+/// When the last one of a session is dropped, the checks stop, and a minute later so do the `sync`s.
 #[derive(Debug)]
 pub struct Trusted {
     session: Session,
 }
 
+/// Keeps a session ready to prove without delay that it is alive; made by [`Session::stand_by`].
+///
+/// A session that no handle relies on sends pings only, which its own server answers. They prove nothing of the leader, so
+/// that the first [`Trusted`] after that, and with it the first lock, takes about two fifths of the session timeout:
+/// time enough to know that the leader has heard of the session, and is not about to expire it.
+/// With one of these, and for a minute after the last use of any, it takes a round trip.
+/// So it does within the first two fifths of the session timeout after the session was opened.
+///
+/// Locks, elections and queues keep one of these while they wait, and it is of use to a service that locks now and then,
+/// less often than once a minute, and must not wait when it does.
+///
+/// # Cost
+///
+/// While at least one of these exists, the session lets the leader answer a `sync` every tenth of its timeout; no write.
+///
+/// # Dropping
+///
+/// When the last one of a session is dropped, the `sync`s stop a minute later.
+#[derive(Debug)]
+pub struct Standby {
+    session: Session,
+}
+
+impl Standby {
+    pub(super) fn new(session: Session) -> Self {
+        session
+            .engine()
+            .uses()
+            .send_modify(|uses| uses.standbys += 1);
+        Self { session }
+    }
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        self.session.engine().uses().send_modify(|uses| {
+            uses.standbys -= 1;
+            uses.last = Some(tokio::time::Instant::now());
+        });
+    }
+}
+
 impl Trusted {
     pub(super) fn new(session: Session) -> Self {
-        session.engine().holders().send_modify(|count| *count += 1);
+        session
+            .engine()
+            .uses()
+            .send_modify(|uses| uses.holders += 1);
         Self { session }
     }
 
     /// Tells whether the ensemble certainly keeps the session now. Asks nobody.
     pub fn is_trusted(&self) -> bool {
         self.until().is_some_and(|until| now() < until)
+    }
+
+    /// Tells whether the proof holds now and goes on to hold as long as the ensemble answers. No request.
+    ///
+    /// It is false when the proof has run out, and when it will before the next one can be had: that of the opening of
+    /// a session that was idle since, for one. What is begun then would have to be given up soon; see
+    /// [`renewed`](Self::renewed).
+    pub fn is_lasting(&self) -> bool {
+        self.until().is_some() && self.session.engine().trust().is_lasting(now())
     }
 
     /// Returns the instant until which the ensemble certainly keeps the session, `None` when it is over or being closed.
@@ -81,7 +144,7 @@ impl Trusted {
         }
     }
 
-    /// Makes sure that the proof holds now: at once if it does, otherwise with the help of the ensemble.
+    /// Waits until the proof holds and is [lasting](Self::is_lasting): at once if it is.
     ///
     /// # Errors
     ///
@@ -98,8 +161,9 @@ impl Trusted {
     ///
     /// # Cost
     ///
-    /// Nothing, or one commit; after a stop or a break of more than half of the session timeout it may take half of
-    /// the session timeout.
+    /// No request besides those that keep the proof fresh.
+    /// After a minute without use, and after a stop or a break of more than half of the session timeout, it takes about
+    /// two fifths of the session timeout, so that a shorter `timeout` is of no use; see [`Standby`].
     pub async fn renewed(&self, timeout: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(timeout);
         deadline.bound(self.renew()).await.unwrap_or_else(|| {
@@ -114,18 +178,20 @@ impl Trusted {
 
     async fn renew(&self) -> Result<(), Error> {
         let engine = self.session.engine();
-        let lag = engine.trust().lag();
-        while !self.is_trusted() {
-            if let Err(ending) = engine.connected().await {
-                return Err(Error::new(Operation::Probe, None, ending.kind()));
+        let mut proven = engine.proven();
+        while !self.is_lasting() {
+            tokio::select! {
+                biased;
+                () = engine.closing() => {
+                    let ending = match engine.link_now().phase {
+                        Phase::Over(ending) => ending,
+                        _ => SessionEnd::Closed,
+                    };
+                    return Err(Error::new(Operation::Probe, None, ending.kind()));
+                }
+                // The engine has the sender.
+                _ = proven.changed() => {}
             }
-            pulse::probe(engine).await;
-            if self.is_trusted() {
-                break;
-            }
-            // Nothing old enough is known to have been answered: begin anew.
-            pulse::ask(engine, pulse::touch()).await;
-            Deadline::after(Duration::MAX).pause(lag / 8).await;
         }
         Ok(())
     }
@@ -133,10 +199,10 @@ impl Trusted {
 
 impl Drop for Trusted {
     fn drop(&mut self) {
-        self.session
-            .engine()
-            .holders()
-            .send_modify(|count| *count -= 1);
+        self.session.engine().uses().send_modify(|uses| {
+            uses.holders -= 1;
+            uses.last = Some(tokio::time::Instant::now());
+        });
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a consumer is told, for every short history of a link.
 
 use super::*;
-use crate::transport::Ending;
 use crate::transport::LinkSender;
+use crate::transport::SessionEnd;
 
 /// Every history of up to `length` changes that a link can have.
 fn histories(length: usize) -> Vec<Vec<Link>> {
@@ -23,7 +23,7 @@ fn histories(length: usize) -> Vec<Vec<Link>> {
                     Phase::Up,
                     Phase::ReadOnly,
                     Phase::Down,
-                    Phase::Over(Ending::Expired),
+                    Phase::Over(SessionEnd::Expired),
                 ],
             };
             for &phase in nexts
@@ -56,7 +56,7 @@ fn told(history: &[Link], looks: u32) -> Vec<ConnectionState> {
         while let Some((state, next)) = step(seen, *link) {
             seen = next;
             told.push(state);
-            if state == ConnectionState::Lost {
+            if state.is_lost() {
                 break;
             }
         }
@@ -68,23 +68,23 @@ fn told(history: &[Link], looks: u32) -> Vec<ConnectionState> {
 #[test]
 fn order_is_right_whenever_the_consumer_looks() {
     use ConnectionState::Connected;
-    use ConnectionState::Lost;
     use ConnectionState::ReadOnly;
     use ConnectionState::Suspended;
+    const LOST: ConnectionState = ConnectionState::Lost(SessionEnd::Expired);
     for history in histories(5) {
         for looks in 0..1 << history.len() {
             let told = told(&history, looks);
             let context = format!("{history:?} looked at {looks:b}: {told:?}");
             let last = ConnectionState::of(history.last().unwrap().phase);
             assert_eq!(told.last(), Some(&last), "{context}");
-            let lost = told.iter().filter(|&&state| state == Lost).count();
-            assert_eq!(lost, usize::from(last == Lost), "{context}");
+            let lost = told.iter().filter(|&&state| state == LOST).count();
+            assert_eq!(lost, usize::from(last == LOST), "{context}");
             for pair in told.windows(2) {
                 assert!(
                     matches!(
                         (pair[0], pair[1]),
-                        (Connected | ReadOnly, Suspended | Lost)
-                            | (Suspended, Connected | ReadOnly | Lost)
+                        (Connected | ReadOnly, Suspended | LOST)
+                            | (Suspended, Connected | ReadOnly | LOST)
                     ),
                     "{context}"
                 );
@@ -103,6 +103,7 @@ async fn end_of_the_transport_is_told_as_loss() {
     let mut changes = StateChanges::new(sender.subscribe());
     assert_eq!(changes.next().await, Some(ConnectionState::Connected));
     drop(sender);
-    assert_eq!(changes.next().await, Some(ConnectionState::Lost));
+    let ended = ConnectionState::Lost(SessionEnd::RuntimeEnded);
+    assert_eq!(changes.next().await, Some(ended));
     assert_eq!(changes.next().await, None);
 }

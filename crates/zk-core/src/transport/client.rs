@@ -12,7 +12,6 @@ use zookeeper_client as zk;
 use super::Change;
 use super::Changed;
 use super::CreateMode;
-use super::Ending;
 use super::Fault;
 use super::Link;
 use super::LinkGone;
@@ -23,6 +22,7 @@ use super::Phase;
 use super::Reply;
 use super::Request;
 use super::Response;
+use super::SessionEnd;
 use super::Transport;
 use super::WatchEvent;
 use super::Watched;
@@ -68,7 +68,7 @@ impl ClientTransport {
         let servers = wish.servers;
         let mut connector = zk::Client::connector()
             .with_session_timeout(wish.session_timeout)
-            .with_connection_timeout(link_timeout(wish.session_timeout, servers.servers().len()))
+            .with_connection_timeout(link_timeout(wish.session_timeout))
             .with_readonly(wish.allow_read_only)
             .with_fail_eagerly();
         if let Some(digest) = wish.digest {
@@ -149,7 +149,7 @@ fn next_link(before: Link, state: zk::SessionState) -> Link {
     match (before.phase, phase(state)) {
         // Where it goes on from a read-only server it goes on with another session.
         (Phase::ReadOnly, Phase::Up | Phase::Down | Phase::ReadOnly) => Link {
-            phase: Phase::Over(Ending::Expired),
+            phase: Phase::Over(SessionEnd::Expired),
             breaks,
         },
         (_, phase) => Link { phase, breaks },
@@ -182,7 +182,7 @@ impl Transport for ClientTransport {
         let link = self.link();
         Box::pin(async move {
             match client {
-                None => Err(Fault::Ended(Ending::Closed)),
+                None => Err(Fault::Ended(SessionEnd::Closed)),
                 Some(client) => answer(&client, request, link).await,
             }
         })
@@ -459,35 +459,28 @@ fn notice(event: &zk::WatchedEvent) -> Notice {
     }
 }
 
-const SHORTEST_LINK_TIMEOUT: Duration = Duration::from_secs(1);
-
 fn phase(state: zk::SessionState) -> Phase {
     match state {
         zk::SessionState::SyncConnected => Phase::Up,
         zk::SessionState::ConnectedReadOnly => Phase::ReadOnly,
         zk::SessionState::Disconnected => Phase::Down,
-        zk::SessionState::Expired => Phase::Over(Ending::Expired),
-        zk::SessionState::AuthFailed => Phase::Over(Ending::AuthFailed),
-        zk::SessionState::Closed => Phase::Over(Ending::Closed),
+        zk::SessionState::Expired => Phase::Over(SessionEnd::Expired),
+        zk::SessionState::AuthFailed => Phase::Over(SessionEnd::AuthFailed),
+        zk::SessionState::Closed => Phase::Over(SessionEnd::Closed),
     }
 }
 
-/// How long a silent server is waited for before the next one is tried.
+/// How long a silent server is waited for before the next one is tried: the client's own 2/5 of the session timeout, and
+/// long enough for an answer if the server grants more than was asked for.
 ///
-/// The client's own 2/5 of the session timeout leaves no time for a third server when two are hung.
-/// It keeps to its own as long as this is more than 3/5 of the timeout that the server granted, which may be far more
-/// than was asked for: a share of a short wish would break the connection at each pause of the server.
-fn link_timeout(session_timeout: Duration, servers: usize) -> Duration {
-    let share = session_timeout
-        / u32::try_from(servers.max(1))
-            .unwrap_or(u32::MAX)
-            .saturating_mul(2);
-    if servers > 1 {
-        share.max(SHORTEST_LINK_TIMEOUT)
-    } else {
-        (session_timeout * 2 / 5).max(SHORTEST_LINK_TIMEOUT)
-    }
+/// It counts in eighths of this, and pings when it has sent nothing for three of them. Less patience would have it ping
+/// more often, and would break the links of all followers at each pause of the leader: a request that waits for the
+/// leader holds back the pings behind it.
+fn link_timeout(session_timeout: Duration) -> Duration {
+    (session_timeout * 2 / 5).max(SHORTEST_LINK_TIMEOUT)
 }
+
+const SHORTEST_LINK_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn fault(error: &zk::Error) -> Fault {
     let refused = |kind| Fault::Refused(kind, None);
@@ -513,9 +506,9 @@ fn fault(error: &zk::Error) -> Fault {
         zk::Error::Throttled => Fault::Later(ErrorKind::Throttled),
         zk::Error::SessionMoved => Fault::Later(ErrorKind::SessionMoved),
         zk::Error::UnexpectedErrorCode(_) => Fault::Server(error.to_string()),
-        zk::Error::SessionExpired => Fault::Ended(Ending::Expired),
-        zk::Error::AuthFailed => Fault::Ended(Ending::AuthFailed),
-        zk::Error::ClientClosed => Fault::Ended(Ending::Closed),
+        zk::Error::SessionExpired => Fault::Ended(SessionEnd::Expired),
+        zk::Error::AuthFailed => Fault::Ended(SessionEnd::AuthFailed),
+        zk::Error::ClientClosed => Fault::Ended(SessionEnd::Closed),
         // A broken connection has many faces: FIN is `ConnectionLoss`, RST and silence are `Custom`, and a reply that
         // makes no sense is one of the others. Whatever a later version adds is safest taken as one more of them.
         _ => Fault::Lost(error.to_string()),

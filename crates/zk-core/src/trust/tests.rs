@@ -1,6 +1,7 @@
 //! The proof against a model of the leader's session clock.
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
 
 use super::*;
 
@@ -49,17 +50,18 @@ fn touch_is_proven_by_a_commit_that_comes_late_enough() {
         "commits alone prove nothing"
     );
     trust.touched(start + 5000 * MS, start + 5010 * MS);
-    for second in 6..=10 {
+    for second in 6..=9 {
         let sent = start + second * 1000 * MS;
         trust.committed(sent, sent + 10 * MS);
     }
-    trust.committed(start + 10_409 * MS, start + 10_420 * MS);
+    // A quarter of the timeout, and the 1010 ms between the answers to two commits.
+    trust.committed(start + 9019 * MS, start + 9030 * MS);
     assert_eq!(
         until(&trust, start),
         worth(TIMEOUT),
         "the follower may not have told the leader yet"
     );
-    trust.committed(start + 10_410 * MS, start + 10_420 * MS);
+    trust.committed(start + 9020 * MS, start + 9030 * MS);
     assert_eq!(until(&trust, start), worth(TIMEOUT) + 5000 * MS);
 }
 
@@ -79,15 +81,43 @@ fn gap_between_answers_of_the_leader_may_be_a_standstill_and_the_proof_begins_an
         );
     }
     // From the end of the gap on it takes the usual time.
-    let mut trust = committing(start, 5);
-    trust.touched(start + 2000 * MS, start + 2000 * MS);
-    trust.committed(start + 8000 * MS, start + 8010 * MS);
-    for sent in [9000, 10_000, 11_000, 12_000, 13_000, 13_409] {
+    let mut trust = committing(start, 2);
+    trust.touched(start + 1500 * MS, start + 1500 * MS);
+    for sent in [5000, 6000, 7000, 8000, 9000, 9019] {
         trust.committed(start + sent * MS, start + (sent + 10) * MS);
     }
     assert_eq!(until(&trust, start), worth(TIMEOUT));
-    trust.committed(start + 13_410 * MS, start + 13_420 * MS);
-    assert_eq!(until(&trust, start), worth(TIMEOUT) + 2000 * MS);
+    trust.committed(start + 9020 * MS, start + 9030 * MS);
+    assert_eq!(until(&trust, start), worth(TIMEOUT) + 1500 * MS);
+}
+
+// covers: L12
+#[test]
+fn lapsed_proof_is_not_revived_by_the_first_write_after_it() {
+    let start = Instant::now();
+    let mut trust = committing(start, 10);
+    trust.touched(start + 10_000 * MS, start + 10_010 * MS);
+    // In time it would have been proven at 14,020 ms: later by one more gap, and by what the expiry may take.
+    for sent in [11_000, 12_000, 13_000, 14_000, 15_000, 15_629] {
+        trust.committed(start + sent * MS, start + (sent + 10) * MS);
+        assert_eq!(until(&trust, start), worth(TIMEOUT), "{sent}");
+    }
+    trust.committed(start + 15_630 * MS, start + 15_640 * MS);
+    assert_eq!(until(&trust, start), worth(TIMEOUT) + 10_000 * MS);
+}
+
+// covers: L12
+#[test]
+fn lapsed_proof_is_not_revived_by_a_move() {
+    let start = Instant::now();
+    let mut trust = committing(start, 10);
+    trust.touched(start + 10_000 * MS, start + 10_010 * MS);
+    trust.committed(start + 11_000 * MS, start + 11_010 * MS);
+    trust.broke(1, Some(start + 11_500 * MS));
+    for sent in (12_000..30_000).step_by(1000) {
+        trust.committed(start + sent * MS, start + (sent + 10) * MS);
+        assert_eq!(until(&trust, start), worth(TIMEOUT), "{sent}");
+    }
 }
 
 // covers: L12
@@ -97,7 +127,7 @@ fn move_and_a_commit_after_it_prove_all_that_was_answered_before() {
     let mut trust = committing(start, 5);
     trust.touched(start + 5500 * MS, start + 5510 * MS);
     trust.touched(start + 6000 * MS, start + 6100 * MS);
-    trust.broke(start + 6050 * MS);
+    trust.broke(1, Some(start + 6050 * MS));
     assert_eq!(
         until(&trust, start),
         worth(TIMEOUT),
@@ -120,27 +150,121 @@ fn session_that_is_kept_fresh_survives_a_short_failover() {
     let start = Instant::now();
     let mut trust = Trust::opened(TIMEOUT, start);
     let mut now = start;
-    let (mut next_commit, mut next_touch) = (start, start);
     for tenth in 0..1200_u32 {
         now += 100 * MS;
         // The leader is gone for a quarter of the timeout each minute.
         let is_down = tenth % 600 > 560 && tenth % 600 < 560 + 30;
         if is_down {
             if tenth % 600 == 561 {
-                trust.broke(now);
+                trust.broke(u64::from(tenth), Some(now));
             }
-        } else if now >= next_commit {
-            trust.touched(now, now + 20 * MS);
+        } else if now >= trust.commit_due(now) {
             trust.committed(now, now + 20 * MS);
-            next_commit = now + trust.commit_interval();
-            next_touch = now + trust.reach_interval();
-        } else if now >= next_touch {
             trust.touched(now, now + 20 * MS);
+        } else if now >= trust.reach_due(now) {
             trust.reached(now, now + 20 * MS);
-            next_touch = now + trust.reach_interval();
+            trust.touched(now, now + 20 * MS);
         }
         assert!(trust.until() > now, "lapsed after {:?}", now - start);
     }
+}
+
+/// Goes on as the tasks of a session do while it is relied on, and returns how often the leader and the quorum answer.
+fn relied_on(trust: &mut Trust, from: Instant, to: Instant, holds: bool) -> (u32, u32) {
+    let (mut reaches, mut commits) = (0, 0);
+    let mut now = from;
+    while now < to {
+        now += 10 * MS;
+        let answered = now + 10 * MS;
+        if holds && now >= trust.commit_due(now) {
+            commits += 1;
+            trust.committed(now, answered);
+            trust.touched(now, answered);
+        } else if now >= trust.reach_due(now) {
+            reaches += 1;
+            trust.reached(now, answered);
+            trust.touched(now, answered);
+        }
+    }
+    (reaches, commits)
+}
+
+// covers: L12
+#[test]
+fn holder_commits_four_times_per_timeout_and_never_lapses() {
+    let start = Instant::now();
+    let mut trust = Trust::opened(TIMEOUT, start);
+    let mut now = start;
+    let mut commits = 0;
+    for _ in 0..1000 {
+        let next = now + TIMEOUT / 10;
+        commits += relied_on(&mut trust, now, next, true).1;
+        now = next;
+        assert!(trust.is_lasting(now), "{:?}", now - start);
+    }
+    assert!((390..=400).contains(&commits), "{commits}");
+}
+
+// covers: L12
+#[test]
+fn proof_that_is_lasting_lasts_whenever_the_session_is_relied_on_first() {
+    let start = Instant::now();
+    for percent in 0..300 {
+        let begun = start + TIMEOUT / 100 * percent;
+        let mut trust = Trust::opened(TIMEOUT, start);
+        // As a lock does: a write, and the proof if it is at hand.
+        trust.committed(begun, begun + 10 * MS);
+        trust.touched(begun, begun + 10 * MS);
+        let mut now = begun + 10 * MS;
+        let mut was_lasting = false;
+        while now < begun + 3 * TIMEOUT {
+            was_lasting |= trust.is_lasting(now);
+            let next = now + TIMEOUT / 50;
+            relied_on(&mut trust, now, next, true);
+            now = next;
+            assert!(
+                !was_lasting || trust.until() > now,
+                "{percent}, {:?}",
+                now - begun
+            );
+        }
+        assert!(was_lasting);
+    }
+}
+
+// covers: L12
+#[test]
+fn session_that_was_idle_has_a_new_proof_after_two_fifths_of_the_timeout() {
+    let start = Instant::now();
+    for idle in [1, 10, 1000] {
+        let mut trust = Trust::opened(TIMEOUT, start);
+        let begun = start + idle * TIMEOUT;
+        let (mut now, mut commits) = (begun, 0);
+        while !trust.is_lasting(now) {
+            let next = now + 10 * MS;
+            commits += relied_on(&mut trust, now, next, true).1;
+            now = next;
+            assert!(now < begun + TIMEOUT * 9 / 20, "after {idle}");
+        }
+        assert!(now >= begun + TIMEOUT * 8 / 20, "{:?}", now - begun);
+        assert!(commits <= 2, "{commits}");
+    }
+}
+
+// covers: L12
+#[test]
+fn proof_of_a_new_session_is_lasting_unless_it_would_end_before_the_next_one() {
+    let start = Instant::now();
+    let trust = Trust::opened(TIMEOUT, start);
+    assert!(trust.is_lasting(start + TIMEOUT * 2 / 5));
+    assert!(!trust.is_lasting(start + TIMEOUT * 3 / 5));
+    let mut used = trust.clone();
+    used.touched(start + TIMEOUT / 4, start + TIMEOUT / 4);
+    assert!(used.is_lasting(start + TIMEOUT / 4));
+    let mut late = trust;
+    late.touched(start + TIMEOUT * 9 / 10, start + TIMEOUT * 9 / 10);
+    assert!(!late.is_lasting(start + TIMEOUT * 9 / 10));
+    assert!(late.until() > start + TIMEOUT * 9 / 10);
 }
 
 // covers: L12
@@ -150,14 +274,14 @@ fn idle_session_that_syncs_is_trusted_at_its_next_commit() {
     let mut trust = Trust::opened(TIMEOUT, start);
     let mut now = start;
     while now < start + 100 * TIMEOUT {
-        now += trust.reach_interval();
-        trust.touched(now, now + 20 * MS);
+        now = trust.reach_due(now);
         trust.reached(now, now + 20 * MS);
+        trust.touched(now, now + 20 * MS);
     }
     assert!(trust.until() < now);
     trust.committed(now + 20 * MS, now + 40 * MS);
     assert!(
-        trust.until() > now + TIMEOUT * 2 / 5,
+        trust.until() > now + TIMEOUT * 7 / 20,
         "{:?}",
         trust.until() - now
     );
@@ -178,6 +302,10 @@ fn memory_is_bounded() {
 struct Run {
     /// How many steps there are between two pings of the leader; half a tick.
     ping: u64,
+    /// How long after the timeout the leader looks for sessions that are over: it rounds up to a tick.
+    late: u64,
+    /// How many steps it takes from there until it marks one as closing.
+    marking: u64,
     /// What happens at each step.
     steps: Vec<Step>,
 }
@@ -190,11 +318,14 @@ enum Step {
     Write(u64),
     /// The same, but answered by the leader alone.
     Sync(u64),
-    /// The follower dies with what it has not told, and the client, which may or may not notice that its link was
+    /// The follower dies with what it has not told, and the client, which may or may not notice when its link was
     /// broken, moves to another one.
     Move {
         is_seen: bool,
     },
+    /// The leader that the follower follows is deposed, and neither knows: it takes notes for no use, and commits
+    /// nothing. A move ends it.
+    Depose,
     /// The leader stands still: it takes no note and carries out nothing. Its follower goes on answering reads.
     LeaderStands(u64),
     /// The follower stands still: it answers nothing.
@@ -212,9 +343,56 @@ fn runs() -> impl Strategy<Value = Run> {
         1 => (1..60_u64).prop_map(Step::LeaderStands),
         1 => (1..60_u64).prop_map(Step::FollowerStands),
     ];
+    let often = proptest::collection::vec(step, 1..400);
+    // Long silences, as of a session that is idle or cut off, with a short life in between.
+    let rare = prop_oneof![
+        20 => Just(Step::Nothing),
+        8 => Just(Step::Sync(1)),
+        4 => Just(Step::Write(1)),
+        1 => Just(Step::Read),
+        1 => any::<bool>().prop_map(|is_seen| Step::Move { is_seen }),
+        1 => Just(Step::Depose),
+    ];
+    let act = (1..40_usize, rare).prop_map(|(times, step)| match step {
+        Step::Nothing => vec![step; 4 * times],
+        Step::Sync(_) => (0..times)
+            .flat_map(|_| [step, Step::Nothing, Step::Nothing])
+            .collect(),
+        _ => vec![step],
+    });
+    let seldom = proptest::collection::vec(act, 1..40).prop_map(|acts| acts.concat());
+    let steps = prop_oneof![often, seldom, last_gasps()];
     // The longest half tick is the hardest.
     let ping = prop_oneof![1..=25_u64, Just(25)];
-    (ping, proptest::collection::vec(step, 1..400)).prop_map(|(ping, steps)| Run { ping, steps })
+    let late = prop_oneof![0..=50_u64, Just(0)];
+    (ping, late, 0..=3_u64, steps).prop_map(|(ping, late, marking, steps)| Run {
+        ping,
+        late,
+        marking,
+        steps,
+    })
+}
+
+/// A session that the leader stops hearing of, and that moves and writes about when it is expired.
+fn last_gasps() -> impl Strategy<Value = Vec<Step>> {
+    let chain = |times| vec![[Step::Sync(1), Step::Nothing, Step::Nothing]; times].concat();
+    let end = prop_oneof![
+        2 => Just(Step::Write(0)),
+        2 => Just(Step::Sync(1)),
+        2 => Just(Step::Nothing),
+        1 => any::<bool>().prop_map(|is_seen| Step::Move { is_seen }),
+    ];
+    let ends = proptest::collection::vec(end, 1..60);
+    (0..20_usize, 25..60_usize, any::<bool>(), ends).prop_map(
+        move |(before, after, is_seen, ends)| {
+            let parting = [
+                vec![Step::Depose],
+                chain(after),
+                vec![Step::Move { is_seen }],
+            ];
+            [chain(before), parting.concat(), ends].concat()
+        },
+    )
 }
 
 proptest! {
@@ -225,19 +403,53 @@ proptest! {
     // covers: L12
     #[test]
     fn proof_ends_before_the_leader_expires_the_session(run in runs()) {
-        check(&run)?;
+        check(&run, false)?;
     }
 }
 
-fn check(run: &Run) -> Result<(), TestCaseError> {
+/// A write that is accepted while the leader expires the session revives nothing.
+// covers: L12
+#[test]
+fn revival_by_a_single_write_is_found_out() {
+    // Deposed, moved while the session is being expired, and then a write.
+    let mut steps = vec![Step::Nothing; 10];
+    steps.push(Step::Depose);
+    steps.extend(vec![[Step::Sync(1), Step::Nothing]; 47].concat());
+    steps.extend([Step::Move { is_seen: true }, Step::Write(0), Step::Nothing]);
+    let of = |late| Run {
+        ping: 25,
+        late,
+        marking: 3,
+        steps: steps.clone(),
+    };
+    assert!((0..20).any(|late| check(&of(late), true).is_err()));
+    assert!((0..20).all(|late| check(&of(late), false).is_ok()));
+    // And by chance.
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut is_found = || {
+        let run = runs().new_tree(&mut runner).unwrap().current();
+        check(&run, true).is_err()
+    };
+    let found = (0..1500).filter(|_| is_found()).count();
+    assert!(found > 3, "{found}");
+}
+
+fn check(run: &Run, is_revived_at_once: bool) -> Result<(), TestCaseError> {
     assert_eq!(25, 100 * HALF_TICK_SHARE.0 / HALF_TICK_SHARE.1);
     let start = Instant::now();
     let at = |step: u64| start + TIMEOUT / 100 * u32::try_from(step).unwrap();
-    let mut trust = Trust::opened(TIMEOUT, start);
+    let mut trust = Trust {
+        is_revived_at_once,
+        ..Trust::opened(TIMEOUT, start)
+    };
     // When the leader last heard of the session, by its own clock.
     let mut heard = 0;
+    // How many steps it still takes to close the session that it has taken off its list.
+    let mut closing = None;
     // Whether the follower has noted something that it has not told yet.
     let mut has_note = false;
+    let mut is_deposed = false;
+    let mut breaks = 0;
     let mut next_ping = run.ping;
     let (mut leader_stands, mut follower_stands) = (0, 0);
     let mut reads = Vec::new();
@@ -251,41 +463,50 @@ fn check(run: &Run) -> Result<(), TestCaseError> {
             while now >= leader_stands && writes.front().is_some_and(|&(_, due, _)| due <= now) {
                 let (sent, _, is_commit) = writes.pop_front().unwrap();
                 has_note = true;
-                trust.touched(at(sent), at(now));
-                if is_commit {
-                    trust.committed(at(sent), at(now));
-                } else {
-                    trust.reached(at(sent), at(now));
+                match (is_commit, is_deposed) {
+                    (true, true) => continue,
+                    (true, false) => trust.committed(at(sent), at(now)),
+                    (false, _) => trust.reached(at(sent), at(now)),
                 }
+                trust.touched(at(sent), at(now));
             }
         }
         // Whatever the follower has not told by now may be lost with it; it may tell after it forwards a write.
         prop_assert!(trust.until() <= at(heard) + TIMEOUT, "step {}", now);
         if now >= next_ping && now >= leader_stands && now >= follower_stands {
-            if std::mem::take(&mut has_note) {
+            let is_told = std::mem::take(&mut has_note) && !is_deposed;
+            if is_told && closing.is_none() {
                 // The leader enters the time at which the note arrives.
                 heard = now;
             }
             next_ping = now + run.ping;
         }
-        if at(now) > at(heard) + TIMEOUT {
-            break;
+        if now >= leader_stands {
+            closing = match closing {
+                Some(0) => break,
+                Some(left) => Some(left - 1),
+                None if now > heard + 100 + run.late => Some(run.marking),
+                None => None,
+            };
         }
         match *step {
             Step::Nothing => {}
             Step::Read => reads.push(now),
             Step::Write(takes) => writes.push_back((now, now + takes, true)),
             Step::Sync(takes) => writes.push_back((now, now + takes, false)),
+            Step::Depose => is_deposed = true,
             Step::Move { is_seen } => {
-                if is_seen {
-                    trust.broke(at(now));
-                }
+                breaks += 1;
+                trust.broke(breaks, is_seen.then_some(at(now)));
+                is_deposed = false;
                 has_note = false;
                 follower_stands = 0;
                 reads.clear();
                 writes.clear();
                 // The leader must be there to hear of it; the client may see its link broken long before.
-                heard = now.max(leader_stands);
+                if closing.is_none() {
+                    heard = now.max(leader_stands);
+                }
                 if leader_stands > now {
                     break;
                 }

@@ -12,7 +12,6 @@ macro_rules! send_sync_clone {
     ($($type:ty),* $(,)?) => { $( is_send::<$type>(); is_sync::<$type>(); is_clone::<$type>(); )* };
 }
 
-// covers: C1
 #[test]
 fn public_types_are_send_sync_and_clone() {
     send_sync_clone!(
@@ -53,6 +52,7 @@ fn public_types_are_send_sync_and_clone() {
         ServerAddress,
         Session,
         SessionBuilder,
+        SessionEnd,
         SessionId,
         Set,
         SetAcl,
@@ -72,7 +72,6 @@ fn public_types_are_send_sync_and_clone() {
         transport::Bytes,
         transport::Change,
         transport::CreateRequest,
-        transport::Ending,
         transport::Fault,
         transport::Link,
         transport::Phase,

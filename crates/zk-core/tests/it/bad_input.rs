@@ -16,7 +16,6 @@ async fn bad_paths_and_too_much_data_are_refused_unsent() {
     with_ensemble(async |ensemble| {
         let session = connect(ensemble).await;
         let long = format!("/{}", "x".repeat(1 << 20));
-        let start = Instant::now();
         for (path, kind, words) in [
             ("", ErrorKind::InvalidPath, "path is empty"),
             (
@@ -84,7 +83,6 @@ async fn bad_paths_and_too_much_data_are_refused_unsent() {
                 assert_eq!((error.kind(), error.attempts()), (ErrorKind::TooLarge, 0));
             }
         }
-        assert!(start.elapsed() < Duration::from_secs(20));
         assert_eq!(session.counters().connection_losses, 0);
         assert_eq!(session.list("/").await.unwrap().0, ["zookeeper"]);
     })

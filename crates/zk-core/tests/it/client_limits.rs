@@ -1,7 +1,6 @@
 //! The client crate's ways that users of a session must not have to know; see `docs/client.md`.
 
 use std::time::Duration;
-use std::time::Instant;
 
 use zk_core::ConnectionState;
 use zk_core::Session;
@@ -83,16 +82,10 @@ async fn requests_of_one_tick_are_carried_out_in_their_order() {
         for call in &mut calls {
             assert!(!is_ready(call).await);
         }
-        let start = Instant::now();
         server.resume().await.unwrap();
         for call in calls {
             call.await.unwrap();
         }
-        assert!(
-            start.elapsed() < Duration::from_secs(5),
-            "{:?}",
-            start.elapsed()
-        );
     })
     .await;
 }

@@ -210,11 +210,9 @@ async fn views_have_timeouts_and_retries_of_their_own() {
             errors.3.unwrap_err().class(),
         ];
         assert_eq!(classes, [zk_core::ErrorClass::Recoverable; 4]);
-        assert!(
-            start.elapsed() < Duration::from_secs(5),
-            "took {:?}",
-            start.elapsed()
-        );
+        // Each was given up at its own deadline, and not at the session's.
+        let took = start.elapsed();
+        assert!(took < session.operation_timeout(), "took {took:?}");
     })
     .await;
 }

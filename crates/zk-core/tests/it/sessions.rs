@@ -166,7 +166,8 @@ async fn operations_say_so_when_no_server_is_left() {
         let start = Instant::now();
         let read = session.get("/").timeout(Duration::from_secs(1)).await.unwrap_err();
         let write = session.create("/late", "").timeout(Duration::from_secs(1)).await.unwrap_err();
-        assert!(start.elapsed() < Duration::from_secs(4), "took {:?}", start.elapsed());
+        let took = start.elapsed();
+        assert!(took < session.operation_timeout(), "took {took:?}");
         assert_eq!((read.class(), write.kind()), (ErrorClass::Recoverable, ErrorKind::NotConnected));
         assert_eq!(
             write.to_string(),
@@ -209,11 +210,9 @@ async fn hung_server_makes_a_write_unknown_and_a_connect_fail_in_time() {
                 .ends_with("took the connection and says nothing (hung or paused?)"),
             "{error}"
         );
-        assert!(
-            start.elapsed() < Duration::from_secs(3),
-            "took {:?}",
-            start.elapsed()
-        );
+        // Without a deadline of its own it would have taken this long.
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(10), "took {took:?}");
 
         // The write had left: it happens when the server goes on.
         server.resume().await.unwrap();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zk_core::ConnectionState;
 use zk_core::ErrorKind;
+use zk_core::SessionEnd;
 use zk_core::WatchEvent;
 use zk_harness::Ensemble;
 
@@ -82,7 +83,8 @@ async fn whoever_is_told_by_a_watch_that_the_session_is_lost_finds_it_lost() {
         ensemble.expire(session.id().as_i64()).await.unwrap();
     }
     let told = within(PATIENCE, "the watches tell", waiting.join_all()).await;
-    let expected = (WatchEvent::SessionLost, ConnectionState::Lost);
+    let lost = ConnectionState::Lost(SessionEnd::Expired);
+    let expected = (WatchEvent::SessionLost, lost);
     assert_eq!(told, vec![expected; 10 * SESSIONS]);
     ensemble.down().await.expect("the server goes down");
 }
@@ -136,6 +138,10 @@ async fn watch_survives_the_server_that_set_it() {
         let (_, _, mut parent) = session.list("/parent").watched().await.unwrap();
         let (_, mut come) = session.exists("/come").watched().await.unwrap();
         let (_, _, mut later) = session.get("/later").watched().await.unwrap();
+
+        // Who has seen the nodes can tell what became of a write to them whose answer is lost.
+        other.sync("/").await.unwrap();
+        other.stat("/later").await.unwrap();
 
         // The first server pauses, so that the session cannot be told what happens meanwhile.
         let server = server_of(ensemble, &session).await;

@@ -15,9 +15,11 @@ use zk_sim::wait::polled;
 use zk_sim::wait::soon;
 
 mod listeners;
+mod lost_replies;
 mod subscriptions;
 mod trackers;
 mod transactions;
+mod trust;
 mod waits;
 
 /// A change at a path.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use zk_core::ConnectionState;
 use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::Update;
@@ -656,7 +655,7 @@ fn does_as_told(ensemble: EnsembleBuilder) {
             let work = tokio::spawn(async { tokio::join!(chaos, writes) });
             // A minute in which nothing is told is longer than any read takes, so that none is cut short.
             let quiet = Duration::from_secs(60);
-            while !work.is_finished() || session.state() != ConnectionState::Lost {
+            while !work.is_finished() || !session.state().is_lost() {
                 let next = follow(&session, &mut updates, &mut known);
                 match tokio::time::timeout(quiet, next).await {
                     Ok(false) => return Ok(()),
@@ -669,7 +668,7 @@ fn does_as_told(ensemble: EnsembleBuilder) {
                 .node("/a/x")
                 .map(|node| (node.stat().czxid, node.stat().mzxid));
             assert!(
-                known == truth || session.state() == ConnectionState::Lost,
+                known == truth || session.state().is_lost(),
                 "{known:?} {truth:?}"
             );
             Ok::<(), zk_core::Error>(())

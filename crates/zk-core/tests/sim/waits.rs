@@ -164,7 +164,8 @@ fn whoever_waits_is_told_whatever_breaks() {
                 .is_err_and(|it| !it.is_node_exists() && !it.is_fatal())
             {}
             let come = tokio::time::timeout(Duration::from_secs(300), come).await;
-            match come.expect("told in five minutes").expect("no panic") {
+            assert!(come.is_ok(), "not told in five minutes that it has come");
+            match come.unwrap().expect("no panic") {
                 Ok(_) => {}
                 Err(error) if error.is_fatal() => return Ok(()),
                 Err(error) => return Err(error),
@@ -177,11 +178,12 @@ fn whoever_waits_is_told_whatever_breaks() {
                 .is_err_and(|it| !it.is_no_node() && !it.is_fatal())
             {}
             let gone = tokio::time::timeout(Duration::from_secs(300), gone).await;
-            match gone.expect("told in five minutes").expect("no panic") {
+            assert!(gone.is_ok(), "not told in five minutes that it has gone");
+            match gone.unwrap().expect("no panic") {
                 Err(error) if !error.is_fatal() => return Err(error),
                 _ => {}
             }
-            if writer.state() == zk_core::ConnectionState::Lost {
+            if writer.state().is_lost() {
                 return Ok(());
             }
         }

@@ -11,7 +11,6 @@ use super::check_size;
 use super::mode_of;
 use super::parents;
 use super::protected::Cleanup;
-use super::protected::until_told;
 use crate::call::Call;
 use crate::call::Repeat;
 use crate::engine::reaper;
@@ -157,7 +156,7 @@ async fn claim(
         in_doubt = true;
         let engine = call.engine();
         let wanted = &request;
-        let found = until_told(call, path, || async move {
+        let found = call.until_told(path, || async move {
             reaper::find_claimed(engine, &wanted.path, &wanted.data).await
         });
         match found.await {

@@ -71,9 +71,12 @@ impl IntoFuture for CreateOwned {
 ///
 /// # Dropping
 ///
-/// The node is removed in the background, by the session's own task: as soon as there is a connection, again and again
-/// until the server has said so or the session is over.
-/// [`Session::settled`] and [`Session::close`] wait for that.
+/// If there is a connection, the request to remove the node has been sent when the drop is over, and what this session
+/// asks for later is carried out after it.
+/// (A [claimed](Create::claimed) node is looked at first, since another one may have taken its place.)
+/// The session's own task goes on with it: as soon as there is a connection, again and again until the server has said
+/// so or the session is over.
+/// [`Session::settled`] and [`Session::close`] wait for that, [`Session::settled_at`] for the nodes of one parent.
 /// A drop never blocks, and needs no runtime.
 #[derive(Debug)]
 #[must_use = "the node is removed when this is dropped"]

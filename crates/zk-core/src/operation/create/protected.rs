@@ -13,12 +13,10 @@ use crate::engine::Engine;
 use crate::engine::reaper;
 use crate::engine::reaper::Job;
 use crate::error::Error;
-use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::stat::Stat;
 use crate::transport::CreateMode;
 use crate::transport::CreateRequest;
-use crate::transport::Fault;
 use crate::transport::Request;
 use crate::transport::Response;
 
@@ -115,7 +113,7 @@ async fn remove_twins(
     made: &NodePath,
 ) -> Result<(), Error> {
     let engine = call.engine();
-    until_told(call, path, || async move {
+    call.until_told(path, || async move {
         for twin in reaper::find(engine, parent, prefix).await? {
             if twin != *made {
                 tracing::warn!(%twin, "removing a second node of one create");
@@ -137,7 +135,7 @@ async fn find(
 ) -> Result<Option<(NodePath, Stat)>, Error> {
     let engine = call.engine();
     let session = engine.transport().session_id();
-    until_told(call, path, || async move {
+    call.until_told(path, || async move {
         for found in reaper::find(engine, parent, prefix).await? {
             let request = Request::Exists {
                 path: found.clone(),
@@ -157,36 +155,6 @@ async fn find(
         Ok(None)
     })
     .await
-}
-
-/// Repeats requests of a create that is in doubt until they are answered, as long as the call lasts.
-pub(super) async fn until_told<T, F>(
-    call: &Call,
-    path: &NodePath,
-    ask: impl Fn() -> F,
-) -> Result<T, Error>
-where
-    F: Future<Output = Result<T, Fault>>,
-{
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let asked = async {
-            call.engine().connected().await.map_err(Fault::Ended)?;
-            ask().await
-        };
-        let fault = match call.deadline().bound(asked).await {
-            Some(Ok(told)) => return Ok(told),
-            Some(Err(fault @ (Fault::Ended(_) | Fault::Refused(..)))) => {
-                return Err(call.failure(path, true, attempts, &fault));
-            }
-            Some(Err(fault)) => fault,
-            None => return Err(call.error(path, ErrorKind::OutcomeUnknown)),
-        };
-        if !call.may_try_again(attempts).await {
-            return Err(call.failure(path, true, attempts, &fault));
-        }
-    }
 }
 
 /// Removes what a create may have left, unless it is told that there is nothing.

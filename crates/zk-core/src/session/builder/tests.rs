@@ -38,13 +38,11 @@ async fn bad_options_are_refused_at_once() {
             r#"connect string "a:b", server 1 ("a:b"): a port is a number from 1 to 65535"#,
         ),
     ] {
-        let start = Instant::now();
         let error = builder.connect().await.expect_err("must be refused");
         assert_eq!(error.to_string(), message);
         assert!(
-            start.elapsed() < Duration::from_secs(1),
-            "took {:?}",
-            start.elapsed()
+            !matches!(error, ConnectError::Unanswered(_)),
+            "it has tried to connect"
         );
     }
 }
@@ -65,7 +63,7 @@ async fn nobody_there_is_said_within_the_connect_timeout() {
     );
     let took = start.elapsed();
     assert!(
-        (Duration::from_millis(450)..Duration::from_millis(1500)).contains(&took),
+        (Duration::from_millis(450)..DEFAULT_TIMEOUT).contains(&took),
         "took {took:?}"
     );
 }
@@ -84,7 +82,7 @@ async fn silent_server_is_given_up_within_the_connect_timeout() {
         )
     );
     assert!(
-        start.elapsed() < Duration::from_millis(1500),
+        start.elapsed() < DEFAULT_TIMEOUT,
         "took {:?}",
         start.elapsed()
     );

@@ -1,0 +1,40 @@
+//! What an answer proves.
+
+use super::*;
+
+// covers: L12
+#[test]
+fn refusal_for_lack_of_access_is_a_commit_in_transactions_only() {
+    let root = NodePath::root();
+    let write = Answerer::of(&Request::Delete {
+        path: root.clone(),
+        version: None,
+    });
+    assert_eq!(write, Answerer::Quorum);
+    let refused = |kind| Err(Fault::Refused(kind, None));
+    assert_eq!(
+        write.of_answer(&refused(ErrorKind::NoAuth)),
+        Some(Answerer::Server)
+    );
+    assert_eq!(
+        write.of_answer(&refused(ErrorKind::NotEmpty)),
+        Some(Answerer::Quorum)
+    );
+    assert_eq!(write.of_answer(&refused(ErrorKind::QuotaExceeded)), None);
+    assert_eq!(write.of_answer(&Err(Fault::Lost(String::new()))), None);
+    let transaction = Answerer::of(&Request::Transaction(Vec::new()));
+    let refused = Err(Fault::RefusedAt {
+        index: 0,
+        kind: ErrorKind::NoAuth,
+    });
+    assert_eq!(
+        transaction.of_answer(&refused),
+        Some(Answerer::Quorum),
+        "the check of a root that may not be read"
+    );
+    let reading = Answerer::of(&Request::Sync { path: root });
+    assert_eq!(
+        reading.of_answer(&Ok(Response::Synced)),
+        Some(Answerer::Leader)
+    );
+}

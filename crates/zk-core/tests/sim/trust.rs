@@ -1,0 +1,131 @@
+//! What the proof that a session is alive costs, and how long it takes.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_core::Acl;
+use zk_core::Session;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::pass;
+
+/// How often the leader alone was asked so far, and how often the quorum.
+fn asked(sim: &Ensemble) -> (usize, usize) {
+    let syncs = sim.arrived(matching::syncs());
+    (syncs, sim.arrived(matching::writes()))
+}
+
+/// How long it takes until the proof holds, in hundredths of the session timeout.
+async fn renewed(session: &Session) -> u128 {
+    let begun = Instant::now();
+    let trusted = session.keep_trusted();
+    trusted.renewed(session.session_timeout()).await.unwrap();
+    assert!(trusted.is_trusted() && trusted.is_lasting());
+    begun.elapsed().as_millis() * 100 / session.session_timeout().as_millis()
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn session_that_no_handle_relies_on_sends_pings_only() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    pass(Duration::from_secs(600)).await;
+    assert_eq!(sim.arrived(matching::anything()), 0);
+    session.create("/a", "").await.unwrap();
+    pass(Duration::from_secs(600)).await;
+    assert_eq!(sim.arrived(matching::anything()), 1);
+    assert!(session.trusted_until().unwrap() < Instant::now().into_std());
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn holder_has_the_quorum_commit_four_times_per_timeout_and_nothing_a_minute_later() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let timeout = session.session_timeout();
+    let trusted = session.keep_trusted();
+    for _ in 0..1000 {
+        pass(timeout / 10).await;
+        assert!(trusted.is_lasting());
+    }
+    let (syncs, writes) = asked(&sim);
+    assert!((380..=400).contains(&writes), "{writes}");
+    assert!(syncs + writes <= 1201, "{syncs} {writes}");
+    drop(trusted);
+    pass(Duration::from_secs(61)).await;
+    let rest = asked(&sim);
+    assert_eq!(rest.1, writes, "it holds nothing");
+    assert!((55..=62).contains(&(rest.0 - syncs)), "{rest:?} {syncs}");
+    pass(Duration::from_secs(600)).await;
+    assert_eq!(asked(&sim), rest);
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn proof_takes_two_fifths_of_the_timeout_after_a_rest_and_none_on_standby() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().server(2).await;
+    assert_eq!(renewed(&session).await, 0, "the session is new");
+    for _ in 0..3 {
+        pass(Duration::from_secs(120)).await;
+        let cold = renewed(&session).await;
+        assert!((35..=44).contains(&cold), "{cold}");
+        for rest in [1, 10, 30, 59] {
+            pass(Duration::from_secs(rest)).await;
+            assert_eq!(renewed(&session).await, 0, "after {rest} s");
+        }
+        let standby = session.stand_by();
+        pass(Duration::from_secs(600)).await;
+        assert_eq!(renewed(&session).await, 0, "on standby");
+        drop(standby);
+    }
+    let begun = asked(&sim);
+    let standby = session.stand_by();
+    pass(Duration::from_secs(600)).await;
+    let ended = asked(&sim);
+    assert_eq!(ended.1, begun.1, "a standby writes nothing");
+    assert!(ended.0 - begun.0 <= 610, "{begun:?} {ended:?}");
+    drop(standby);
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn proof_that_has_lapsed_is_not_revived_by_the_next_write() {
+    let sim = Ensemble::new(3);
+    let session = sim.connect().await;
+    let timeout = session.session_timeout();
+    let trusted = session.keep_trusted();
+    pass(timeout).await;
+    for number in 1..=sim.servers() {
+        sim.server(number).pause();
+    }
+    trusted.lapsed().await;
+    for number in 1..=sim.servers() {
+        sim.server(number).resume();
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < timeout * 3 / 10 {
+        let made = session.create("/a", "").or_set().await;
+        assert!(made.is_ok() && !trusted.is_trusted(), "{made:?}");
+        pass(timeout / 50).await;
+    }
+    trusted.renewed(timeout).await.unwrap();
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn write_that_is_refused_for_lack_of_access_extends_no_proof() {
+    for (acl, extends) in [(Acl::read_only(), false), (Acl::open(), true)] {
+        let sim = Ensemble::new(3);
+        let session = sim.connect().await;
+        session.create("/a", "").acl(acl).await.unwrap();
+        let opened = session.trusted_until().unwrap();
+        for _ in 0..18 {
+            pass(session.session_timeout() / 20).await;
+            let made = session.create("/a/b", "").sequential().await;
+            assert_eq!(made.is_ok(), extends, "{made:?}");
+        }
+        assert_eq!(session.trusted_until().unwrap() > opened, extends);
+    }
+}
