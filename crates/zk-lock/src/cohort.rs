@@ -131,10 +131,6 @@ impl CohortLock {
     /// Nothing when another task of the cohort hands it over; otherwise that of [`FairLock::acquire`].
     /// While several tasks of the cohort want it, the children of the path are listed and watched, once until somebody
     /// else joins the queue.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime.
     pub async fn acquire(&self) -> Result<CohortGuard, AcquireError> {
         self.wait(None).await
     }
@@ -157,10 +153,6 @@ impl CohortLock {
     /// # Cost
     ///
     /// That of [`acquire`](Self::acquire).
-    ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<CohortGuard, AcquireError> {
         self.wait(Some(limit)).await
     }
@@ -182,10 +174,6 @@ impl CohortLock {
     /// # Cost
     ///
     /// Nothing when somebody of the cohort is there, otherwise that of [`FairLock::try_acquire`].
-    ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime.
     pub async fn try_acquire(&self) -> Result<Option<CohortGuard>, AcquireError> {
         let Some((mut ticket, is_first)) = self.members.join(true) else {
             return Ok(None);

@@ -40,6 +40,14 @@ pub enum AcquireError {
 }
 
 impl AcquireError {
+    /// That of a contender whose node is gone for this reason.
+    pub(crate) fn gone(loss: Loss, path: &NodePath) -> Self {
+        match loss {
+            Loss::SessionLost => Self::SessionLost { source: None },
+            _ => Self::NodeLost { path: path.clone() },
+        }
+    }
+
     /// Returns what can be done about it.
     pub fn class(&self) -> ErrorClass {
         match self {

@@ -119,10 +119,9 @@ impl Notifier {
         // Who listened may just have gone, here and below.
         drop(sender.send(LockEvent::Acquired { path, token }));
         // It ends with the guard.
-        drop(tokio::spawn(follow(
-            Arc::clone(guard.held()),
-            sender.clone(),
-        )));
+        let held = guard.held();
+        let following = follow(Arc::clone(held), sender.clone());
+        drop(held.session.spawn(following));
     }
 }
 
@@ -149,7 +148,7 @@ async fn follow(held: Arc<Held>, sender: broadcast::Sender<LockEvent>) {
         tokio::select! {
             biased;
             _ = held.ended() => {}
-            () = held.session.lost() => {}
+            _ = held.session.lost() => {}
             () = trusted_again(&held) => {
                 let (path, token) = (held.path.clone(), held.token);
                 tell(LockEvent::Regained { path, token });

@@ -108,9 +108,8 @@ impl FairLock {
     ///
     /// [`AcquireError::Failed`] when the queue could not be joined: no connection within the session's operation
     /// timeout, or no permission.
-    /// [`AcquireError::NodeLost`] when somebody deleted our node while it waited: the next in line notices that about ten
-    /// milliseconds after it became the next, and from then on within about a round trip, the others at their next wake-up.
-    /// Should the lock be granted in these ten milliseconds, the guard tells it ([`Guard::lost`]).
+    /// [`AcquireError::NodeLost`] when somebody deleted our node while it waited: the next in line notices that within
+    /// about a round trip, the others at their next wake-up.
     /// [`AcquireError::SequenceExhausted`] when the numbers of the contenders no longer tell an order.
     ///
     /// # Cancel safety
@@ -124,9 +123,14 @@ impl FairLock {
     /// # Cost
     ///
     /// One round trip for a lock that is free: a write and a read behind it.
+    /// After more than a minute in which the session relied on nothing, two fifths of the session timeout, so that a limit
+    /// must leave room for that; see [`Session::stand_by`] and [what a lock guarantees](crate::guarantees).
     /// A waiter leaves two watches, as long as the session has room for them, and the next in line one on its own node.
-    /// The next in line takes over without another request, unless the session was idle, or the one before may be a
-    /// writer of a read/write lock; each other wake-up costs one round trip.
+    /// The next in line takes over without another request, unless the session was idle, the connection broke since, the
+    /// one before is of the same session or may be a writer of a read/write lock; each other wake-up costs one round
+    /// trip.
+    /// It has its own node under watch before it takes over: if it became the next less than a round trip ago, it waits
+    /// for the rest of that.
     /// A release wakes two waiters: the next in line, and the one behind it, which looks whether it is the next now.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
         self.acquire_noting(&Progress::default()).await
@@ -175,9 +179,10 @@ impl FairLock {
     /// # Cost
     ///
     /// One round trip when the lock is free, two writes and a read when it is not.
+    /// When it is free and the session was idle, it takes as long as [`acquire`](Self::acquire).
+    /// If this session is still removing a node at the path, it waits for that, and lists once more.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
-        let enlisted = self.queue.enlist().await?;
-        let granted = self.queue.try_once(enlisted).await?;
+        let granted = self.queue.try_acquire().await?;
         Ok(granted.map(|granted| self.guard(granted)))
     }
 
@@ -341,6 +346,29 @@ impl FairLock {
     /// One round trip for the list, and one for every 64 contenders, which are read at the same time.
     pub async fn contenders(&self) -> Result<Vec<Contender>, Error> {
         self.queue.contenders().await
+    }
+
+    /// Reads the first contender, which holds the lock or is about to; `None` when nobody is there.
+    ///
+    /// It is a picture of the past, as that of [`contenders`](Self::contenders).
+    ///
+    /// # Errors
+    ///
+    /// When the path or the node cannot be read. A lock that was never used has no contenders, which is no error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, nothing happened.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips, whatever the number of contenders; one more for each one that goes just then.
+    pub async fn first_contender(&self) -> Result<Option<Contender>, Error> {
+        self.queue.first().await
     }
 
     /// Returns what happens to the guards that this handle and its clones acquire from now on.

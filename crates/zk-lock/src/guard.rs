@@ -44,7 +44,9 @@ use crate::revoke::Memory;
 /// # Dropping
 ///
 /// At once, [`lost`](Self::lost) resolves for whoever holds such a future.
-/// The node is deleted in the background, over connection losses if need be, until it or the session is gone.
+/// The request to delete the node leaves at once if there is a connection, before any later one of this session: a
+/// `try_acquire` right behind the drop finds the lock free.
+/// It is repeated in the background over connection losses, until the node or the session is gone.
 /// [`Session::settled`] and [`Session::close`] wait for that; [`release`](Self::release) also tells how it went.
 /// If the process dies, the ensemble deletes the node when it expires the session.
 #[must_use = "the lock is released when the guard is dropped"]
@@ -188,11 +190,6 @@ impl Guard {
     /// A transaction of a lock that is lost changes nothing: it ends as
     /// [`NoNode`](zk_core::ErrorKind::NoNode) with [`failed_part`](zk_core::Error::failed_part) zero, or with a
     /// fatal error.
-    ///
-    /// That does not hold for a [`RaceLock`](crate::RaceLock): all its holders have a node of the same name, and
-    /// ZooKeeper cannot check which one is there.
-    /// So a transaction that is begun under the lock and carried out when another one has it goes through, if our
-    /// session still lives.
     pub fn txn(&self) -> Transaction {
         self.held.session.transaction().check(&self.held.path)
     }
@@ -227,7 +224,7 @@ impl Guard {
     ///
     /// # Cost
     ///
-    /// One round trip; two for a [`RaceLock`](crate::RaceLock).
+    /// One round trip.
     pub async fn release(mut self) -> Result<(), ReleaseError> {
         let path = self.held.path.clone();
         let Some(node) = self.node.take() else {
@@ -336,7 +333,7 @@ impl Held {
         tokio::select! {
             biased;
             loss = self.ended() => loss,
-            () = self.session.lost() => Loss::SessionLost,
+            _ = self.session.lost() => Loss::SessionLost,
         }
     }
 
@@ -350,7 +347,7 @@ impl Held {
             tokio::select! {
                 biased;
                 loss = self.ended() => loss,
-                () = self.session.lost() => Loss::SessionLost,
+                _ = self.session.lost() => Loss::SessionLost,
                 () = self.trusted.lapsed() => self.lapse(),
             }
         });

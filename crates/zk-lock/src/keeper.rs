@@ -19,7 +19,8 @@ pub(crate) struct Keeper(AbortHandle);
 impl Keeper {
     /// Starts to look after a lock that was just granted, whose node may be under watch already.
     pub(crate) fn spawn(held: &Arc<Held>, watch: Option<Watch>) -> Self {
-        Self(tokio::spawn(keep(Arc::clone(held), watch)).abort_handle())
+        let keeping = held.session.spawn(keep(Arc::clone(held), watch));
+        Self(keeping.abort_handle())
     }
 }
 
@@ -75,21 +76,20 @@ pub(crate) async fn until_gone(
         }
     }
     if noticed() {
-        why_gone(session, path).await
+        why_gone(session).await
     } else {
         Loss::Released
     }
 }
 
-/// Why a node that this session did not delete is gone; a server tells that the session has expired after it has told of
-/// the node.
-pub(crate) async fn why_gone(session: &Session, path: &NodePath) -> Loss {
-    let asked = session.exists(path).into_future();
-    match tokio::time::timeout(session.session_timeout() / 10, asked).await {
-        Ok(Err(error)) if error.is_fatal() => Loss::SessionLost,
-        _ => Loss::NodeDeleted,
+/// Why a node that this session did not delete is gone.
+pub(crate) async fn why_gone(session: &Session) -> Loss {
+    if session.is_over().await {
+        Loss::SessionLost
+    } else {
+        Loss::NodeDeleted
     }
 }
 
-/// How long a lock is held, or waited for as the next one, before its node is watched.
+/// How long a lock is held before its node is watched, unless it was watched already.
 pub(crate) const REST: Duration = Duration::from_millis(10);

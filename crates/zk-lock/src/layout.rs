@@ -53,10 +53,20 @@ enum Marker {
 impl Layout {
     /// Names nodes as Apache Curator's `InterProcessMutex` and `InterProcessReadWriteLock` do.
     ///
-    /// They and we exclude each other on one path, and so do we and go-zookeeper's lock, and a kazoo lock whose
-    /// `_NODE_NAME` is `-lock-`.
-    /// We wait for a stock kazoo lock and for ZooKeeper's `WriteLock`, too; `WriteLock` waits for us, but stock kazoo
-    /// does not: it ignores our nodes unless its `extra_lock_patterns` names `-lock-`.
+    /// They and we exclude each other on one path, and so do we and go-zookeeper's lock, and ZooKeeper's `WriteLock`.
+    ///
+    /// We wait for every lock of kazoo, but for a `ReadLock` while we read. Whether kazoo waits for us depends:
+    ///
+    /// | kazoo | waits for our mutex | waits for our writer | waits for our reader |
+    /// |---|---|---|---|
+    /// | `Lock`, `WriteLock`, `ReadLock` | no | no | no |
+    /// | `Lock` with `_NODE_NAME = "-lock-"` alone | no, and not for its like either | no | no |
+    /// | `Lock` with `_NODE_NAME = "-lock-"` and `_EXCLUDE_NAMES = ["-lock-"]` | yes | no | no |
+    /// | `Lock` with `extra_lock_patterns=["-lock-"]` | yes | no | no |
+    ///
+    /// Only a lock of which both wait for each other is one: with kazoo and this layout that is our mutex. A read/write
+    /// lock that kazoo shares needs [`kazoo`](Self::kazoo)'s layout.
+    /// Curator waits for the third of these only.
     ///
     /// Our mutex and our read/write lock exclude each other on one path; Curator's do not.
     pub const fn curator() -> Self {
@@ -68,10 +78,18 @@ impl Layout {
         }
     }
 
-    /// Names nodes so that stock kazoo locks wait for them: `Lock`, `WriteLock` and `ReadLock`; but a `Lock` of kazoo
-    /// waits for no reader, neither kazoo's nor ours.
+    /// Names nodes so that stock kazoo locks wait for them: `Lock`, `WriteLock` and `ReadLock`.
     ///
-    /// They and we exclude each other on one path.
+    /// We wait for all of these, but for a `ReadLock` while we read:
+    ///
+    /// | kazoo | waits for our mutex | waits for our writer | waits for our reader |
+    /// |---|---|---|---|
+    /// | `Lock`, also with `extra_lock_patterns` | yes | yes | no, nor for kazoo's |
+    /// | `WriteLock` | yes | yes | yes |
+    /// | `ReadLock` | yes | yes | no, they share |
+    /// | `Lock` with `_EXCLUDE_NAMES = ["-lock-"]` | no | no | no |
+    ///
+    /// So a `Lock` and our read/write lock are not for one path; `WriteLock` and `ReadLock` are.
     /// We wait for Curator's locks, too, but Curator does not wait for nodes with these names.
     ///
     /// A `ReadLock` of kazoo before its issue 649 was fixed (2.8.0 has it) also waits for writers behind it, which wait
@@ -88,6 +106,7 @@ impl Layout {
     /// Names nodes as HBase's `ZKInterProcessReadWriteLock` does.
     ///
     /// They and we exclude each other on one path.
+    /// That is tested against a program that makes the requests of HBase 1.x with its names and data, not against HBase.
     /// HBase keeps the data of its nodes in a format of its own, and does not understand ours in its listings.
     pub const fn hbase() -> Self {
         Self {

@@ -42,14 +42,14 @@
 //!
 //! 1. No two guards of one lock are [trusted](Guard::is_trusted) at the same moment, whatever servers, networks and
 //!    processes do, within the assumptions that [`Trusted`](zk_core::Trusted) lists, and as long as nobody deletes the
-//!    nodes of others.
+//!    nodes of holders or ends the sessions of others from outside. A waiter to which that happens is granted nothing.
 //! 2. The [fencing tokens](Guard::fencing_token) of successive holders rise, without any assumption about clocks.
 //! 3. Contenders are granted the lock in the order in which the ensemble numbered them. (A [`CohortLock`] is one
 //!    contender of many tasks, which are granted it in the order in which they asked.)
 //! 4. A waiter is woken when one of the two before it goes, and otherwise not: a release wakes two waiters, of which the
 //!    first one holds the lock at once. It keeps its place while its connection is broken.
 //! 5. Whenever a future or guard of this crate is dropped, nothing of it stays behind: the session removes the node in
-//!    the background, also one whose creation was in doubt, and its end removes it for certain.
+//!    the background, with a request that leaves before any later one if there is a connection, also one whose creation was in doubt, and its end removes it for certain.
 //! 6. The futures are cancel safe at every await, except [`Semaphore::set_limit`]; those that delete nodes of others
 //!    say what they leave half done.
 //! 7. A reader of an [`RwLock`] waits for the writers before it alone, a writer for everyone before it.
@@ -181,6 +181,7 @@ pub use multi::MultiLockError;
 pub use multi::SeveralSessions;
 pub use options::LockOptions;
 pub use owner::OwnerInfo;
+pub use race::RaceGuard;
 pub use race::RaceLock;
 pub use reap::Reap;
 pub use reap::ReapError;

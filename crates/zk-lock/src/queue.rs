@@ -14,15 +14,18 @@ use zk_core::OperationFuture;
 use zk_core::OwnedNode;
 use zk_core::ParsePathError;
 use zk_core::Session;
+use zk_core::Standby;
 use zk_core::Trusted;
 use zk_core::Watch;
 
 use crate::error::AcquireError;
 use crate::error::Ahead;
 use crate::error::TimedOut;
+use crate::keeper;
 use crate::layout::Layout;
 use crate::layout::Stem;
 use crate::options::LockOptions;
+use crate::patience::Remains;
 use crate::patience::patiently;
 
 mod enlist;
@@ -53,6 +56,8 @@ pub(crate) struct Enlisted {
     node: OwnedNode,
     /// The children as they were last seen.
     children: Vec<String>,
+    /// So that a wait, however long, ends with the turn and not with a proof that the session is alive.
+    _standby: Standby,
 }
 
 /// A contender whose turn it is.
@@ -120,6 +125,16 @@ impl Queue {
                 ahead: progress.ahead(),
             }))
         })
+    }
+
+    /// What this session is still removing here.
+    pub(crate) fn remains(&self) -> Remains<'_> {
+        Remains::at(&self.session, &self.path)
+    }
+
+    /// The error for a contender whose node this session did not delete, and which is gone.
+    pub(crate) async fn node_lost(&self, path: &NodePath) -> AcquireError {
+        AcquireError::gone(keeper::why_gone(&self.session).await, path)
     }
 
     /// The access rules of our nodes, if they are not those of the session.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use std::time::Instant;
 
 use zk_core::ErrorClass;
 use zk_core::NodePath;
@@ -13,9 +14,14 @@ use zk_core::Session;
 
 use crate::error::AcquireError;
 use crate::error::Ahead;
+use crate::error::Loss;
+use crate::error::ReleaseError;
 use crate::error::TimedOut;
+use crate::guard::FencingToken;
 use crate::guard::Guard;
+use crate::keeper;
 use crate::options::LockOptions;
+use crate::patience::Remains;
 use crate::patience::changed;
 use crate::patience::patiently;
 use crate::patience::proved;
@@ -30,8 +36,9 @@ use crate::patience::proved;
 /// It excludes everyone who holds the lock by a node at exactly this path, which is what many a script does; it does not
 /// exclude a `FairLock`, whose nodes are below its path.
 ///
-/// A transaction cannot tell this holder from the next one, see [`Guard::txn`]; the
-/// [fencing token](Guard::fencing_token) does.
+/// All holders have a node of the same name, and a transaction can check names and versions only: it cannot tell one
+/// holder from the next one, and [`RaceGuard`] starts none.
+/// The [fencing token](RaceGuard::fencing_token) tells them apart.
 ///
 /// # Fairness
 ///
@@ -128,7 +135,7 @@ impl RaceLock {
     ///
     /// # Cancel safety
     ///
-    /// Safe; a node that was made, or will be, is removed in the background, see [`Guard`].
+    /// Safe; a node that was made, or will be, is removed in the background, see [`RaceGuard`].
     ///
     /// # Session loss
     ///
@@ -138,7 +145,7 @@ impl RaceLock {
     ///
     /// One round trip for a lock that is free.
     /// A waiter leaves one watch, and each release costs it two round trips, see [`RaceLock`].
-    pub async fn acquire(&self) -> Result<Guard, AcquireError> {
+    pub async fn acquire(&self) -> Result<RaceGuard, AcquireError> {
         self.acquire_noting(&mut None).await
     }
 
@@ -158,9 +165,16 @@ impl RaceLock {
     ///
     /// # Cost
     ///
-    /// One round trip.
-    pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
-        match self.claim().await? {
+    /// One round trip, or two fifths of the session timeout after a minute of idleness; three more if this session is still removing its node of an earlier holding.
+    pub async fn try_acquire(&self) -> Result<Option<RaceGuard>, AcquireError> {
+        let remains = Remains::at(&self.session, &self.path);
+        let _standby = self.session.stand_by();
+        let mut claimed = self.claim().await?;
+        // The node of a dropped guard is looked at before it is deleted, and may be there for a moment.
+        if claimed.is_none() && remains.are_gone().await {
+            claimed = self.claim().await?;
+        }
+        match claimed {
             Some(node) => self.granted(node).await.map(Some),
             None => Ok(None),
         }
@@ -183,7 +197,7 @@ impl RaceLock {
     /// # Cost
     ///
     /// That of [`acquire`](Self::acquire).
-    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, AcquireError> {
+    pub async fn acquire_timeout(&self, limit: Duration) -> Result<RaceGuard, AcquireError> {
         let mut ahead = None;
         let acquired = tokio::time::timeout(limit, self.acquire_noting(&mut ahead)).await;
         acquired.unwrap_or_else(|_| {
@@ -192,7 +206,9 @@ impl RaceLock {
         })
     }
 
-    async fn acquire_noting(&self, ahead: &mut Option<Ahead>) -> Result<Guard, AcquireError> {
+    async fn acquire_noting(&self, ahead: &mut Option<Ahead>) -> Result<RaceGuard, AcquireError> {
+        // A wait, however long, ends with the turn and not with a proof that the session is alive.
+        let _standby = self.session.stand_by();
         let mut claimed = self.claim().await;
         loop {
             match claimed {
@@ -236,19 +252,80 @@ impl RaceLock {
     }
 
     /// Makes sure that the session is alive, and the node with it.
-    async fn granted(&self, node: OwnedNode) -> Result<Guard, AcquireError> {
+    async fn granted(&self, node: OwnedNode) -> Result<RaceGuard, AcquireError> {
         let trusted = self.session.keep_trusted();
-        while !trusted.is_trusted() {
+        while !trusted.is_lasting() {
             proved(&self.session, &trusted).await?;
             let look = || self.session.exists(&self.path).into_future();
             let found = patiently(&self.session, look).await?;
             if found.is_none_or(|stat| stat.czxid != node.stat().czxid) {
-                let path = node.path().clone();
-                return Err(AcquireError::NodeLost { path });
+                let loss = keeper::why_gone(&self.session).await;
+                return Err(AcquireError::gone(loss, node.path()));
             }
         }
         let guard = Guard::new(self.session.clone(), node, trusted);
         tracing::debug!(path = %guard.path(), token = %guard.fencing_token(), "lock acquired");
-        Ok(guard)
+        Ok(RaceGuard { guard })
+    }
+}
+
+/// A [`RaceLock`] that is held.
+///
+/// All of what is said of a [`Guard`] is true of it, too, but that it starts no transaction.
+///
+/// # Dropping
+///
+/// As of a [`Guard`].
+#[derive(Debug)]
+#[must_use = "the lock is released when the guard is dropped"]
+pub struct RaceGuard {
+    guard: Guard,
+}
+
+impl RaceGuard {
+    /// Returns a number that is higher for every later holder of the lock, see [`Guard::fencing_token`].
+    pub fn fencing_token(&self) -> FencingToken {
+        self.guard.fencing_token()
+    }
+
+    /// Returns the path of the lock's node, which is that of the lock.
+    pub fn path(&self) -> &NodePath {
+        self.guard.path()
+    }
+
+    /// Returns a future that resolves when the lock is lost, or no longer known to be held; see [`Guard::lost`].
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+        self.guard.lost()
+    }
+
+    /// Tells whether the lock is certainly held, as far as this client has proof; see [`Guard::is_trusted`].
+    pub fn is_trusted(&self) -> bool {
+        self.guard.is_trusted()
+    }
+
+    /// Returns the instant until which the lock is certainly held; see [`Guard::trusted_until`].
+    pub fn trusted_until(&self) -> Option<Instant> {
+        self.guard.trusted_until()
+    }
+
+    /// Releases the lock and waits until the ensemble has carried that out.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Guard::release`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe, the release continues in the background.
+    ///
+    /// # Session loss
+    ///
+    /// [`ReleaseError::Lost`], since the lock went with the session.
+    ///
+    /// # Cost
+    ///
+    /// Two round trips: the node is looked at before it is deleted, since it may be that of another holder by now.
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        self.guard.release().await
     }
 }

@@ -299,8 +299,7 @@ async fn acquire(queue: &Queue, progress: &Progress) -> Result<Guard, AcquireErr
 }
 
 async fn try_acquire(queue: &Queue) -> Result<Option<Guard>, AcquireError> {
-    let enlisted = queue.enlist().await?;
-    let granted = queue.try_once(enlisted).await?;
+    let granted = queue.try_acquire().await?;
     Ok(granted.map(|granted| Guard::granted(&queue.session, granted)))
 }
 

@@ -255,9 +255,10 @@ impl Semaphore {
     ///
     /// That of [`try_acquire`](Self::try_acquire), with one write for each lease.
     pub async fn try_acquire_many(&self, count: u32) -> Result<Option<Lease>, AcquireLeaseError> {
+        let (waiters, leases) = (self.queue.remains(), self.leases.remains());
         let enlisted = self.enlist(count).await?;
-        match self.queue.try_once(enlisted).await? {
-            Some(granted) => self.try_reserve(granted, count).await,
+        match self.queue.try_once(enlisted, &waiters).await? {
+            Some(granted) => self.try_reserve(granted, count, &leases).await,
             None => Ok(None),
         }
     }

@@ -5,7 +5,6 @@ use zk_core::NodePath;
 use zk_core::Session;
 
 use crate::error::AcquireError;
-use crate::error::Loss;
 use crate::guard::FencingToken;
 use crate::guard::Guard;
 use crate::keeper;
@@ -58,10 +57,8 @@ impl Waiter {
         let path = self.path().clone();
         let czxid = self.enlisted.node().stat().czxid;
         async move {
-            match keeper::until_gone(&session, &path, czxid, None, || true).await {
-                Loss::SessionLost => AcquireError::SessionLost { source: None },
-                _ => AcquireError::NodeLost { path },
-            }
+            let loss = keeper::until_gone(&session, &path, czxid, None, || true).await;
+            AcquireError::gone(loss, &path)
         }
     }
 

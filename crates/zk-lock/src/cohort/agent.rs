@@ -17,7 +17,8 @@ use crate::guard::Guard;
 pub(super) fn spawn(members: &Arc<Members>) {
     let members = Arc::clone(members);
     let attendance = Attendance(Some(Arc::clone(&members)));
-    tokio::spawn(async move {
+    let session = members.lock.session().clone();
+    session.spawn(async move {
         let mut attendance = attendance;
         attend(&members).await;
         // The next one may run by now.
@@ -25,7 +26,7 @@ pub(super) fn spawn(members: &Arc<Members>) {
     });
 }
 
-/// Says that there is no agent any more, if it ends before its work is done: with its runtime.
+/// Says that there is no agent any more, if it ends before its work is done: with the runtime of the session.
 struct Attendance(Option<Arc<Members>>);
 
 impl Drop for Attendance {
@@ -40,8 +41,8 @@ async fn attend(members: &Arc<Members>) {
     while let Some(wanted) = members.wanted() {
         let acquired = tokio::select! {
             biased;
-            // The place in the queue is given up when nobody wants it any more.
-            () = deserted(members) => continue,
+            // The place in the queue is given up when nobody wants it any more, or somebody wants something else.
+            () = unwanted(members, wanted) => continue,
             acquired = acquire(members, wanted) => acquired,
         };
         match (acquired, wanted) {
@@ -65,8 +66,8 @@ async fn acquire(members: &Members, wanted: Wanted) -> Result<Option<Guard>, Acq
     }
 }
 
-async fn deserted(members: &Members) {
-    while !members.is_deserted() {
+async fn unwanted(members: &Members, wanted: Wanted) {
+    while members.next_wanted() == Some(wanted) {
         members.changed.notified().await;
     }
 }
@@ -85,7 +86,7 @@ async fn watch_over(members: &Members, node: &str) {
         tokio::select! {
             biased;
             // The holder is told by its guard, and who waits by the next attempt.
-            () = members.lock.session().lost() => return,
+            _ = members.lock.session().lost() => return,
             () = members.changed.notified() => {}
             () = &mut others => {}
         }

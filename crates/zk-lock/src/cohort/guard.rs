@@ -19,8 +19,8 @@ use crate::guard::Guard;
 ///
 /// All of what is said of a [`Guard`] is true of it, too.
 /// The node in the queue belongs to the whole cohort: a task that gets the lock from another one of the same process
-/// takes over its node, and with it its [`fencing_token`](Self::fencing_token). [`token`](Self::token) tells them
-/// apart.
+/// takes over its node, and with it its [`place_token`](Self::place_token). [`token`](Self::token) is new for each
+/// holder, and is what fences.
 ///
 /// # Dropping
 ///
@@ -55,17 +55,17 @@ impl CohortGuard {
     /// Returns a number that is higher for every later place in the queue: that of the node, see
     /// [`Guard::fencing_token`].
     ///
-    /// All tasks that get the lock by one place in the queue have the same one.
-    /// It keeps other processes apart; tasks of this process may follow each other with equal ones, so use
-    /// [`token`](Self::token) where one of them may still have something on its way when it lets go.
-    pub fn fencing_token(&self) -> FencingToken {
+    /// It is no fencing token: all tasks that get the lock by one place in the queue have the same one, one after the
+    /// other. It keeps other processes apart; [`token`](Self::token) tells all holders apart.
+    pub fn place_token(&self) -> FencingToken {
         self.guard().fencing_token()
     }
 
-    /// Returns a pair that is higher for every later holder of the lock, in this process and in others.
+    /// Returns the fencing token: a pair that is higher for every later holder of the lock, in this process and in
+    /// others.
     pub fn token(&self) -> CohortToken {
         CohortToken {
-            token: self.fencing_token(),
+            token: self.place_token(),
             turn: self.turn,
         }
     }
@@ -161,7 +161,7 @@ impl fmt::Debug for CohortGuard {
 /// A pair that grows with each grant of a [`CohortLock`](crate::CohortLock), also from one task to another of the same
 /// process.
 ///
-/// The fencing token comes first, so that these pairs are in one order with those of other processes.
+/// The token of the place in the queue comes first, so that these pairs are in one order with those of other processes.
 /// A resource that keeps one number only, and is used by a cohort, needs both in it, or has to be sure that nothing of a
 /// task is still on its way when it lets go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -177,7 +177,7 @@ impl CohortToken {
     }
 
     /// Returns the part that all tasks have in common that got the lock by one place in the queue.
-    pub const fn fencing_token(&self) -> FencingToken {
+    pub const fn place_token(&self) -> FencingToken {
         self.token
     }
 

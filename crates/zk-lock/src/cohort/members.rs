@@ -92,7 +92,8 @@ impl Members {
     /// True when an agent has to be started.
     pub(super) fn join(self: &Arc<Self>, is_trying: bool) -> Option<(Ticket, bool)> {
         let mut state = self.state();
-        if is_trying && state.is_attended {
+        // The agent may still be there although nobody else is: it is about to notice.
+        if is_trying && (state.place.is_some() || !state.waiters.is_empty()) {
             return None;
         }
         let (answer, answered) = oneshot::channel();
@@ -119,19 +120,14 @@ impl Members {
     /// What the agent is to get; `None`, if it is to end.
     pub(super) fn wanted(&self) -> Option<Wanted> {
         let mut state = self.state();
-        let wanted = state.waiters.front().map(|first| {
-            if first.is_trying {
-                Wanted::Try(first.id)
-            } else {
-                Wanted::Lock
-            }
-        });
+        let wanted = state.wanted();
         state.is_attended = wanted.is_some();
         wanted
     }
 
-    pub(super) fn is_deserted(&self) -> bool {
-        self.state().waiters.is_empty()
+    /// What the first of those who wait wants.
+    pub(super) fn next_wanted(&self) -> Option<Wanted> {
+        self.state().wanted()
     }
 
     /// Begins to use a lock that the ensemble has just granted.
@@ -250,6 +246,18 @@ impl Members {
     }
 }
 
+impl State {
+    fn wanted(&self) -> Option<Wanted> {
+        self.waiters.front().map(|first| {
+            if first.is_trying {
+                Wanted::Try(first.id)
+            } else {
+                Wanted::Lock
+            }
+        })
+    }
+}
+
 /// A place among the waiters of this process. Dropping it gives the place up.
 #[derive(Debug)]
 pub(super) struct Ticket {
@@ -263,7 +271,7 @@ impl Ticket {
     pub(super) async fn answered(&mut self) -> Answer {
         match (&mut self.answered).await {
             Ok(answer) => answer,
-            // The agent ends early only with its runtime, and so does the session.
+            // The agent ends early only with the runtime of the session, and so does the session.
             Err(_) => Err(AcquireError::SessionLost { source: None }),
         }
     }
@@ -276,7 +284,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.members.leave(self.id).is_some() && self.members.is_deserted() {
+        if self.members.leave(self.id).is_some() {
             self.members.changed.notify_one();
         }
         // A lock that was handed to it and not taken goes on with the channel.

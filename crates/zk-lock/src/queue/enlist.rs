@@ -16,6 +16,7 @@ impl Queue {
     /// The node is known by an id in its name before the request leaves, so that whatever becomes of the answer, of
     /// the connection or of this future, it is found again or removed.
     pub(crate) async fn enlist(&self) -> Result<Enlisted, AcquireError> {
+        let standby = self.session.stand_by();
         // The second request leaves right behind the first one, and is carried out after it.
         let list = self.session.list(&self.path);
         let (created, listed) = future::join(self.create_node(), list.into_future()).await;
@@ -25,6 +26,7 @@ impl Queue {
             children: listed
                 .map(|(names, _)| self.counted(names))
                 .unwrap_or_default(),
+            _standby: standby,
         };
         if !enlisted.is_listed() {
             // The list was not carried out after the create: the parents were missing, or the connection broke and

@@ -83,6 +83,27 @@ impl Queue {
         Ok(contenders)
     }
 
+    /// Reads the first contender, and the next one if that is gone.
+    pub(crate) async fn first(&self) -> Result<Option<Contender>, Error> {
+        let names = match self.session.list(&self.path).await {
+            Ok((names, _)) => names,
+            Err(error) if error.is_no_node() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let ranked = order::ranked(names, self.options.layout());
+        for same_number in ranked.chunk_by(|(one, _), (other, _)| one == other) {
+            let reads = same_number
+                .iter()
+                .map(|(sequence, name)| self.read(*sequence, name));
+            let found = future::try_join_all(reads).await?;
+            let first = found.into_iter().flatten().min_by_key(Contender::token);
+            if first.is_some() {
+                return Ok(first);
+            }
+        }
+        Ok(None)
+    }
+
     async fn read(&self, sequence: Sequence, name: &str) -> Result<Option<Contender>, Error> {
         let path = self.child(name);
         match self.session.get(&path).await {

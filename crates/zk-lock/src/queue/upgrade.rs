@@ -1,5 +1,6 @@
 //! Joining the queue as a writer while reading.
 
+use super::Enlisted;
 use super::Granted;
 use super::Progress;
 use super::Queue;
@@ -29,10 +30,19 @@ impl Queue {
         progress: &Progress,
     ) -> Result<Upgraded, AcquireError> {
         let queue = self.except(reader);
-        let enlisted = queue.enlist().await?;
+        let remains = queue.remains();
+        let mut enlisted = queue.enlist().await?;
         let layout = queue.options.layout();
-        let writer = order::writer_before(&enlisted.children, enlisted.name(), layout);
-        if let Some(writer) = writer.map(str::to_owned) {
+        let writer_before = |enlisted: &Enlisted| {
+            let writer = order::writer_before(&enlisted.children, enlisted.name(), layout);
+            writer.map(str::to_owned)
+        };
+        let mut writer = writer_before(&enlisted);
+        if writer.is_some() && remains.are_gone().await {
+            queue.look_again(&mut enlisted).await?;
+            writer = writer_before(&enlisted);
+        }
+        if let Some(writer) = writer {
             // Waited for, so that whoever tries again does not find its own node.
             enlisted.leave().await?;
             return Ok(Upgraded::Contended(writer));

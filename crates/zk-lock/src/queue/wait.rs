@@ -14,6 +14,7 @@ use crate::error::SequenceExhausted;
 use crate::order;
 use crate::order::Outlook;
 use crate::order::Place;
+use crate::patience::Remains;
 use crate::patience::proved;
 
 /// What a look at the queue says.
@@ -28,6 +29,8 @@ enum Turn {
         is_next: bool,
         ahead: usize,
     },
+    /// Nobody's: our node is gone.
+    Gone,
     /// Nobody's, for ever.
     NoOnes(SequenceExhausted),
 }
@@ -37,7 +40,8 @@ impl Queue {
     ///
     /// Each waiter watches the node before it, and the one before that, so that a node that goes wakes two waiters.
     /// The one right behind it takes over without another look if it knows to be the next
-    /// ([`Outlook::Next`]), which the other one finds out meanwhile.
+    /// ([`Outlook::Next`]), which the other one finds out meanwhile, and if its own node was under watch by then and is
+    /// still there ([`Woken::PredecessorDeleted`]).
     /// In all other cases being woken means to look again: whoever went may have given up while others are still before.
     pub(crate) async fn wait(
         &self,
@@ -46,7 +50,7 @@ impl Queue {
     ) -> Result<Granted, AcquireError> {
         let mut vigil = Vigil::default();
         loop {
-            let is_ours = match self.turn(&enlisted)? {
+            let is_ours = match self.turn(&enlisted) {
                 Turn::Ours => true,
                 Turn::After {
                     predecessor,
@@ -56,11 +60,15 @@ impl Queue {
                 } => {
                     progress.note(Ahead::new(ahead));
                     let holds = self.is_first(&predecessor, &enlisted.children);
-                    let own = is_next.then(|| enlisted.node.path());
+                    let own = enlisted.node.path();
+                    let watched = self.watch_all(
+                        &mut vigil,
+                        &predecessor,
+                        before_it.as_deref(),
+                        is_next.then_some(own),
+                    );
                     // Most are granted the lock without a wait, and need no room for these.
-                    let is_there =
-                        Box::pin(self.watch_both(&mut vigil, &predecessor, before_it.as_deref()))
-                            .await?;
+                    let is_there = Box::pin(watched).await?;
                     if let Some(predecessor) = vigil.predecessor() {
                         let contender = Some(predecessor.clone());
                         progress.note(Ahead::new(ahead).behind(contender, holds));
@@ -70,6 +78,7 @@ impl Queue {
                             == Woken::PredecessorDeleted
                         && is_next
                 }
+                Turn::Gone => return Err(Box::pin(self.node_lost(enlisted.node.path())).await),
                 Turn::NoOnes(exhausted) => {
                     // Waited for, so that the path can be deleted as the message says.
                     enlisted.leave().await?;
@@ -79,16 +88,16 @@ impl Queue {
             enlisted.children = if is_ours {
                 progress.note(Ahead::new(0));
                 let trusted = self.session.keep_trusted();
-                if trusted.is_trusted() {
+                if trusted.is_lasting() {
                     let Enlisted { node, .. } = enlisted;
-                    let watch = vigil.own;
+                    let watch = vigil.into_own();
                     return Ok(Granted {
                         node,
                         trusted,
                         watch,
                     });
                 }
-                // We waited for long, or were stopped or cut off since we looked.
+                // The session was idle, or we were stopped or cut off since we looked.
                 // Prove that the session is alive, and look at the queue once more.
                 let (proved, listed) =
                     future::join(proved(&self.session, &trusted), self.list()).await;
@@ -100,12 +109,27 @@ impl Queue {
         }
     }
 
+    /// Joins the queue and takes the lock if it is our turn, or leaves the queue again.
+    pub(crate) async fn try_acquire(&self) -> Result<Option<Granted>, AcquireError> {
+        let remains = self.remains();
+        let enlisted = self.enlist().await?;
+        self.try_once(enlisted, &remains).await
+    }
+
     /// Takes the lock if it is this contender's turn, and takes the contender out of the queue if not.
+    ///
+    /// `remains` are those from before it joined the queue.
     pub(crate) async fn try_once(
         &self,
-        enlisted: Enlisted,
+        mut enlisted: Enlisted,
+        remains: &Remains<'_>,
     ) -> Result<Option<Granted>, AcquireError> {
-        if let Turn::After { .. } = self.turn(&enlisted)? {
+        if let Turn::After { .. } = self.turn(&enlisted)
+            && remains.are_gone().await
+        {
+            self.look_again(&mut enlisted).await?;
+        }
+        if let Turn::After { .. } = self.turn(&enlisted) {
             // Waited for, so that the next try of the same caller does not find its own node before it.
             enlisted.leave().await.map(|()| None)
         } else {
@@ -117,12 +141,12 @@ impl Queue {
     ///
     /// Contenders with lower numbers can only go, never come, once our node exists.
     /// So an old list in which our node is does no harm: it can only make us wait for one that has gone.
-    fn turn(&self, enlisted: &Enlisted) -> Result<Turn, AcquireError> {
+    fn turn(&self, enlisted: &Enlisted) -> Turn {
         let layout = self.options.layout();
         let (place, outlook) = order::view(&enlisted.children, enlisted.name(), layout);
         match place {
-            Place::First => Ok(Turn::Ours),
-            Place::Behind { predecessor, ahead } => Ok(Turn::After {
+            Place::First => Turn::Ours,
+            Place::Behind { predecessor, ahead } => Turn::After {
                 predecessor: predecessor.to_owned(),
                 before_it: match outlook {
                     Outlook::After(before_it) => Some(before_it.to_owned()),
@@ -130,16 +154,14 @@ impl Queue {
                 },
                 is_next: outlook == Outlook::Next,
                 ahead,
-            }),
-            Place::Unordered { tied_with } => Ok(Turn::NoOnes(SequenceExhausted {
+            },
+            Place::Unordered { tied_with } => Turn::NoOnes(SequenceExhausted {
                 path: self.path.clone(),
                 name: enlisted.name().to_owned(),
                 sequence: layout.sequence_of(enlisted.name()),
                 tied_with: tied_with.map(str::to_owned),
-            })),
-            Place::Missing => Err(AcquireError::NodeLost {
-                path: enlisted.node.path().clone(),
             }),
+            Place::Missing => Turn::Gone,
         }
     }
 

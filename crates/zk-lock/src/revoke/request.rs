@@ -90,7 +90,7 @@ impl Guard {
             tokio::select! {
                 biased;
                 loss = held.ended() => Err(loss),
-                () = held.session.lost() => Err(Loss::SessionLost),
+                _ = held.session.lost() => Err(Loss::SessionLost),
                 asked = asked(&held) => asked,
             }
         }

@@ -17,6 +17,7 @@ use super::error::Standing;
 use super::room;
 use crate::error::AcquireError;
 use crate::guard::Guard;
+use crate::patience::Remains;
 use crate::patience::proved;
 use crate::queue::Enlisted;
 use crate::queue::Granted;
@@ -104,8 +105,10 @@ impl Semaphore {
         &self,
         first: Granted,
         count: u32,
+        remains: &Remains<'_>,
     ) -> Result<Option<Lease>, AcquireLeaseError> {
         let (nodes, mut look) = self.make(count).await?;
+        let mut was_looked_again = false;
         loop {
             match self.room(&look, &nodes, count).await? {
                 Room::Enough if first.trusted.is_trusted() => {
@@ -113,6 +116,10 @@ impl Semaphore {
                 }
                 Room::Enough => {
                     proved(self.session(), &first.trusted).await?;
+                    look = self.look().await?;
+                }
+                Room::Full { .. } if !was_looked_again && remains.are_gone().await => {
+                    was_looked_again = true;
                     look = self.look().await?;
                 }
                 Room::Full { .. } => {
@@ -187,7 +194,7 @@ impl Semaphore {
         look.children = Some(children?);
         match is_first? {
             Some(_) => Ok(()),
-            None => Err(AcquireError::NodeLost { path: path.clone() }.into()),
+            None => Err(self.queue.node_lost(path).await.into()),
         }
     }
 
@@ -242,7 +249,7 @@ impl Semaphore {
             };
             let gone = nodes.iter().find(is_gone).map(OwnedNode::path);
             let path = gone.unwrap_or(&self.leases.path).clone();
-            return Err(AcquireError::NodeLost { path }.into());
+            return Err(self.queue.node_lost(&path).await.into());
         };
         if taken <= usize::try_from(limit).unwrap_or(usize::MAX) {
             Ok(Room::Enough)
@@ -259,7 +266,7 @@ impl Semaphore {
         let lost = self.session().lost();
         let event = tokio::select! {
             biased;
-            () = lost => WatchEvent::SessionLost,
+            _ = lost => WatchEvent::SessionLost,
             event = limit => event,
             event = children => event,
         };
@@ -283,12 +290,8 @@ impl Semaphore {
 
     /// Lets the next one have its turn.
     fn granted(&self, first: Granted, nodes: Vec<OwnedNode>) -> Lease {
-        // Once the request has left, a later one of this session finds the queue without this node: nobody has to wait
-        // for the answer.
-        let mut leaving = Box::pin(first.node.delete());
-        if leaving.as_mut().now_or_never().is_none() {
-            tokio::spawn(leaving);
-        }
+        // Its deletion has left by then: a later request of this session finds the queue without this node.
+        drop(first);
         let guards = nodes.into_iter().map(|node| {
             let session = self.session().clone();
             let trusted = session.keep_trusted();

@@ -94,7 +94,6 @@ async fn a_waiter_that_may_not_read_its_predecessor_is_woken_all_the_same() {
         let error = lock.contenders().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoAuth);
 
-        session.settled().await;
         let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
         until_enlisted(&session, "/a", 2).await;
         held.release().await.unwrap();

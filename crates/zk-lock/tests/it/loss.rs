@@ -1,7 +1,5 @@
 //! Losing a lock.
 
-use std::time::Duration;
-
 use zk_core::ErrorClass;
 use zk_lock::AcquireError;
 use zk_lock::FairLock;
@@ -157,11 +155,8 @@ async fn a_holder_that_hears_nothing_stops_to_trust_its_lock_in_time() {
         );
         assert!(!guard.is_trusted());
         assert!(std::time::Instant::now() >= until);
-        assert!(
-            paused.elapsed() < session.session_timeout(),
-            "{:?}",
-            paused.elapsed()
-        );
+        // By the clock, however late this task is.
+        assert!(until < paused + session.session_timeout());
         server.resume().await.unwrap();
 
         // Either the session has survived, and the lock was held all the time, or it has not, and all say so.
@@ -182,9 +177,7 @@ async fn a_holder_that_hears_nothing_stops_to_trust_its_lock_in_time() {
             (Some(told), Err(ReleaseError::Lost { loss, .. })) => assert_eq!(told, loss),
             other => panic!("{other:?}"),
         }
-        tokio::time::timeout(Duration::from_secs(5), session.settled())
-            .await
-            .unwrap();
+        soon("nothing is left to clean up", session.settled()).await;
     })
     .await;
 }

@@ -7,16 +7,21 @@ use std::time::Duration;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_harness::Ensemble;
+use zk_sim::wait::pass;
 use zk_sim::wait::soon;
 
+mod again;
 mod auto_traits;
 mod basic;
 mod cohort;
 mod examples;
 mod failover;
+mod kinds;
 mod limits;
 mod loss;
 mod queue;
+#[path = "../shared/again.rs"]
+mod shared_again;
 
 /// Starts one server, runs the test against it and takes it down.
 async fn with_ensemble(test: impl AsyncFnOnce(&Ensemble)) {
@@ -44,7 +49,12 @@ async fn connect(ensemble: &Ensemble) -> Session {
 
 /// Asks until `condition` holds, for at most half a minute.
 async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
-    soon(what, async { while !condition().await {} }).await;
+    soon(what, async {
+        while !condition().await {
+            pass(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
 }
 
 /// Waits until `count` contenders are in the queue at `path`.

@@ -133,6 +133,7 @@ fn endure(seeds: Range<u64>) {
     let grants = Cell::new(0);
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
     let checked = Check::new(seeds)
+        .seeds_from_env()
         .ensemble(ensemble)
         .run(async |ensemble, seed| grants.set(grants.get() + run(ensemble, seed).await));
     println!("{} grants in {checked}", grants.get());

@@ -105,12 +105,8 @@ async fn a_cohort_alone_asks_the_ensemble_once_for_any_number_of_hand_overs() {
     assert!(later - requests <= 2, "{}", later - requests);
     assert_eq!(nodes, 1);
     assert!(tokens.len() > 900, "{}", tokens.len());
-    let first = tokens[0].1.fencing_token();
-    assert!(
-        tokens
-            .iter()
-            .all(|(_, token)| token.fencing_token() == first)
-    );
+    let first = tokens[0].1.place_token();
+    assert!(tokens.iter().all(|(_, token)| token.place_token() == first));
     let turns = tokens.iter().map(|(_, token)| token.turn());
     assert!(turns.eq(0..tokens.len() as u64));
     crowd.end().await;
@@ -166,7 +162,7 @@ async fn another_process_waits_no_longer_than_the_bound() {
         let places = crowd.end().await;
         let mut nodes: Vec<_> = places
             .iter()
-            .map(|(_, token)| token.fencing_token())
+            .map(|(_, token)| token.place_token())
             .collect();
         nodes.dedup();
         assert!(nodes.len() >= 10, "{}", nodes.len());
@@ -189,7 +185,7 @@ async fn two_cohorts_take_turns() {
         all.extend(
             tokens
                 .into_iter()
-                .map(|(_, token)| (token.fencing_token(), at)),
+                .map(|(_, token)| (token.place_token(), at)),
         );
     }
     all.sort();
@@ -237,13 +233,9 @@ async fn whoever_has_gone_again_does_not_end_the_place() {
     }
     pass(Duration::from_millis(500)).await;
     let tokens = crowd.end().await;
-    let first = tokens[0].1.fencing_token();
+    let first = tokens[0].1.place_token();
     assert!(tokens.len() > 500, "{}", tokens.len());
-    assert!(
-        tokens
-            .iter()
-            .all(|(_, token)| token.fencing_token() == first)
-    );
+    assert!(tokens.iter().all(|(_, token)| token.place_token() == first));
 }
 
 // covers: L3
@@ -381,7 +373,7 @@ async fn a_lock_that_is_not_trusted_or_was_taken_away_is_not_handed_over() {
     let held = soon("the next one gets a lock of its own", waiting)
         .await
         .unwrap();
-    assert!(held.fencing_token() > token.fencing_token() && held.is_trusted());
+    assert!(held.place_token() > token.place_token() && held.is_trusted());
 
     // Cut off until the proof has run out.
     let waiter = lock.clone();
@@ -518,29 +510,31 @@ async fn contend(lock: CohortLock, judge: Arc<Mutex<Judge>>, seed: u64, me: u64)
 #[test]
 fn whatever_happens_to_cohorts_no_two_holders_trust_their_locks_and_nobody_waits_for_ever() {
     let grants = std::cell::Cell::new(0);
-    let checked = Check::new(0..600).run(async |ensemble, seed| {
-        let judge: Arc<Mutex<Judge>> = Arc::default();
-        let mut sessions = Vec::new();
-        let mut tasks = Vec::new();
-        for me in 0..6 {
-            if me % 2 == 0 {
-                sessions.push(cohort(
-                    &ensemble.connect().await,
-                    (4, Duration::from_millis(30)),
-                ));
+    let checked = Check::new(0..600)
+        .seeds_from_env()
+        .run(async |ensemble, seed| {
+            let judge: Arc<Mutex<Judge>> = Arc::default();
+            let mut sessions = Vec::new();
+            let mut tasks = Vec::new();
+            for me in 0..6 {
+                if me % 2 == 0 {
+                    sessions.push(cohort(
+                        &ensemble.connect().await,
+                        (4, Duration::from_millis(30)),
+                    ));
+                }
+                let lock = sessions.last().expect("just made").clone();
+                tasks.push(tokio::spawn(contend(lock, Arc::clone(&judge), seed, me)));
             }
-            let lock = sessions.last().expect("just made").clone();
-            tasks.push(tokio::spawn(contend(lock, Arc::clone(&judge), seed, me)));
-        }
-        let chaos = Chaos::default()
-            .lasting(Duration::from_secs(3))
-            .every(Duration::from_millis(100))
-            .longest(Duration::from_secs(16));
-        chaos.beset(&ensemble, tasks).await;
-        let sessions = sessions.iter().map(|lock| lock.session().clone());
-        ensemble.assert_nothing_left(sessions).await;
-        grants.set(grants.get() + judge.lock().unwrap().grants);
-    });
+            let chaos = Chaos::default()
+                .lasting(Duration::from_secs(3))
+                .every(Duration::from_millis(100))
+                .longest(Duration::from_secs(16));
+            chaos.beset(&ensemble, tasks).await;
+            let sessions = sessions.iter().map(|lock| lock.session().clone());
+            ensemble.assert_nothing_left(sessions).await;
+            grants.set(grants.get() + judge.lock().unwrap().grants);
+        });
     println!("{} grants in {checked}", grants.get());
     assert!(checked.seeds == 1 || grants.get() > 20 * checked.seeds);
 }

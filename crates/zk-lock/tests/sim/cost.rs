@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use zk_core::Session;
 use zk_core::transport::Request;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
 use crate::OURS;
 use crate::PATH;
+use crate::held_and_waited_for;
 use crate::lock;
 use crate::pass;
 use crate::soon;
@@ -57,21 +59,65 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     assert_eq!(requests.len(), 15);
 }
 
-/// The proof that the session is alive is at hand after a long rest: whoever locks once an hour does not wait for it.
+/// How long it takes to acquire a free lock, which is released again.
+async fn taken(session: &Session) -> Duration {
+    let started = tokio::time::Instant::now();
+    let guard = lock(session).acquire().await.unwrap();
+    let taken = started.elapsed();
+    assert!(guard.is_trusted());
+    guard.release().await.unwrap();
+    taken
+}
+
+/// Whoever locks once a minute does not wait for the proof that the session is alive; after a longer rest it takes two
+/// fifths of the session timeout.
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn a_free_lock_is_granted_at_once_after_a_long_rest() {
+async fn a_free_lock_is_granted_at_once_within_a_minute_of_the_last_one() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().server(2).await;
-    for _ in 0..3 {
-        pass(100 * session.session_timeout()).await;
-        let started = tokio::time::Instant::now();
-        let guard = lock(&session).acquire().await.unwrap();
-        let taken = started.elapsed();
-        assert!(taken < Duration::from_millis(20), "{taken:?}");
-        assert!(guard.is_trusted());
-        guard.release().await.unwrap();
+    let timeout = session.session_timeout();
+    let at_once = Duration::from_millis(20);
+    assert!(taken(&session).await < at_once, "the session is new");
+    for rest in [120, 3600] {
+        pass(Duration::from_secs(rest)).await;
+        let first = taken(&session).await;
+        assert!(first < timeout * 9 / 20, "{first:?}");
+        assert!(first > timeout * 6 / 20, "{first:?}");
+        for rest in [0, 10, 30, 55] {
+            pass(Duration::from_secs(rest)).await;
+            let next = taken(&session).await;
+            assert!(next < at_once, "{next:?} after {rest} s");
+        }
     }
+}
+
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_is_granted_at_once_on_standby() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().server(2).await;
+    let _standby = session.stand_by();
+    for _ in 0..3 {
+        pass(Duration::from_secs(3600)).await;
+        let taken = taken(&session).await;
+        assert!(taken < Duration::from_millis(20), "{taken:?}");
+    }
+}
+
+/// A lock that was waited for for hours is granted as soon as it is free.
+// covers: L12
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_granted_the_lock_at_once_however_long_it_waited() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let (guard, waiting) = held_and_waited_for(&one, &other).await;
+    pass(Duration::from_secs(3600)).await;
+    guard.release().await.unwrap();
+    let started = tokio::time::Instant::now();
+    let next = soon("it is granted", waiting).await.unwrap().unwrap();
+    assert!(started.elapsed() < Duration::from_millis(20));
+    assert!(next.is_trusted());
 }
 
 // covers: L1

@@ -117,7 +117,6 @@ async fn foreign_children_are_ignored_wherever_they_come_from() {
     ] {
         other.create(format!("{PATH}/{name}"), "").await.unwrap();
     }
-    one.settled().await;
     let (held, waiting) = held_and_waited_for(&one, &other).await;
     assert_eq!(lock(&one).contenders().await.unwrap().len(), 2);
     held.release().await.unwrap();

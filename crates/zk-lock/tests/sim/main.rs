@@ -12,12 +12,14 @@ use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
 
+mod again;
 mod cancellation;
 mod chaos;
 mod cohort;
 mod cost;
 mod counter;
 mod dropped;
+mod ended;
 mod events;
 mod faults;
 mod inspect;
@@ -27,8 +29,11 @@ mod multi;
 mod race;
 mod reentrant;
 mod revoke;
+mod runtimes;
 mod rw;
 mod semaphore;
+#[path = "../shared/again.rs"]
+mod shared_again;
 mod waiter;
 
 /// The path of the lock of the tests.

@@ -374,30 +374,32 @@ async fn contend(mine: ReentrantLock, me: u64, judge: Arc<Mutex<Judge>>, mut ran
 #[test]
 fn whatever_happens_no_two_owners_trust_their_locks_and_nobody_waits_for_ever() {
     let (grants, nested) = (Cell::new(0), Cell::new(0));
-    let checked = Check::new(0..250).run(async |ensemble, seed| {
-        let judge: Arc<Mutex<Judge>> = Arc::default();
-        let mut tasks = Vec::new();
-        let mut sessions = Vec::new();
-        for me in 0..3 {
-            let session = ensemble.connect().await;
-            let mine = owner(&session);
-            sessions.push(session);
-            for task in 0..3 {
-                let random = Rng::with_seed(seed * 100 + me * 10 + task);
-                let judge = Arc::clone(&judge);
-                tasks.push(tokio::spawn(contend(mine.clone(), me, judge, random)));
+    let checked = Check::new(0..250)
+        .seeds_from_env()
+        .run(async |ensemble, seed| {
+            let judge: Arc<Mutex<Judge>> = Arc::default();
+            let mut tasks = Vec::new();
+            let mut sessions = Vec::new();
+            for me in 0..3 {
+                let session = ensemble.connect().await;
+                let mine = owner(&session);
+                sessions.push(session);
+                for task in 0..3 {
+                    let random = Rng::with_seed(seed * 100 + me * 10 + task);
+                    let judge = Arc::clone(&judge);
+                    tasks.push(tokio::spawn(contend(mine.clone(), me, judge, random)));
+                }
             }
-        }
-        let chaos = Chaos::default()
-            .lasting(Duration::from_secs(4))
-            .every(Duration::from_millis(150))
-            .longest(Duration::from_secs(16));
-        chaos.beset(&ensemble, tasks).await;
-        ensemble.assert_nothing_left(sessions).await;
-        let judge = judge.lock().unwrap();
-        grants.set(grants.get() + judge.grants);
-        nested.set(nested.get() + judge.nested);
-    });
+            let chaos = Chaos::default()
+                .lasting(Duration::from_secs(4))
+                .every(Duration::from_millis(150))
+                .longest(Duration::from_secs(16));
+            chaos.beset(&ensemble, tasks).await;
+            ensemble.assert_nothing_left(sessions).await;
+            let judge = judge.lock().unwrap();
+            grants.set(grants.get() + judge.grants);
+            nested.set(nested.get() + judge.nested);
+        });
     println!(
         "{} grants, {} nested in {checked}",
         grants.get(),

@@ -246,6 +246,7 @@ fn whatever_happens_readers_share_writers_are_alone_and_nobody_waits_for_ever() 
     let sums = [const { Cell::new(0) }; 4];
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
     let checked = Check::new(0..SEEDS)
+        .seeds_from_env()
         .ensemble(ensemble)
         .run(async |ensemble, seed| {
             let judge = run(ensemble, seed).await;

@@ -136,13 +136,15 @@ fn whatever_else_happens_no_more_leases_than_the_limit_are_trusted_and_nobody_wa
 fn endure(seeds: Range<u64>) {
     let (grants, most) = (Cell::new(0), Cell::new(0));
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
-    let checked = Check::new(seeds)
-        .ensemble(ensemble)
-        .run(async |ensemble, seed| {
-            let (more, at_once) = run(ensemble, seed).await;
-            grants.set(grants.get() + more);
-            most.set(at_once.max(most.get()));
-        });
+    let checked =
+        Check::new(seeds)
+            .seeds_from_env()
+            .ensemble(ensemble)
+            .run(async |ensemble, seed| {
+                let (more, at_once) = run(ensemble, seed).await;
+                grants.set(grants.get() + more);
+                most.set(at_once.max(most.get()));
+            });
     println!("{} grants in {checked}", grants.get());
     assert!(
         checked.seeds == 1 || grants.get() > 15 * checked.seeds && most.get() == LIMIT as usize,

@@ -254,7 +254,6 @@ async fn children_that_are_no_leases_do_not_count_and_leases_of_others_do() {
             .await
             .unwrap();
     }
-    session.settled().await;
     let both = semaphore(&session, 2).try_acquire_many(2).await.unwrap();
     both.unwrap().release().await.unwrap();
     let theirs = format!("{LEASES}/_c_af1-lease-0000000077");

@@ -1,0 +1,142 @@
+//! What has ended is out of the way, and is granted nothing.
+
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use zk_core::Session;
+use zk_harness::Ensemble;
+use zk_lock::AcquireError;
+use zk_lock::CohortLimits;
+use zk_lock::CohortLock;
+use zk_lock::FairLock;
+use zk_lock::LockOptions;
+use zk_lock::Loss;
+use zk_lock::MultiAcquireError;
+use zk_lock::MultiLock;
+
+use crate::connect;
+use crate::shared_again::after_a_cancelled_acquire;
+use crate::shared_again::after_a_drop;
+use crate::shared_again::after_a_timeout;
+use crate::soon;
+use crate::until_enlisted;
+use crate::with_servers;
+
+/// How often what depends on the moment is done.
+const TIMES: u32 = 20;
+
+// covers: L1 L3 L5 L6 L7 L10
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_ended_is_out_of_the_way_and_granted_nothing() {
+    with_servers(3, async |ensemble| {
+        let (one, other) = (connect(ensemble).await, connect(ensemble).await);
+        after_a_drop(&one, 10).await;
+        after_a_timeout(&one, &other, Duration::from_millis(100)).await;
+        after_a_cancelled_acquire(&one, || {}).await;
+        a_second_runtime_may_end(&one, &other).await;
+        for turn in 0..TIMES {
+            a_removed_waiter_is_not_granted_the_lock(ensemble, &one, turn).await;
+        }
+        for turn in 0..TIMES {
+            a_waiter_of_an_ended_session_is_not_granted_the_lock(ensemble, turn).await;
+        }
+    })
+    .await;
+}
+
+/// Uses a cohort and a fair lock first on a runtime that ends.
+async fn a_second_runtime_may_end(session: &Session, other: &Session) {
+    let limits = CohortLimits::default().with_hand_overs(0);
+    let options = LockOptions::default();
+    let cohort = CohortLock::with_options(session, "/runtimes/cohort", options, limits).unwrap();
+    let fair = FairLock::new(session, "/runtimes/fair").unwrap();
+    let first = cohort.clone();
+    let using = tokio::task::spawn_blocking(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let held = runtime.block_on(async {
+            (
+                first.acquire().await.unwrap(),
+                fair.acquire().await.unwrap(),
+            )
+        });
+        runtime.shutdown_background();
+        held
+    });
+    let (ours, guard) = soon("both are acquired", using).await.unwrap();
+    let waiting = tokio::spawn(async move { cohort.acquire().await });
+    drop(ours);
+    let granted = soon("the second task gets the lock", waiting).await;
+    drop(granted.unwrap().expect("the session lives"));
+    other.sync("/").await.unwrap();
+    other.delete(guard.path()).await.unwrap();
+    let loss = soon("the guard is told", guard.lost()).await;
+    assert_eq!(loss, Loss::NodeDeleted);
+}
+
+/// The holder removes the next one and releases the lock at once.
+async fn a_removed_waiter_is_not_granted_the_lock(ensemble: &Ensemble, one: &Session, turn: u32) {
+    let path = format!("/removed/{turn}");
+    let lock = |session: &Session| FairLock::new(session, path.as_str()).unwrap();
+    let (second, third) = (connect(ensemble).await, connect(ensemble).await);
+    let held = lock(one).acquire().await.unwrap();
+    let removed = tokio::spawn({
+        let lock = lock(&second);
+        async move { lock.acquire().await }
+    });
+    until_enlisted(one, &path, 2).await;
+    let last = tokio::spawn({
+        let lock = lock(&third);
+        async move { lock.acquire().await }
+    });
+    let contenders = lock(one).contenders().await.unwrap();
+    lock(one).inspector().remove(&contenders[1]).await.unwrap();
+    held.release().await.unwrap();
+    let error = soon("the removed one is told", removed).await.unwrap();
+    let error = error.expect_err("it is not in the queue");
+    assert!(matches!(error, AcquireError::NodeLost { .. }), "{error}");
+    let guard = soon("the last one is granted", last)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(guard.is_trusted());
+    guard.release().await.unwrap();
+    second.close().await.unwrap();
+    third.close().await.unwrap();
+}
+
+/// A session that holds a lock and waits for it twice, once for it and another one, is ended from outside.
+async fn a_waiter_of_an_ended_session_is_not_granted_the_lock(ensemble: &Ensemble, turn: u32) {
+    let path = format!("/ended/{turn}");
+    let session = connect(ensemble).await;
+    let lock = || FairLock::new(&session, path.as_str()).unwrap();
+    let held = lock().acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = lock();
+        async move { lock.acquire().await }
+    });
+    until_enlisted(&session, &path, 2).await;
+    let first = FairLock::new(&session, format!("/ended/{turn}-0")).unwrap();
+    let several = MultiLock::new([first, lock()]).unwrap();
+    let several = tokio::spawn(async move { several.acquire().await });
+    until_enlisted(&session, &path, 3).await;
+    ensemble.expire(session.id().as_i64()).await.unwrap();
+    let granted = soon("the waiter is told", waiting).await.unwrap();
+    let error = granted.map(|guard| guard.path().clone()).unwrap_err();
+    assert!(
+        matches!(error, AcquireError::SessionLost { .. }),
+        "turn {turn}: {error:?}"
+    );
+    let error = soon("who waits for several is told", several)
+        .await
+        .unwrap();
+    let error = error.map(|_| "granted").unwrap_err();
+    let is_told = match &error {
+        MultiAcquireError::Acquire { source, .. } => {
+            matches!(source, AcquireError::SessionLost { .. })
+        }
+        MultiAcquireError::Lost { loss, .. } => *loss == Loss::SessionLost,
+        _ => false,
+    };
+    assert!(is_told, "turn {turn}: {error:?}");
+    drop(held);
+}

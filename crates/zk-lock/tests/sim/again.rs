@@ -1,0 +1,75 @@
+//! Trying again right after a guard or a waiter of the same session has ended.
+
+use std::time::Duration;
+
+use zk_sim::Ensemble;
+use zk_sim::Setback;
+use zk_sim::matching;
+
+use crate::PATH;
+use crate::lock;
+use crate::shared_again::after_a_cancelled_acquire;
+use crate::shared_again::after_a_drop;
+use crate::shared_again::after_a_timeout;
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_try_right_behind_a_dropped_guard_finds_the_lock_free() {
+    let ensemble = Ensemble::new(3);
+    after_a_drop(&ensemble.connect().server(2).await, 3).await;
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_try_right_behind_a_waiter_that_timed_out_finds_it_free() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (
+        ensemble.connect().server(2).await,
+        ensemble.connect().server(3).await,
+    );
+    after_a_timeout(&one, &other, Duration::from_secs(1)).await;
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_timed_out_is_out_of_the_queue_at_once() {
+    let ensemble = Ensemble::new(3);
+    let (one, other) = (ensemble.connect().await, ensemble.connect().await);
+    let held = lock(&other).acquire().await.unwrap();
+    let limit = Duration::from_secs(1);
+    lock(&one).acquire_timeout(limit).await.unwrap_err();
+    // What this session asks next finds the holder alone.
+    let (names, _) = one.list(PATH).await.unwrap();
+    assert_eq!(names, [held.path().name().unwrap()]);
+}
+
+// covers: L3
+#[tokio::test(start_paused = true)]
+async fn a_try_right_behind_a_cancelled_acquire_finds_it_free() {
+    for setback in Setback::ALL {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().server(1).await;
+        after_a_cancelled_acquire(&session, || setback.strike(&ensemble, session.id())).await;
+    }
+}
+
+/// The deletion of the node leaves with the drop, and the reaper needs no other one.
+// covers: L2
+#[tokio::test(start_paused = true)]
+async fn a_drop_costs_one_request() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let guard = lock(&session).acquire().await.unwrap();
+    drop(guard);
+    assert_eq!(session.counters().unsettled, 1);
+    let path = guard_path();
+    assert!(!session.is_settled_at(&path));
+    session.settled_at(&path).await;
+    assert!(session.is_settled_at(&path));
+    assert_eq!(ensemble.arrived(matching::deletes("/locks/a/*")), 1);
+    assert_eq!(session.counters().unsettled, 0);
+}
+
+fn guard_path() -> zk_core::NodePath {
+    zk_core::NodePath::parse(PATH).unwrap()
+}

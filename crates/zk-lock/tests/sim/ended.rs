@@ -1,0 +1,133 @@
+//! Waiters whose node is removed, or whose session is ended, at the moment of their turn: they are granted nothing.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zk_core::Session;
+use zk_lock::AcquireError;
+use zk_lock::FairLock;
+use zk_lock::Guard;
+use zk_lock::MultiAcquireError;
+use zk_lock::MultiLock;
+use zk_sim::Ensemble;
+
+use crate::PATH;
+use crate::left;
+use crate::lock;
+use crate::pass;
+use crate::soon;
+
+type Waiting = JoinHandle<Result<Guard, AcquireError>>;
+
+fn waiter(session: &Session) -> Waiting {
+    let lock = lock(session);
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+async fn is_lost(waiting: Waiting, what: &str) -> AcquireError {
+    let error = soon(what, waiting).await.unwrap();
+    error
+        .map(|guard| (guard.is_trusted(), guard))
+        .expect_err(what)
+}
+
+/// The holder removes the next one, at every moment of its first 15 ms in the queue, and releases the lock.
+// covers: L3 L5
+#[tokio::test(start_paused = true)]
+async fn a_waiter_removed_as_it_becomes_the_next_is_granted_nothing() {
+    for server in [1, 2] {
+        for step in 0..60 {
+            let what = format!("server {server}, step {step}");
+            let ensemble = Ensemble::builder()
+                .servers(3)
+                .latency(Duration::from_micros(100))
+                .build();
+            let one: Session = ensemble.connect().server(1).await;
+            let other: Session = ensemble.connect().server(server).await;
+            let third: Session = ensemble.connect().server(3).await;
+            let held = lock(&one).acquire().await.unwrap();
+            let removed = waiter(&other);
+            while left(&ensemble).len() < 2 {
+                pass(Duration::from_micros(50)).await;
+            }
+            let last = waiter(&third);
+            pass(step * Duration::from_micros(250)).await;
+            let inspector = lock(&one).inspector();
+            let contenders = lock(&one).contenders().await.unwrap();
+            inspector.remove(&contenders[1]).await.unwrap();
+            held.release().await.unwrap();
+            let error = is_lost(removed, &what).await;
+            assert!(
+                matches!(error, AcquireError::NodeLost { .. }),
+                "{what}: {error}"
+            );
+            let guard = soon(&what, last).await.unwrap().unwrap();
+            assert!(guard.is_trusted());
+        }
+    }
+}
+
+/// While its link is down, the next one is removed and the lock is released: it hears of both at once, in any order.
+// covers: L3 L5
+#[tokio::test(start_paused = true)]
+async fn a_waiter_removed_while_it_is_cut_off_is_granted_nothing() {
+    let ensemble = Ensemble::new(3);
+    let one: Session = ensemble.connect().server(1).await;
+    let other: Session = ensemble.connect().server(2).await;
+    let third: Session = ensemble.connect().server(3).await;
+    let held = lock(&one).acquire().await.unwrap();
+    let removed = waiter(&other);
+    pass(Duration::from_millis(100)).await;
+    let last = waiter(&third);
+    pass(Duration::from_millis(100)).await;
+    ensemble
+        .session(other.id())
+        .cut_for(Duration::from_millis(500));
+    let contenders = lock(&one).contenders().await.unwrap();
+    lock(&one).inspector().remove(&contenders[1]).await.unwrap();
+    held.release().await.unwrap();
+    let error = is_lost(removed, "the removed one is told").await;
+    assert!(matches!(error, AcquireError::NodeLost { .. }), "{error}");
+    drop(
+        soon("the last one is granted", last)
+            .await
+            .unwrap()
+            .unwrap(),
+    );
+}
+
+/// All nodes of a session go at once when it is ended, that of its holder before that of its waiter.
+// covers: L3 L6
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_session_is_ended_is_granted_nothing() {
+    for server in 1..=3 {
+        for wait in [1, 5, 50, 500] {
+            let what = format!("server {server}, {wait} ms");
+            let ensemble = Ensemble::new(3);
+            let session: Session = ensemble.connect().server(server).await;
+            let held = lock(&session).acquire().await.unwrap();
+            let waiting = waiter(&session);
+            let path = FairLock::new(&session, PATH).unwrap();
+            let other = FairLock::new(&session, "/locks/0").unwrap();
+            let several = MultiLock::new([other, path]).unwrap();
+            let several = tokio::spawn(async move { several.acquire().await });
+            pass(Duration::from_millis(wait)).await;
+            ensemble.expire(session.id());
+            let error = is_lost(waiting, &what).await;
+            assert!(
+                matches!(error, AcquireError::SessionLost { .. }),
+                "{what}: {error}"
+            );
+            let error = soon(&what, several).await.unwrap().expect_err(&what);
+            let is_told = match &error {
+                MultiAcquireError::Acquire { source, .. } => {
+                    matches!(source, AcquireError::SessionLost { .. })
+                }
+                MultiAcquireError::Lost { loss, .. } => *loss == zk_lock::Loss::SessionLost,
+                _ => false,
+            };
+            assert!(is_told, "{what}: {error}");
+            drop(held);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Locks that are used on another runtime than that of their session.
+
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::runtime::Runtime;
+use zk_lock::CohortLimits;
+use zk_lock::CohortLock;
+use zk_lock::LockOptions;
+use zk_lock::Loss;
+use zk_sim::Ensemble;
+
+use crate::PATH;
+use crate::lock;
+use crate::soon;
+
+fn another() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Runs a future on a runtime of its own, on a thread of its own, and gives the runtime back, which nobody polls then.
+async fn elsewhere<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> (T, Runtime) {
+    let running = tokio::task::spawn_blocking(|| {
+        let runtime = another();
+        let output = runtime.block_on(work);
+        (output, runtime)
+    });
+    soon("the other runtime is done", running).await.unwrap()
+}
+
+// covers: L7
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cohort_goes_on_when_the_runtime_of_its_first_task_ends() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    // Each hand-over is by the ensemble.
+    let limits = CohortLimits::default().with_hand_overs(0);
+    for ends in [true, false] {
+        let lock =
+            CohortLock::with_options(&session, PATH, LockOptions::default(), limits).unwrap();
+        let first = lock.clone();
+        let (guard, runtime) = elsewhere(async move { first.acquire().await.unwrap() }).await;
+        let second = lock.clone();
+        let waiting = tokio::spawn(async move { second.acquire().await });
+        while lock.try_acquire().await.unwrap().is_some() || !waiting_is_known(&lock).await {}
+        let kept = if ends {
+            runtime.shutdown_background();
+            None
+        } else {
+            Some(runtime)
+        };
+        drop(guard);
+        let granted = soon("the second task gets the lock", waiting).await;
+        drop(granted.unwrap().expect("the session lives"));
+        if let Some(runtime) = kept {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Whether a task waits behind the holder: the next one counts two before it.
+async fn waiting_is_known(lock: &CohortLock) -> bool {
+    let error = lock.acquire_timeout(Duration::from_millis(1)).await;
+    match error.unwrap_err() {
+        zk_lock::AcquireError::TimedOut(timed_out) => {
+            timed_out.ahead().is_some_and(|ahead| ahead.count() >= 2)
+        }
+        error => panic!("{error}"),
+    }
+}
+
+// covers: L6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_is_told_of_its_loss_after_its_runtime_has_ended() {
+    let ensemble = Ensemble::new(1);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let theirs = lock(&session);
+    let (guard, runtime) = elsewhere(async move { theirs.acquire().await.unwrap() }).await;
+    runtime.shutdown_background();
+    other.delete(guard.path()).await.unwrap();
+    let loss = soon("it is told", guard.lost()).await;
+    assert_eq!(loss, Loss::NodeDeleted);
+}
