@@ -123,7 +123,8 @@ impl Election {
     }
 
     pub(crate) async fn leader(&self) -> Result<Option<Participant>, Error> {
-        Ok(self.participants().await?.into_iter().next())
+        let first = self.lock.first_contender().await?;
+        Ok(first.map(|contender| Participant::new(contender, true)))
     }
 
     pub(crate) async fn leader_after(

@@ -32,7 +32,7 @@ pub enum End {
     /// It cannot take part, and trying again would not change that.
     #[error("it cannot take part in the election")]
     Refused(#[source] AcquireError),
-    /// The runtime that it ran on was shut down.
+    /// The runtime that it ran on, which is that of the session, was shut down.
     #[error("the runtime that it ran on was shut down")]
     Stopped,
 }

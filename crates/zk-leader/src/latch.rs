@@ -97,9 +97,7 @@ impl LeaderLatch {
 
     /// Joins the election, in the background: at once, or as soon as there is a connection.
     ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which the task of the participant runs.
+    /// The task of the participant runs on the runtime of the session.
     ///
     /// # Cost
     ///
@@ -107,7 +105,7 @@ impl LeaderLatch {
     pub fn join(&self) -> Candidacy {
         let standing = Standing::new();
         let mover = Mover::new(Arc::clone(&standing), End::Stopped);
-        let running = tokio::spawn(run(self.election.clone(), mover));
+        let running = self.session().spawn(run(self.election.clone(), mover));
         Candidacy {
             handle: Handle::new(self.session(), &standing),
             standing,
@@ -157,7 +155,7 @@ impl LeaderLatch {
     ///
     /// # Cost
     ///
-    /// That of [`participants`](Self::participants).
+    /// Two round trips, whatever the number of participants; one more for each one that goes just then.
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
         self.election.leader().await
     }
@@ -182,7 +180,7 @@ impl LeaderLatch {
     ///
     /// # Cost
     ///
-    /// That of [`participants`](Self::participants) whenever a leader goes, and one watch on the leader meanwhile.
+    /// That of [`leader`](Self::leader) and one round trip whenever a leader goes, and one watch on the leader meanwhile.
     pub async fn leader_after(&self, before: Option<FencingToken>) -> Result<Participant, Error> {
         self.election.leader_after(before).await
     }

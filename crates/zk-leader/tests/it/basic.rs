@@ -9,6 +9,7 @@ use zk_leader::End;
 use zk_leader::LeaderLatch;
 use zk_leader::Lease;
 use zk_leader::Selector;
+use zk_sim::wait::until;
 
 use crate::connect;
 use crate::leading;
@@ -48,6 +49,8 @@ async fn leadership_goes_round_among_latches_and_leaves_nothing() {
             assert!(lease.fencing_token() > last);
             last = lease.fencing_token();
         }
+        // The last one to resign is back in line when it says that it waits, and not before.
+        until_waiting(&second).await;
         assert_eq!(latches[0].participants().await.unwrap().len(), 2);
         for candidacy in [first, second] {
             assert!(matches!(
@@ -57,7 +60,10 @@ async fn leadership_goes_round_among_latches_and_leaves_nothing() {
         }
         assert!(latches[0].participants().await.unwrap().is_empty());
         let server = ensemble.server(1).unwrap();
-        assert_eq!(server.wchs().await.unwrap().watches, 0);
+        until("the server has no watch", async || {
+            server.wchs().await.unwrap().watches == 0
+        })
+        .await;
     })
     .await;
 }

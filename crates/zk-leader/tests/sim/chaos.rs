@@ -199,6 +199,7 @@ fn whatever_happens_no_two_leaders_trust_their_leases_and_after_healing_somebody
     let terms = Cell::new(0);
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
     let checked = Check::new(0..SEEDS)
+        .seeds_from_env()
         .ensemble(ensemble)
         .run(async |ensemble, seed| terms.set(terms.get() + run(ensemble, seed).await));
     println!("{} leaderships in {checked}", terms.get());

@@ -5,7 +5,9 @@ use std::time::Duration;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::RetryPolicy;
+use zk_core::Session;
 use zk_core::transport::Fault;
+use zk_leader::Candidacy;
 use zk_leader::End;
 use zk_leader::LeaderLatch;
 use zk_leader::Loss;
@@ -331,21 +333,43 @@ async fn what_will_not_pass_ends_a_participant_and_what_passes_does_not() {
     assert_eq!(once.count(), 1);
 }
 
-// covers: E2
-#[tokio::test(start_paused = true)]
-async fn a_participant_is_told_of_the_shutdown_of_its_runtime() {
-    let ensemble = Ensemble::new(1);
-    let session = ensemble.connect().await;
-    let (handle, candidacy) = tokio::task::spawn_blocking(move || {
+/// Joins on a runtime of its own, which ends, with a session that `session` gives there.
+async fn joined_elsewhere(
+    session: impl Future<Output = Session> + Send + 'static,
+) -> (Session, Candidacy) {
+    let joining = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        let candidacy = runtime.block_on(async { latch(&session).join() });
-        (candidacy.handle().clone(), candidacy)
-    })
-    .await
-    .unwrap();
+        runtime.block_on(async {
+            let session = session.await;
+            let candidacy = latch(&session).join();
+            (session, candidacy)
+        })
+    });
+    soon("it has joined", joining).await.unwrap()
+}
+
+// covers: E2
+#[tokio::test(start_paused = true)]
+async fn a_participant_goes_on_when_the_runtime_it_joined_on_ends() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let (_, candidacy) = joined_elsewhere(std::future::ready(session)).await;
+    let lease = soon("it leads", candidacy.leading()).await.unwrap();
+    assert!(lease.is_trusted());
+    assert!(matches!(candidacy.leave().await, End::Left));
+}
+
+// covers: E2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_participant_is_told_of_the_end_of_its_sessions_runtime() {
+    let ensemble = Ensemble::new(1);
+    // Time passes on the runtime of the first session.
+    let _first = ensemble.connect().await;
+    let (_session, candidacy) = joined_elsewhere(ensemble.connect().into_future()).await;
+    let handle = candidacy.handle().clone();
     let end = soon("it ends", handle.ended()).await;
     assert!(matches!(end, End::Stopped), "{end:?}");
     until("it is told", &handle, |it| {

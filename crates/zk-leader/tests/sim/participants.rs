@@ -6,6 +6,7 @@ use zk_core::Session;
 use zk_leader::LeaderLatch;
 use zk_lock::FencingToken;
 use zk_sim::Ensemble;
+use zk_sim::matching;
 
 use crate::PATH;
 use crate::latch;
@@ -121,7 +122,7 @@ async fn one_who_follows_reads_nothing_while_others_join_and_leave() {
     let token = Some(lease.fencing_token());
     let following = tokio::spawn(async move { watched.leader_after(token).await });
     pass(Duration::from_secs(1)).await;
-    let lists = || ensemble.arrived(zk_sim::matching::lists(PATH));
+    let lists = || ensemble.arrived(matching::lists(PATH));
     let before = lists();
     for _ in 0..5 {
         let waiting = latch(&one).join();
@@ -137,6 +138,35 @@ async fn one_who_follows_reads_nothing_while_others_join_and_leave() {
         .unwrap_err();
     assert!(error.is_fatal(), "{error}");
     assert_eq!(left(&ensemble).len(), 1);
+}
+
+/// The cost that the documentation states.
+// covers: E3
+#[tokio::test(start_paused = true)]
+async fn naming_the_leader_reads_one_participant_of_many() {
+    let ensemble = Ensemble::new(3);
+    let (session, observer) = (ensemble.connect().await, ensemble.connect().await);
+    let first = latch(&session).join();
+    let lease = soon("it leads", first.leading()).await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..20 {
+        let candidacy = latch(&session).join();
+        until_waiting(candidacy.handle()).await;
+        waiting.push(candidacy);
+    }
+    let gets = || {
+        let is_ours = matching::gets(&format!("{PATH}/**"));
+        let seen = ensemble.requests().into_iter();
+        seen.filter(|seen| seen.session == observer.id() && is_ours(&seen.request))
+            .count()
+    };
+    let leader = latch(&observer).leader().await.unwrap().unwrap();
+    assert_eq!(leader.token(), lease.fencing_token());
+    assert!(leader.is_leader());
+    assert_eq!(gets(), 1);
+    let participants = latch(&observer).participants().await.unwrap();
+    assert_eq!(participants.len(), 21);
+    assert_eq!(gets(), 1 + 21);
 }
 
 /// The latch and the selector have layouts of their own, as Curator's have, and see no participants in each other's.

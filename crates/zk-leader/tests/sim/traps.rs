@@ -358,8 +358,10 @@ async fn x10_a_path_that_is_reaped_again_and_again_is_made_again() {
     for _ in 0..20 {
         let candidacy = latch(&session).join();
         soon("it leads", candidacy.leading()).await.unwrap();
-        candidacy.leave().await;
+        assert!(matches!(candidacy.leave().await, End::Left));
         pass(Duration::from_millis(7)).await;
+        let path = session.exists(PATH).await.unwrap();
+        assert!(path.is_none(), "the path was not reaped");
     }
 }
 
