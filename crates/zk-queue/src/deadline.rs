@@ -15,6 +15,10 @@ impl Deadline {
         Self(now.checked_add(allowed).unwrap_or_else(|| now + FAR))
     }
 
+    pub(crate) const fn at(moment: Instant) -> Self {
+        Self(moment)
+    }
+
     pub(crate) fn remaining(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }

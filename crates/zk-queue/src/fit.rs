@@ -31,12 +31,26 @@ pub(crate) const fn left_to_others(parts: usize, refusals: u32) -> usize {
     if refusals < 2 { 0 } else { parts / 2 }
 }
 
+/// Tells among how many further items, beyond the first one, a consumer chooses the next one to try, after so many
+/// refusals in one call that takes `most` at once.
+///
+/// All consumers try the first item, and one of them gets it. Once is chance, and whoever is alone keeps the order; from
+/// the second time on others are faster each time, and would be for ever.
+pub(crate) fn reach(refusals: u32, most: usize) -> usize {
+    if refusals < 2 {
+        0
+    } else {
+        most.saturating_mul(1 << refusals.min(FARTHEST))
+    }
+}
+
 /// Tells how many bytes an item may have at most, so that whatever is done about it goes into one request: claiming it,
 /// putting it back, putting it to the dead letters; `path` is the length of the longest path that names it.
 pub(crate) const fn largest(path: usize) -> usize {
     LARGEST_REQUEST.saturating_sub(MOST_PARTS * (path + OVERHEAD) + TEXTS)
 }
 
+const FARTHEST: u32 = 15;
 const MOST_BYTES: usize = 512 * 1024;
 const LEAST_IN_FLIGHT: usize = 16;
 /// What servers take unless they are told otherwise.
@@ -102,6 +116,21 @@ mod tests {
                 expected,
                 "{parts}, {refusals}"
             );
+        }
+    }
+
+    #[test]
+    fn whoever_is_refused_twice_chooses_among_more_and_more() {
+        for (refusals, most, expected) in [
+            (0, 1, 0),
+            (1, 500, 0),
+            (2, 1, 4),
+            (3, 1, 8),
+            (3, 10, 80),
+            (15, 1, 1 << 15),
+            (u32::MAX, 1, 1 << 15),
+        ] {
+            assert_eq!(reach(refusals, most), expected, "{refusals}, {most}");
         }
     }
 

@@ -140,6 +140,15 @@ impl Layout {
 }
 
 impl Slot {
+    /// The same item, to be delivered again when it is due.
+    pub(crate) const fn postponed(self, due: u64, deliveries: u32) -> Self {
+        Self {
+            due,
+            deliveries,
+            ..self
+        }
+    }
+
     /// The whole name of an item in the native layout that goes on with the number it has.
     pub(crate) fn native_name(&self) -> String {
         let stem = native(self.priority, self.due, self.deliveries);

@@ -45,10 +45,12 @@
 //! 5. Only whoever has the claim can settle it: a consumer whose claim was lost cannot acknowledge the item that another
 //!    one has by then.
 //!    What is changed [with an acknowledgement](Claim::acknowledge_with) is changed once for each item.
-//! 6. An item that the codec does not take is never deleted: a queue passes over it, a work queue puts it to the dead
-//!    letters.
-//! 7. Items of one priority that one producer offered one after the other are taken in that order by one consumer of a
-//!    [`Queue`] that takes them one after the other, also across segments.
+//! 6. An item that the codec does not take is never deleted: a queue passes over it, a work queue leaves it to other
+//!    consumers and puts it to the dead letters once that has counted as so many deliveries as it may have.
+//! 7. Items of one priority that one producer offered one after the other are taken in that order by the only consumer of
+//!    a [`Queue`] that takes them one after the other, also across segments.
+//!    With several consumers, one to whom others were faster twice goes on somewhere behind the first items, so that none
+//!    is left without any.
 //!
 //! Not guaranteed: the order of offers that are in flight at the same time; any order among several consumers, or in a
 //! work queue once an item was delivered again; that a process which dies between taking an item of a [`Queue`] and
@@ -105,7 +107,8 @@
 //! | the process dies | – | what it had taken is gone; [`WorkQueue`]: it is delivered again when the session expires | it is delivered again when the session expires |
 //! | the future is dropped | the item may be offered, once | items are put back, also when the answer comes after the deadline; claims are released | goes on in the background |
 //! | the node of the queue is reaped, or deleted | it is made anew | the queue is empty | [`SettleError::Lost`] |
-//! | the counter of the node is used up | [`OfferError::Exhausted`] | nothing | nothing |
+//! | the node has given 2^30 numbers | nothing: with [`Layout::Native`] offers go on in a segment | nothing | nothing |
+//! | with another layout, whose clients see no segments, it has nearly given 2^31 | [`OfferError::Exhausted`] | nothing | – |
 //! | an item leaves no room in a request for what claims it or puts it back | [`OfferError::TooLarge`] | it is passed over, if it is of another client | – |
 //!
 //! # Nodes
@@ -116,7 +119,7 @@
 //! └── qn-0000000042
 //! /mail/outgoing-receipts            container     its data names the segment that offers go to, if there is one
 //! ├── _c_<uuid>-receipt              ephemeral     one for each change in flight of a process
-//! └── segments/0000000001/qn-…                     the items after the first 32,768
+//! └── segments/0000000001/qn-…                     the items after the first 16,384
 //!
 //! /work                              container     a WorkQueue
 //! ├── items/w-0-0-0-0000000042                     an item: priority, due time, earlier deliveries, number
@@ -132,13 +135,16 @@
 //! They see the items of the queue's own node, and not those of segments.
 //!
 //! A list of children has to fit into one answer.
-//! When the node of a queue has 32,768 items, the next ones go to a segment, and when that has had as many, to the next
-//! one; consumers take them in that order and remove what is empty.
+//! When the node of a queue has 16,384 items, or with [`Layout::Native`] has given half of the numbers that it can give,
+//! the next ones go to a segment, and when that has had as many, to the next one.
+//! Consumers take them in that order and remove what is empty.
 //! Every offer is carried out only if the segment it goes to is still the last one, so that the order is kept.
 //!
 //! # Time
 //!
 //! Delays and ages go by the leader's clock, of which every change tells; the clocks of clients do not matter.
+//! A delay is never shorter than it was asked for, and longer by what the last change took, or one that asks for the time
+//! if that was more than a quarter of a second.
 //! A new leader whose clock differs moves what is due by as much.
 //!
 //! # Observing

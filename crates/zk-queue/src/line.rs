@@ -2,12 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::hash::DefaultHasher;
+use std::hash::Hash as _;
+use std::hash::Hasher as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future;
+use futures_util::future::BoxFuture;
+use futures_util::future::Shared;
+use futures_util::future::WeakShared;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use zk_core::Error;
@@ -22,6 +31,7 @@ use crate::receipt::Receipts;
 use crate::receipt::lock;
 use crate::shelf::Key;
 use crate::shelf::Shelf;
+use crate::shelf::Spot;
 
 mod ahead;
 mod back;
@@ -40,6 +50,7 @@ pub(crate) use hand::Hand;
 pub(crate) use offer::Draft;
 pub(crate) use read::claim_name;
 pub(crate) use remove::Pick;
+pub(crate) use remove::Read;
 pub(crate) use remove::Taken;
 
 /// One queue as one process sees it; shared by all its handles.
@@ -57,6 +68,8 @@ pub(crate) struct Line {
     restocking: tokio::sync::Mutex<()>,
     /// Told when an item that was in hand can be taken by others.
     given_back: Notify,
+    /// How often something was left to chance.
+    draws: AtomicU64,
 }
 
 /// What is known of the items that can be taken.
@@ -79,6 +92,8 @@ struct Stock {
     ahead: BTreeMap<Key, Option<Ahead>>,
     /// The node of the items, by what made it, if it may not be written.
     unmarked: Option<i64>,
+    /// What those wait for that wait; gone, with its watches, when none does.
+    next_change: Option<WeakShared<BoxFuture<'static, ()>>>,
 }
 
 /// What an item is picked for.
@@ -115,6 +130,7 @@ impl Line {
             stock: Mutex::default(),
             restocking: tokio::sync::Mutex::default(),
             given_back: Notify::new(),
+            draws: AtomicU64::new(0),
         }
     }
 
@@ -126,19 +142,22 @@ impl Line {
     /// The next item that may be taken, from the list that is there, or from a new one.
     ///
     /// `None` when there was no such item at some moment since the call began.
+    /// With a `reach`, it is one by chance among so many behind the first one.
     pub(crate) async fn pick(
         self: &Arc<Self>,
         purpose: Purpose,
+        reach: usize,
         deadline: Deadline,
     ) -> Result<Option<Hand>, Error> {
         let began = Instant::now();
         let now = self.time(deadline).await?;
-        if let Some(hand) = self.on_shelf(purpose, now) {
+        let ahead = self.up_to(reach);
+        if let Some(hand) = self.on_shelf(purpose, ahead, now) {
             return Ok(Some(hand));
         }
         let _reading = self.restocking.lock().await;
         loop {
-            match self.on_new_shelf(purpose, began, now) {
+            match self.on_new_shelf(purpose, ahead, began, now) {
                 Next::Hand(hand) => return Ok(Some(hand)),
                 Next::Nothing => return Ok(None),
                 Next::Unfounded if self.find_footing(deadline).await? => continue,
@@ -159,13 +178,33 @@ impl Line {
         }
     }
 
-    /// The next items that may be taken from the list that is there, without a new one.
-    pub(crate) fn more(self: &Arc<Self>, most: usize) -> Vec<Hand> {
+    /// An item that may be taken, and those behind it on the list that is there, without a new one.
+    pub(crate) fn with_more(self: &Arc<Self>, first: Hand, most: usize) -> Vec<Hand> {
         let now = self.receipts.known_time().unwrap_or(0);
         let mut stock = lock(&self.stock);
-        std::iter::from_fn(|| self.next_in(&mut stock, Purpose::Take, now))
-            .take(most)
-            .collect()
+        let mut hands = vec![first];
+        while hands.len() < most
+            && let Some(last) = hands.last()
+            && let Some(spot) = stock.shelf.next_behind(last, now)
+        {
+            hands.push(self.hand_of(&stock, spot, Purpose::Take));
+        }
+        hands
+    }
+
+    /// A number by chance, from zero to `most`.
+    fn up_to(&self, most: usize) -> usize {
+        if most == 0 {
+            return 0;
+        }
+        let drawn = self.draws.fetch_add(1, Ordering::Relaxed);
+        // Its name is unique, and drawn from the seed where there is one.
+        let unique = self.receipts.anchored();
+        let unique = unique.as_ref().map(|node| node.path().as_str());
+        let mut hasher = DefaultHasher::new();
+        (unique, drawn).hash(&mut hasher);
+        let chance = usize::try_from(hasher.finish() >> 32).unwrap_or(0);
+        chance % (most + 1)
     }
 
     /// Waits until there may be an item that can be taken: one more, one that is due, or one whose claim is gone.
@@ -173,9 +212,8 @@ impl Line {
         let mut given_back = pin!(self.given_back.notified());
         // What is given back from now on is told; what was before is seen on the shelf.
         given_back.as_mut().enable();
-        let listed = {
-            let _reading = self.restocking.lock().await;
-            self.restock(true, self.deadline()).await?
+        let Some(changed) = self.next_change(Instant::now()).await? else {
+            return Ok(());
         };
         let now = self.time(self.deadline()).await?;
         let due = {
@@ -190,17 +228,43 @@ impl Line {
             Some(due) => Deadline::after(Duration::from_millis(due.saturating_sub(now) + 1)),
             None => Deadline::after(Duration::MAX),
         };
-        let mut watches = listed;
-        let fired = future::select_all(watches.iter_mut().map(|watch| Box::pin(watch.changed())));
         tokio::select! {
             biased;
-            () = self.session.lost() => {}
-            _ = fired => {}
+            _ = self.session.lost() => {}
+            () = changed => {}
             () = given_back => {}
             _ = due.bound(std::future::pending::<()>()) => {}
             _ = deadline.bound(std::future::pending::<()>()) => {}
         }
         Ok(())
+    }
+
+    /// What resolves when something changes that the lists show; nothing if one that was read since `began` has an item.
+    ///
+    /// All tasks that wait at the same time share the watches, and the lists that set them: nothing has changed for any
+    /// of them as long as those have not fired.
+    async fn next_change(&self, began: Instant) -> Result<Option<NextChange>, Error> {
+        let _reading = self.restocking.lock().await;
+        let known = {
+            let mut stock = lock(&self.stock);
+            let now = self.receipts.known_time().unwrap_or(0);
+            let is_new = stock.read.is_some_and(|(at, _)| at >= began);
+            if is_new && stock.shelf.ready(now).next().is_some() {
+                return Ok(None);
+            }
+            stock.next_change.as_ref().and_then(WeakShared::upgrade)
+        };
+        if let Some(known) = known.filter(|known| known.peek().is_none()) {
+            return Ok(Some(known));
+        }
+        let mut watches = self.restock(true, self.deadline()).await?;
+        let changed = async move {
+            let fired = watches.iter_mut().map(|watch| Box::pin(watch.changed()));
+            future::select_all(fired).await;
+        };
+        let changed = changed.boxed().shared();
+        lock(&self.stock).next_change = changed.downgrade();
+        Ok(Some(changed))
     }
 
     /// The leader's time, where items have one.
@@ -213,7 +277,7 @@ impl Line {
     }
 
     /// The next item of a list that is not too old.
-    fn on_shelf(self: &Arc<Self>, purpose: Purpose, now: u64) -> Option<Hand> {
+    fn on_shelf(self: &Arc<Self>, purpose: Purpose, ahead: usize, now: u64) -> Option<Hand> {
         let mut stock = lock(&self.stock);
         let is_stale = stock.read.is_none_or(|(at, took)| {
             at.elapsed() > self.options.refresh.max(took.saturating_mul(LISTING_SHARE))
@@ -221,12 +285,18 @@ impl Line {
         if is_stale || !stock.is_fit_for(purpose) {
             None
         } else {
-            self.next_in(&mut stock, purpose, now)
+            self.next_in(&mut stock, purpose, ahead, now)
         }
     }
 
     /// The next item of a list that was read since then.
-    fn on_new_shelf(self: &Arc<Self>, purpose: Purpose, began: Instant, now: u64) -> Next {
+    fn on_new_shelf(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        ahead: usize,
+        began: Instant,
+        now: u64,
+    ) -> Next {
         let mut stock = lock(&self.stock);
         if stock.read.is_none_or(|(at, _)| at < began) {
             return Next::Stale;
@@ -242,17 +312,27 @@ impl Line {
         if !stock.is_fit_for(purpose) {
             return Next::Unfounded;
         }
-        match self.next_in(&mut stock, purpose, now) {
+        match self.next_in(&mut stock, purpose, ahead, now) {
             Some(hand) => Next::Hand(hand),
             None => Next::Nothing,
         }
     }
 
-    fn next_in(self: &Arc<Self>, stock: &mut Stock, purpose: Purpose, now: u64) -> Option<Hand> {
-        let spot = stock.shelf.next(now)?;
+    fn next_in(
+        self: &Arc<Self>,
+        stock: &mut Stock,
+        purpose: Purpose,
+        ahead: usize,
+        now: u64,
+    ) -> Option<Hand> {
+        let spot = stock.shelf.next(now, ahead)?;
+        Some(self.hand_of(stock, spot, purpose))
+    }
+
+    fn hand_of(self: &Arc<Self>, stock: &Stock, spot: Spot, purpose: Purpose) -> Hand {
         let footing = stock.footing.as_ref().filter(|_| purpose == Purpose::Take);
         let ground = footing.and_then(|footing| footing.of(spot.segment));
-        Some(Hand::new(self, spot, ground))
+        Hand::new(self, spot, ground)
     }
 }
 
@@ -276,3 +356,6 @@ const LISTING_SHARE: u32 = 20;
 
 /// The watches that tell of a change.
 type Watches = Vec<Watch>;
+
+/// The first of them to fire.
+type NextChange = Shared<BoxFuture<'static, ()>>;

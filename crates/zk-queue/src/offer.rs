@@ -51,6 +51,7 @@ pub struct Offer {
 /// [`WorkQueue::offer_all`](crate::WorkQueue::offer_all).
 ///
 /// They come in their order, in as few transactions as hold them, each of which is carried out as a whole or not at all.
+/// Where the queue is bounded, each has as many items as there is room for at that moment.
 ///
 /// # Errors
 ///
@@ -103,7 +104,7 @@ macro_rules! placing {
                 self
             }
 
-            /// Waits for so long at most if the queue is full; by default it is refused then.
+            /// Waits for so long at most, in all, if the queue is full; by default it is refused then.
             pub fn within(mut self, time: Duration) -> Self {
                 self.placing.within = time;
                 self
@@ -146,7 +147,7 @@ impl IntoFuture for Offer {
         } = self;
         Box::pin(async move {
             let data = framed(&line, data?);
-            line.room(1, placing.within).await?;
+            line.room(1, Deadline::after(placing.within)).await?;
             let deadline = line.deadline();
             let stem = line.stem(placing.priority, placing.delay, deadline).await?;
             let draft = Draft { stem, data };
@@ -193,26 +194,32 @@ async fn offer_all(
         stem: stem.clone(),
         data: framed(line, data),
     });
-    let drafts: Vec<_> = drafts.collect();
-    let mut left = drafts.as_slice();
+    let mut drafts: Vec<_> = drafts.collect();
+    let mut left = drafts.as_mut_slice();
     let mut most = MOST_AT_ONCE;
+    let patience = Deadline::after(placing.within);
     while let Some(first) = left.first() {
         line.check_size(first)?;
         let sizes = left.iter().take(most).map(|draft| line.size_of(draft));
-        let (several, others) = left.split_at(fitting(sizes));
-        line.room(several.len(), placing.within).await?;
-        match line.offer(several, line.deadline()).await {
+        let room = line.room(fitting(sizes), patience).await?;
+        if placing.delay.is_some() {
+            // They may have waited until now.
+            let stem = line.stem(placing.priority, placing.delay, line.deadline());
+            let stem = stem.await?;
+            for draft in &mut left[..room] {
+                draft.stem.clone_from(&stem);
+            }
+        }
+        match line.offer(&left[..room], line.deadline()).await {
             // Nobody told us how much the access rules take.
-            Err(OfferError::Core(error))
-                if error.kind() == ErrorKind::TooLarge && several.len() > 1 =>
-            {
-                most = several.len() / 2;
+            Err(OfferError::Core(error)) if error.kind() == ErrorKind::TooLarge && room > 1 => {
+                most = room / 2;
                 continue;
             }
             answer => answer?,
         }
-        *offered += several.len();
-        left = others;
+        *offered += room;
+        left = &mut left[room..];
     }
     Ok(())
 }
@@ -226,17 +233,17 @@ fn framed(line: &Line, data: Vec<u8>) -> Vec<u8> {
 }
 
 impl Line {
-    /// Waits until the queue has room for so many.
-    async fn room(&self, items: usize, within: Duration) -> Result<(), OfferError> {
+    /// Waits until the queue has room, and answers for how many, so many at most.
+    async fn room(&self, items: usize, patience: Deadline) -> Result<usize, OfferError> {
         let Some(capacity) = self.options.capacity else {
-            return Ok(());
+            return Ok(items);
         };
-        let patience = Deadline::after(within);
         loop {
             let len = self.len(self.deadline()).await.map_err(OfferError::Core)?;
-            // More at once than there may be at all are let in when there is nothing else.
-            if len + items <= capacity || len == 0 {
-                return Ok(());
+            // One that may have no items at all takes one when it is empty.
+            let free = capacity.max(1).saturating_sub(len);
+            if free > 0 {
+                return Ok(free.min(items));
             }
             if patience.is_over() {
                 return Err(OfferError::Full {

@@ -9,7 +9,7 @@ use crate::layout::Layout;
 ///
 /// # Defaults
 ///
-/// [`Layout::Recipe`], no bound, segments of 32,768 items, lists not older than a second.
+/// [`Layout::Recipe`], no bound, segments of 16,384 items, lists not older than a second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueOptions {
     pub(crate) layout: Layout,
@@ -23,7 +23,7 @@ impl Default for QueueOptions {
         Self {
             layout: Layout::Recipe,
             capacity: None,
-            segment_size: 32_768,
+            segment_size: 16_384,
             refresh: Duration::from_secs(1),
         }
     }
@@ -48,10 +48,10 @@ impl QueueOptions {
         self
     }
 
-    /// Sets after how many items a new segment is begun; default 32,768, at least 1, which a lower number is taken for.
+    /// Sets after how many items a new segment is begun; default 16,384, at least 1, which a lower number is taken for.
     ///
     /// A list of the children of one node has to fit into one answer, which for many clients may have a megabyte:
-    /// 32,768 items of the longest names take less.
+    /// 16,384 items take less whatever their names are: with a priority and a delay, a name may have 47 bytes.
     /// Whenever a segment is begun, whoever is taking an item at that moment has to look again, with priorities at all
     /// lists; so a segment should take many times as long to fill as the lists take to read.
     /// Less than a thousand items make sense for tests alone.
@@ -76,7 +76,7 @@ impl QueueOptions {
 ///
 /// # Defaults
 ///
-/// 16 deliveries, the host and the process for an owner, no bound, segments of 32,768 items, lists not older than a
+/// 16 deliveries, the host and the process for an owner, no bound, segments of 16,384 items, lists not older than a
 /// second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkOptions {

@@ -14,9 +14,11 @@ use zk_core::codec::DecodeError;
 use crate::deadline::Deadline;
 use crate::error::PathError;
 use crate::error::TakeError;
+use crate::fit::reach;
 use crate::line::Line;
 use crate::line::Pick;
 use crate::line::Purpose;
+use crate::line::Read;
 use crate::line::Taken;
 use crate::offer::Offer;
 use crate::offer::OfferAll;
@@ -141,7 +143,7 @@ impl<T: Send + 'static> Queue<T> {
     /// One round trip, and one more when the list of items is used up or too old.
     pub async fn peek(&self) -> Result<Option<T>, TakeError> {
         let deadline = self.line.deadline();
-        let first = self.first(Purpose::Look, deadline).await?;
+        let first = self.first(Purpose::Look, &mut 0, deadline).await?;
         Ok(first.map(|(_, item)| item))
     }
 
@@ -195,11 +197,13 @@ impl<T: Send + 'static> Queue<T> {
     /// are priorities.
     pub async fn poll(&self) -> Result<Option<T>, TakeError> {
         let deadline = self.line.deadline();
-        while let Some((pick, item)) = self.first(Purpose::Take, deadline).await? {
+        let mut refusals = 0;
+        while let Some((pick, item)) = self.first(Purpose::Take, &mut refusals, deadline).await? {
             let removed = self.line.remove(vec![pick], deadline);
             if !self.line.looking_ahead(deadline, removed).await?.is_empty() {
                 return Ok(Some(item));
             }
+            refusals += 1;
         }
         Ok(None)
     }
@@ -243,6 +247,7 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// As [`poll`](Self::poll); while it waits, two watches and one for each segment, and a list each time that something
     /// is offered or taken, two if that went to somebody else.
+    /// Those that wait at the same time on clones of one queue share the watches and the lists.
     pub async fn take(&self) -> Result<T, TakeError> {
         loop {
             if let Some(item) = self.take_timeout(Duration::MAX).await? {
@@ -311,11 +316,13 @@ impl<T: Send + 'static> Queue<T> {
         if most == 0 {
             return Ok(Vec::new());
         }
-        while let Some(batch) = self.batch(most, deadline).await? {
+        let mut refusals = 0;
+        while let Some(batch) = self.batch(most, refusals, deadline).await? {
             let (items, _) = self.taken(batch, deadline).await?;
             if !items.is_empty() {
                 return Ok(items);
             }
+            refusals += 1;
         }
         Ok(Vec::new())
     }
@@ -343,7 +350,7 @@ impl<T: Send + 'static> Queue<T> {
         };
         let end = loop {
             let deadline = self.line.deadline();
-            let batch = match self.batch(MOST_AT_ONCE, deadline).await {
+            let batch = match self.batch(MOST_AT_ONCE, 0, deadline).await {
                 Ok(Some(batch)) => batch,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
@@ -446,33 +453,42 @@ impl<T: Send + 'static> Queue<T> {
         }
     }
 
-    /// The first item there is.
+    /// The first item there is, or one behind it after others were faster so often.
     async fn first(
         &self,
         purpose: Purpose,
+        refusals: &mut u32,
         deadline: Deadline,
     ) -> Result<Option<(Pick, T)>, TakeError> {
-        while let Some(hand) = self.line.pick(purpose, deadline).await? {
-            let Some(pick) = self.line.read(hand, deadline).await? else {
-                continue;
-            };
-            if let Some(first) = self.decoded(pick) {
-                return Ok(Some(first));
+        while let Some(hand) = self
+            .line
+            .pick(purpose, reach(*refusals, 1), deadline)
+            .await?
+        {
+            match self.line.read(hand, deadline).await? {
+                Read::Item(pick) => {
+                    if let Some(first) = self.decoded(pick) {
+                        return Ok(Some(first));
+                    }
+                }
+                Read::Gone if purpose == Purpose::Take => *refusals += 1,
+                Read::Gone | Read::Unfit => {}
             }
         }
         Ok(None)
     }
 
-    /// The first items there are; `None` when the queue is empty.
+    /// The first items there are, or some behind them after others were faster so often; `None` when the queue is empty.
     async fn batch(
         &self,
         most: usize,
+        refusals: u32,
         deadline: Deadline,
     ) -> Result<Option<Vec<(Pick, T)>>, TakeError> {
         let most = most.min(MOST_AT_ONCE);
-        while let Some(hand) = self.line.pick(Purpose::Take, deadline).await? {
-            let mut hands = vec![hand];
-            hands.extend(self.line.more(most - 1));
+        let reach = reach(refusals, most);
+        while let Some(hand) = self.line.pick(Purpose::Take, reach, deadline).await? {
+            let hands = self.line.with_more(hand, most);
             let picks = self.line.read_all(hands, Pick::size, deadline).await?;
             let batch: Vec<_> = picks
                 .into_iter()

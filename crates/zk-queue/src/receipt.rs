@@ -162,13 +162,16 @@ impl Receipts {
                 Some(ground) => ground.under(first, Some(path)),
                 None => (first, 0),
             };
-            let commit = build(first).timeout(deadline.remaining()).commit();
+            // One that is without an answer for longer than an operation may take is sent again.
+            let patience = deadline.remaining().min(self.session.operation_timeout());
+            let sent = self.began.elapsed();
+            let commit = build(first).timeout(patience).commit();
             let error = match commit.await {
                 Ok(mut changed) => {
                     if !changed.is_empty()
                         && let Changed::Set(stat) = changed.remove(0)
                     {
-                        self.tell(stat.mtime);
+                        self.tell(sent, stat.mtime);
                         receipt.version = stat.version;
                         self.give_back(receipt);
                     }
@@ -246,18 +249,37 @@ impl Receipts {
 
     /// The least that the leader's clock shows now, in milliseconds since 1970; asks for it if that was long ago.
     pub(crate) async fn leader_time(&self, deadline: Deadline) -> Result<u64, Error> {
-        let known = {
-            let clock = lock(&self.clock);
-            let now = self.began.elapsed();
-            let is_new = clock.age(now).is_some_and(|age| age < OLDEST);
-            clock.at_least(now).filter(|_| is_new)
-        };
+        let known = self.known_if(|_| true);
         if let Some(known) = known {
             return Ok(known);
         }
-        let touched = self.confirm(deadline, |nothing_else| nothing_else).await;
-        touched.map_err(|failure| failure.error)?;
+        self.ask_for_time(deadline).await?;
         Ok(self.known_time().unwrap_or(0))
+    }
+
+    /// The most that the leader's clock shows now; asks for it if that was long ago, or took long.
+    pub(crate) async fn latest_leader_time(&self, deadline: Deadline) -> Result<u64, Error> {
+        if self
+            .known_if(|clock| clock.uncertainty() < MOST_UNCERTAINTY)
+            .is_none()
+        {
+            self.ask_for_time(deadline).await?;
+        }
+        let latest = lock(&self.clock).at_most(self.began.elapsed());
+        Ok(latest.unwrap_or(0))
+    }
+
+    /// The least that the clock shows if that was told not long ago, and this is so.
+    fn known_if(&self, is_so: impl FnOnce(&LeaderClock) -> bool) -> Option<u64> {
+        let clock = lock(&self.clock);
+        let now = self.began.elapsed();
+        let is_new = clock.age(now).is_some_and(|age| age < OLDEST);
+        clock.at_least(now).filter(|_| is_new && is_so(&clock))
+    }
+
+    async fn ask_for_time(&self, deadline: Deadline) -> Result<(), Error> {
+        let touched = self.confirm(deadline, |nothing_else| nothing_else).await;
+        touched.map(drop).map_err(|failure| failure.error)
     }
 
     /// What is known of the leader's clock without asking.
@@ -265,9 +287,9 @@ impl Receipts {
         lock(&self.clock).at_least(self.began.elapsed())
     }
 
-    fn tell(&self, stamped: SystemTime) {
+    fn tell(&self, sent: Duration, stamped: SystemTime) {
         let millis = millis_of(stamped);
-        lock(&self.clock).tell(self.began.elapsed(), millis);
+        lock(&self.clock).tell(sent, self.began.elapsed(), millis);
     }
 
     async fn take(&self, deadline: Deadline) -> Result<Receipt, Error> {
@@ -300,13 +322,14 @@ impl Receipts {
     }
 
     async fn make(&self, deadline: Deadline) -> Result<Receipt, Error> {
+        let sent = self.began.elapsed();
         let create = self.session.create(&self.stem, "").ephemeral();
         let node = create
             .container_parents()
             .owned()
             .timeout(deadline.remaining())
             .await?;
-        self.tell(node.stat().ctime);
+        self.tell(sent, node.stat().ctime);
         let node = Arc::new(node);
         lock(&self.anchor).get_or_insert_with(|| Arc::clone(&node));
         Ok(Receipt { node, version: 0 })
@@ -336,3 +359,5 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 const MOST_IDLE: usize = 128;
 /// How long the leader's clock is counted on without asking again.
 const OLDEST: Duration = Duration::from_secs(10);
+/// How exactly it has to be known for a delay, which gets longer by as much.
+const MOST_UNCERTAINTY: Duration = Duration::from_millis(250);

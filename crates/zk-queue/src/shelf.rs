@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::layout::Slot;
@@ -30,6 +31,8 @@ pub(crate) struct Shelf {
     later: BTreeMap<(u64, Rank), Spot>,
     /// What is being taken right now: a list that was read meanwhile shows it still.
     in_hand: BTreeSet<Rank>,
+    /// What others are to take first, and until when.
+    held_back: BTreeMap<Rank, u64>,
 }
 
 impl Spot {
@@ -52,17 +55,51 @@ impl Shelf {
     pub(crate) fn restock(&mut self, listed: impl IntoIterator<Item = Spot>) {
         self.ready.clear();
         self.later.clear();
+        let mut held_back = std::mem::take(&mut self.held_back);
         for spot in listed {
-            if !self.in_hand.contains(&spot.rank()) {
+            let rank = spot.rank();
+            if let Some((rank, until)) = held_back.remove_entry(&rank) {
+                self.held_back.insert(rank, until);
+            }
+            if !self.in_hand.contains(&rank) {
                 self.put(spot);
             }
         }
     }
 
-    /// The next item that may be taken at `now`, which is in hand from then on.
-    pub(crate) fn next(&mut self, now: u64) -> Option<Spot> {
+    /// Leaves an item to others until then, although it is due before.
+    pub(crate) fn hold_back(&mut self, spot: Spot, until: u64) {
+        let rank = spot.rank();
+        self.ready.remove(&rank);
+        self.later.remove(&(spot.slot.due, rank.clone()));
+        self.held_back.insert(rank, until);
+        self.put(spot);
+    }
+
+    /// The next item that may be taken at `now`, which is in hand from then on; or the one so many `ahead` of it among
+    /// those of its priority, counted round if they are fewer.
+    pub(crate) fn next(&mut self, now: u64, ahead: usize) -> Option<Spot> {
         self.sort_out(now);
-        let (rank, spot) = self.ready.pop_first()?;
+        let (priority, ..) = *self.ready.first_key_value()?.0;
+        let its = || self.ready.keys().take_while(|rank| rank.0 == priority);
+        let ahead = match its().take(ahead + 1).count() {
+            fewer if fewer <= ahead => ahead % fewer,
+            _ => ahead,
+        };
+        let rank = its().nth(ahead)?.clone();
+        self.take_in_hand(&rank)
+    }
+
+    /// The next item behind another one that may be taken at `now`, which is in hand from then on.
+    pub(crate) fn next_behind(&mut self, other: &Spot, now: u64) -> Option<Spot> {
+        self.sort_out(now);
+        let behind = (Bound::Excluded(other.rank()), Bound::Unbounded);
+        let rank = self.ready.range(behind).next()?.0.clone();
+        self.take_in_hand(&rank)
+    }
+
+    fn take_in_hand(&mut self, rank: &Rank) -> Option<Spot> {
+        let (rank, spot) = self.ready.remove_entry(rank)?;
         self.in_hand.insert(rank);
         Some(spot)
     }
@@ -113,7 +150,8 @@ impl Shelf {
 
     fn put(&mut self, spot: Spot) {
         let rank = spot.rank();
-        match spot.slot.due {
+        let due = self.held_back.get(&rank).copied();
+        match due.unwrap_or(spot.slot.due) {
             0 => self.ready.insert(rank, spot),
             due => self.later.insert((due, rank), spot),
         };

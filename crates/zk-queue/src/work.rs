@@ -2,6 +2,8 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
@@ -17,6 +19,7 @@ use zk_core::codec::Codec;
 use crate::deadline::Deadline;
 use crate::error::PathError;
 use crate::error::TakeError;
+use crate::fit::reach;
 use crate::line::Line;
 use crate::line::Pick;
 use crate::line::Purpose;
@@ -38,12 +41,17 @@ pub use claim::Loss;
 pub use dead::DeadLetter;
 use held::Held;
 pub use worker::Tally;
+use worker::message_of;
 
 /// A queue of which every item is processed at least once, and stays in it until that is acknowledged.
 ///
 /// A consumer [claims](Self::claim) an item, processes it, and acknowledges it; a claim that is not acknowledged, because
 /// the process died, the session ended or the claim was dropped, leaves the item where it was, for the next one.
-/// An item that was delivered too often, or that the codec does not take, goes to the [dead letters](Self::dead_letters).
+/// An item that was delivered too often goes to the [dead letters](Self::dead_letters).
+/// One that the codec does not take counts as delivered and goes back with a delay, a second at first, twice as long each
+/// further time up to a minute: while a new format is deployed, consumers that do not know it leave the items to those
+/// that do. The one that put such an item back leaves it to others for a quarter of that delay more.
+/// With the default of 16 deliveries, that gives a deployment more than ten minutes.
 /// Clones share what they know of the queue; several tasks may use one queue.
 ///
 /// # Examples
@@ -77,6 +85,17 @@ struct Bench {
     claims: NodePath,
     dead: NodePath,
     options: WorkOptions,
+    /// One more than the claims that there are in this process.
+    in_hand: Arc<()>,
+}
+
+/// Why an item is not delivered.
+struct Undeliverable {
+    /// How often it was, and once more if it was just not readable.
+    deliveries: u32,
+    reason: String,
+    /// Whether it goes to the dead letters, and not back for a consumer that may read it.
+    is_last: bool,
 }
 
 /// Who processes an item.
@@ -143,6 +162,7 @@ impl<T: Send + 'static> WorkQueue<T> {
                 claims,
                 path,
                 options: options.clone(),
+                in_hand: Arc::default(),
             }),
         })
     }
@@ -191,7 +211,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// the first one that finds items in a new queue.
     /// Two more, and new lists, when a segment was begun since the lists were read.
     /// While it waits, three watches and one for each segment, and lists each time that an item comes or goes, or a claim
-    /// does.
+    /// does; those that wait at the same time on clones of one queue share them.
     pub async fn claim(&self) -> Result<Claim<T>, TakeError> {
         loop {
             if let Some(claim) = self.claim_timeout(Duration::MAX).await? {
@@ -219,6 +239,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// As [`claim`](Self::claim).
     pub async fn claim_timeout(&self, time: Duration) -> Result<Option<Claim<T>>, TakeError> {
         let patience = Deadline::after(time);
+        let _standby = self.line.session.stand_by();
         loop {
             if let Some(claim) = self.try_claim().await? {
                 return Ok(Some(claim));
@@ -276,6 +297,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// From the second time on, the later half alone is tried and the others stay: who claims one after the other claims
     /// from the front.
     pub async fn claim_batch(&self, most: usize) -> Result<Vec<Claim<T>>, TakeError> {
+        let _standby = self.line.session.stand_by();
         loop {
             let claims = self.try_claim_batch(most).await?;
             if most == 0 || !claims.is_empty() {
@@ -307,11 +329,17 @@ impl<T: Send + 'static> WorkQueue<T> {
         if most == 0 {
             return Ok(Vec::new());
         }
+        let _standby = self.line.session.stand_by();
         let owner = self.bench.options.owner();
-        while let Some(hand) = self.line.pick(Purpose::Take, deadline).await? {
-            let mut hands = vec![hand];
-            hands.extend(self.line.more(most.min(MOST_AT_ONCE) - 1));
-            let (mut picks, mut items) = (Vec::new(), Vec::new());
+        let most = most.min(MOST_AT_ONCE);
+        let mut refusals = 0;
+        loop {
+            let reach = reach(refusals, most);
+            let Some(hand) = self.line.pick(Purpose::Take, reach, deadline).await? else {
+                return Ok(Vec::new());
+            };
+            let hands = self.line.with_more(hand, most);
+            let (mut picks, mut items, mut was_set_aside) = (Vec::new(), Vec::new(), false);
             let size = |pick: &Pick| claiming::size_of_claim(pick, &owner);
             for pick in self.line.read_all(hands, size, deadline).await? {
                 match self.deliverable(&pick) {
@@ -319,11 +347,13 @@ impl<T: Send + 'static> WorkQueue<T> {
                         items.push((pick.path.clone(), item));
                         picks.push(pick);
                     }
-                    Err((before, reason)) => {
-                        self.bury_unclaimed(pick, before, reason, deadline).await?;
+                    Err(why) => {
+                        was_set_aside = true;
+                        self.set_aside(pick, why, deadline).await?;
                     }
                 }
             }
+            refusals += u32::from(!was_set_aside);
             if picks.is_empty() {
                 continue;
             }
@@ -340,18 +370,32 @@ impl<T: Send + 'static> WorkQueue<T> {
                 return Ok(claims);
             }
         }
-        Ok(Vec::new())
     }
 
-    /// The item, or how often it was delivered and why it is not any more.
-    fn deliverable(&self, pick: &Pick) -> Result<T, (u32, String)> {
+    /// The item, or why it is not delivered.
+    fn deliverable(&self, pick: &Pick) -> Result<T, Undeliverable> {
         let before = held::deliveries_of(&pick.hand.slot, pick.item.version);
-        if before >= self.bench.options.most_deliveries {
-            let reason = format!("delivered {before} times and never acknowledged");
-            return Err((before, reason));
+        let most = self.bench.options.most_deliveries;
+        if before >= most {
+            return Err(Undeliverable {
+                deliveries: before,
+                reason: format!("delivered {before} times and never acknowledged"),
+                is_last: true,
+            });
         }
-        let decoded = self.codec.decode(&pick.item.data);
-        decoded.map_err(|error| (before, format!("not readable: {error}")))
+        let decode = || self.codec.decode(&pick.item.data);
+        // One that makes the codec panic would end every worker that comes to it.
+        let why = match catch_unwind(AssertUnwindSafe(decode)) {
+            Ok(Ok(item)) => return Ok(item),
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => format!("the codec panicked: {}", message_of(&*panic)),
+        };
+        let deliveries = before.saturating_add(1);
+        Err(Undeliverable {
+            deliveries,
+            reason: format!("not readable: {why}"),
+            is_last: deliveries >= most,
+        })
     }
 
     /// Tells who processes which item.
@@ -370,33 +414,35 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Cost
     ///
-    /// Two round trips, with a read for each claim.
+    /// A list, and a read for each claim, 64 in a flight.
     pub async fn claims(&self) -> Result<Vec<ClaimInfo>, Error> {
         let names = match self.line.session.list(&self.bench.claims).await {
             Ok((names, _)) => names,
             Err(error) if error.is_no_node() => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let reads = names.into_iter().filter_map(|name| {
-            let (segment, item) = name.split_once('-')?;
-            // Whatever others put there need not be the name of a node.
-            self.line.options.layout.parse(item)?;
-            let segment = segment.parse().ok()?;
-            let item = self.line.place.item(segment, item);
-            let get = self.line.session.get(below(&self.bench.claims, &name));
-            Some(async move { (item, get.await) })
-        });
         let mut claims = Vec::new();
-        for (item, read) in future::join_all(reads).await {
-            match read {
-                Ok((owner, stat)) => claims.push(ClaimInfo {
-                    item,
-                    owner: String::from_utf8_lossy(&owner).into_owned(),
-                    session: stat.ephemeral_owner,
-                    since: stat.ctime,
-                }),
-                Err(error) if error.is_no_node() => {}
-                Err(error) => return Err(error),
+        for several in names.chunks(READ_AT_ONCE) {
+            let reads = several.iter().filter_map(|name| {
+                let (segment, item) = name.split_once('-')?;
+                // Whatever others put there need not be the name of a node.
+                self.line.options.layout.parse(item)?;
+                let segment = segment.parse().ok()?;
+                let item = self.line.place.item(segment, item);
+                let get = self.line.session.get(below(&self.bench.claims, name));
+                Some(async move { (item, get.await) })
+            });
+            for (item, read) in future::join_all(reads).await {
+                match read {
+                    Ok((owner, stat)) => claims.push(ClaimInfo {
+                        item,
+                        owner: String::from_utf8_lossy(&owner).into_owned(),
+                        session: stat.ephemeral_owner,
+                        since: stat.ctime,
+                    }),
+                    Err(error) if error.is_no_node() => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         claims.sort_by_key(|claim| claim.since);
@@ -491,3 +537,5 @@ impl<T> fmt::Debug for WorkQueue<T> {
 }
 
 const MOST_AT_ONCE: usize = 500;
+/// How many nodes are read in a flight, so that one deadline is enough for all of it.
+const READ_AT_ONCE: usize = 64;

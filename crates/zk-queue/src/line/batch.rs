@@ -9,6 +9,7 @@ use zk_core::Stat;
 use super::Hand;
 use super::Line;
 use super::Pick;
+use super::Read;
 use crate::deadline::Deadline;
 use crate::fit::fitting;
 use crate::fit::in_flight;
@@ -37,10 +38,11 @@ impl Line {
             let reads = flight.into_iter().map(|hand| self.read(hand, deadline));
             for read in future::join_all(reads).await {
                 match read {
-                    Ok(read) => {
-                        bytes += read.as_ref().map_or(0, |pick| pick.item.size());
-                        picks.extend(read);
+                    Ok(Read::Item(pick)) => {
+                        bytes += pick.item.size();
+                        picks.push(pick);
                     }
+                    Ok(Read::Gone | Read::Unfit) => {}
                     Err(error) if picks.is_empty() => return Err(error),
                     Err(error) => {
                         tracing::debug!(%error, read = picks.len(), "not all of a batch could be read");

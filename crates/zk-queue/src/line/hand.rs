@@ -60,6 +60,11 @@ impl Line {
             tracing::warn!(%path, why, "an item is left alone");
         }
     }
+
+    /// Leaves an item to others until then, although it is due before.
+    pub(crate) fn hold_back(&self, spot: Spot, until: u64) {
+        lock(&self.stock).shelf.hold_back(spot, until);
+    }
 }
 
 impl Deref for Hand {

@@ -1,5 +1,7 @@
 //! Putting items in.
 
+use std::time::Duration;
+
 use zk_core::Changed;
 use zk_core::CreateMode;
 use zk_core::Error;
@@ -9,6 +11,8 @@ use zk_core::Sequence;
 use zk_core::Transaction;
 
 use super::Line;
+use super::segments::Tail;
+use crate::clock::whole_millis;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
 use crate::fit::largest;
@@ -51,23 +55,17 @@ impl Line {
     pub(crate) async fn stem(
         &self,
         priority: Option<i32>,
-        delay: Option<std::time::Duration>,
+        delay: Option<Duration>,
         deadline: Deadline,
     ) -> Result<String, OfferError> {
         let layout = self.options.layout;
         let due = match delay {
             None => 0,
             Some(_) if !layout.has_delays() => return Err(OfferError::Delay { layout }),
-            Some(delay) => {
-                let now = self
-                    .receipts
-                    .leader_time(deadline)
-                    .await
-                    .map_err(OfferError::Core)?;
-                let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-                // A millisecond more for what is rounded off on both sides.
-                now.saturating_add(delay).saturating_add(1)
-            }
+            Some(delay) => self
+                .due_after(delay, deadline)
+                .await
+                .map_err(OfferError::Core)?,
         };
         layout
             .stem(priority, due)
@@ -75,6 +73,16 @@ impl Line {
                 (Unfit::Priority, Some(priority)) => OfferError::Priority { priority, layout },
                 _ => OfferError::Delay { layout },
             })
+    }
+
+    /// When an item is due that is to rest for so long, by the leader's clock.
+    pub(crate) async fn due_after(
+        &self,
+        delay: Duration,
+        deadline: Deadline,
+    ) -> Result<u64, Error> {
+        let latest = self.receipts.latest_leader_time(deadline).await?;
+        Ok(latest.saturating_add(whole_millis(delay)))
     }
 
     /// Offers items, all or none.
@@ -101,7 +109,7 @@ impl Line {
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let tail = self.tail(deadline).await.map_err(OfferError::Core)?;
+            let tail = self.tail(deadline).await?;
             let segment = self.place.segment(tail.segment);
             let answer = self.receipts.confirm(deadline, |transaction| {
                 let checked = transaction.check_version(&self.place.desk, tail.version);
@@ -134,7 +142,7 @@ impl Line {
                             .await
                             .map_err(OfferError::Core)?;
                     }
-                    ErrorKind::NodeExists => self.skip_number(tail.segment, deadline).await?,
+                    ErrorKind::NodeExists => self.skip_number(tail, deadline).await?,
                     _ => return Err(OfferError::Core(error)),
                 },
             }
@@ -164,16 +172,15 @@ impl Line {
     }
 
     /// Uses up a number that the counter gives although a child has it: one that was put back, or the counter sticks.
-    async fn skip_number(&self, segment: u32, deadline: Deadline) -> Result<(), OfferError> {
-        let path = self.place.item(segment, "skipped-");
+    async fn skip_number(&self, tail: Tail, deadline: Deadline) -> Result<(), OfferError> {
+        let path = self.place.item(tail.segment, "skipped-");
         let skipped = self.session.create(path, "").ephemeral().sequential();
         let owned = skipped.owned().timeout(deadline.remaining());
         let node = owned.await.map_err(OfferError::Core)?;
         let number = node.path().name().and_then(Sequence::split);
         if number.is_some_and(|(_, number)| number.is_near_end()) {
-            return Err(OfferError::Exhausted {
-                path: self.place.segment(segment),
-            });
+            // The next look at where offers go says what is to be done.
+            self.forget_tail(tail);
         }
         node.delete().await.map_err(OfferError::Core)
     }

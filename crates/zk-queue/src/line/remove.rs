@@ -32,6 +32,15 @@ pub(crate) struct Pick {
     pub(crate) item: Item,
 }
 
+/// What became of reading an item.
+pub(crate) enum Read {
+    Item(Pick),
+    /// Somebody else has taken it.
+    Gone,
+    /// It is no item, and is left alone from now on.
+    Unfit,
+}
+
 /// An item as it was read.
 #[derive(Debug)]
 pub(crate) struct Item {
@@ -84,8 +93,8 @@ fn without(transaction: Transaction, picks: &[Pick]) -> Transaction {
 }
 
 impl Line {
-    /// Reads an item; `None` when it is gone, or is none.
-    pub(crate) async fn read(&self, hand: Hand, deadline: Deadline) -> Result<Option<Pick>, Error> {
+    /// Reads an item.
+    pub(crate) async fn read(&self, hand: Hand, deadline: Deadline) -> Result<Read, Error> {
         let path = hand.path();
         let key = hand.key();
         // Whoever only looks is shown what is there now.
@@ -93,7 +102,7 @@ impl Line {
             && let Some(Some(ahead)) = lock(&self.stock).ahead.remove(&key)
             && Arc::ptr_eq(&ahead.ground, ground)
         {
-            return Ok(Some(Pick {
+            return Ok(Read::Item(Pick {
                 hand,
                 path,
                 item: ahead.item,
@@ -103,19 +112,19 @@ impl Line {
             Ok(read) => read,
             Err(error) if error.is_no_node() => {
                 hand.done();
-                return Ok(None);
+                return Ok(Read::Gone);
             }
             Err(error) if error.kind() == ErrorKind::NoAuth => {
                 hand.shun("it may not be read");
-                return Ok(None);
+                return Ok(Read::Unfit);
             }
             Err(error) => return Err(error),
         };
         match self.item_in(data, &stat) {
-            Ok(item) => Ok(Some(Pick { hand, path, item })),
+            Ok(item) => Ok(Read::Item(Pick { hand, path, item })),
             Err(why) => {
                 hand.shun(&why);
-                Ok(None)
+                Ok(Read::Unfit)
             }
         }
     }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::Transaction;
 
 use super::held::Grip;
 use super::held::Held;
+use crate::deadline::Deadline;
 use crate::error::SettleError;
 use crate::layout::Layout;
-use crate::layout::Slot;
 
 /// An item that one consumer processes, and nobody else meanwhile.
 ///
@@ -88,6 +89,10 @@ impl<T> Claim<T> {
 
     /// Waits until the claim can no longer be relied on.
     ///
+    /// The end of the session, and that the claim is no longer [trusted](Self::is_trusted), are told at once.
+    /// That somebody deleted the node of the claim is told within five seconds, or five milliseconds for each claim that
+    /// this process has of the queue if that is longer.
+    ///
     /// # Cancel safety
     ///
     /// Safe, nothing is missed.
@@ -98,7 +103,7 @@ impl<T> Claim<T> {
     ///
     /// # Cost
     ///
-    /// A watch on the node of the claim.
+    /// A read every few seconds; no watch, so that any number of claims can be waited for.
     pub async fn lost(&self) -> Loss {
         self.held.lost().await
     }
@@ -113,6 +118,10 @@ impl<T> Claim<T> {
     }
 
     /// Removes the item, which is done.
+    ///
+    /// This goes on until it is answered or the claim is lost, also beyond the operation timeout: an item that is done is
+    /// not delivered again because the servers were away for a while.
+    /// Whoever cannot wait that long drops the future.
     ///
     /// # Errors
     ///
@@ -171,6 +180,7 @@ impl<T> Claim<T> {
     /// it may be goes to the dead letters, with the reason.
     ///
     /// Without a delay it is at its old place at once.
+    /// As [`acknowledge`](Self::acknowledge), this goes on until the claim is lost.
     ///
     /// # Errors
     ///
@@ -196,6 +206,8 @@ impl<T> Claim<T> {
     }
 
     /// Puts the item to the dead letters, with the reason.
+    ///
+    /// As [`acknowledge`](Self::acknowledge), this goes on until the claim is lost.
     ///
     /// # Errors
     ///
@@ -225,14 +237,18 @@ impl Held {
         if delay.is_zero() {
             return self.release().await;
         }
-        let time = self.line.receipts.leader_time(self.line.deadline()).await;
-        let now = time.map_err(SettleError::Core)?;
-        let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let slot = Slot {
-            due: now.saturating_add(delay).saturating_add(1),
-            deliveries: self.deliveries,
-            ..self.spot.slot
+        let mut attempts = 0;
+        let due = loop {
+            match self.line.due_after(delay, self.line.deadline()).await {
+                Ok(due) => break due,
+                Err(error) if error.class() == ErrorClass::Recoverable => {
+                    attempts += 1;
+                    Deadline::after(Duration::MAX).pause(attempts).await;
+                }
+                Err(error) => return Err(SettleError::Core(error)),
+            }
         };
+        let slot = self.spot.slot.postponed(due, self.deliveries);
         debug_assert_eq!(self.line.options.layout, Layout::Native);
         let later = self.line.place.item(self.spot.segment, &slot.native_name());
         let data = self.data.clone();

@@ -1,7 +1,9 @@
 //! Making claims, of one item or of several at once.
 
 use std::sync::Arc;
+use std::sync::Mutex;
 
+use tokio::time::Instant;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
@@ -103,6 +105,14 @@ impl Held {
             match answer {
                 Some(Answer::Done(changed)) => {
                     let made_by = changed.iter().flatten().find_map(made_by);
+                    // After a rest the proof that the session is alive takes a while; without it each claim would be
+                    // lost at once. Why there is none, if there is none, each says itself.
+                    if let Some(first) = trusted.first() {
+                        let proved = first.renewed(line.session.session_timeout()).await;
+                        proved.unwrap_or_else(
+                            |error| tracing::debug!(%error, "claims that are not trusted"),
+                        );
+                    }
                     let both = wishes.into_iter().zip(trusted);
                     let held = both.map(|(wish, trusted)| {
                         Self::of(&line, &bench, &ground, wish, made_by, trusted)
@@ -181,6 +191,8 @@ impl Held {
             data: pick.item.data,
             trusted,
             is_settled: false,
+            looked: Mutex::new(Instant::now()),
+            in_hand: Arc::clone(&bench.in_hand),
         }
     }
 }

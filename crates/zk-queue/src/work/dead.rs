@@ -8,9 +8,12 @@ use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::Transaction;
 
+use super::READ_AT_ONCE;
+use super::Undeliverable;
 use super::WorkQueue;
 use super::held::Held;
 use super::held::make_container;
+use crate::clock::whole_millis;
 use crate::deadline::Deadline;
 use crate::error::DeadLetterError;
 use crate::error::SettleError;
@@ -18,8 +21,10 @@ use crate::error::TakeError;
 use crate::line::Draft;
 use crate::line::Pick;
 use crate::line::claim_name;
+use crate::options::WorkerOptions;
 use crate::place::below;
 use crate::receipt::Answer;
+use crate::shelf::Spot;
 
 /// An item that was put aside: delivered too often, not readable, or [buried](crate::Claim::bury).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,14 +68,30 @@ impl Held {
 }
 
 impl<T: Send + 'static> WorkQueue<T> {
-    /// Puts an item aside that nobody has claimed, unless somebody does.
-    pub(super) async fn bury_unclaimed(
+    /// Puts an item that nobody has claimed to the dead letters, or back for later, unless somebody claims it.
+    pub(super) async fn set_aside(
         &self,
         pick: Pick,
-        deliveries: u32,
-        reason: String,
+        why: Undeliverable,
         deadline: Deadline,
     ) -> Result<(), TakeError> {
+        let Undeliverable {
+            deliveries, reason, ..
+        } = why;
+        let later = if why.is_last {
+            None
+        } else {
+            let delay = WorkerOptions::default().delay_after(deliveries);
+            let due = self.line.due_after(delay, deadline).await?;
+            let slot = pick.hand.slot.postponed(due, deliveries);
+            let spot = Spot {
+                segment: pick.hand.segment,
+                name: slot.native_name().into(),
+                slot,
+            };
+            let for_others = due.saturating_add(whole_millis(delay / 4));
+            Some((spot, for_others))
+        };
         let claim = below(
             &self.bench.claims,
             &claim_name(pick.hand.segment, &pick.hand.name),
@@ -86,17 +107,25 @@ impl<T: Send + 'static> WorkQueue<T> {
                 .line
                 .receipts
                 .confirm_on(&ground, deadline, |transaction| {
-                    transaction
+                    let gone = transaction
                         // Refused if somebody has it.
                         .create_ephemeral(&claim, "")
                         .delete(&claim)
-                        .delete_version(&pick.path, pick.item.version)
-                        .create(&dead, pick.item.data.clone())
-                        .create(below(&dead, NOTE), note.clone())
+                        .delete_version(&pick.path, pick.item.version);
+                    let data = pick.item.data.clone();
+                    match &later {
+                        Some((spot, _)) => {
+                            let path = self.line.place.item(spot.segment, &spot.name);
+                            gone.create(path, data)
+                        }
+                        None => gone
+                            .create(&dead, data)
+                            .create(below(&dead, NOTE), note.clone()),
+                    }
                 });
             let answer = match answer.await.map_err(|failure| failure.error) {
                 Err(error) if error.kind() == ErrorKind::TooLarge => {
-                    pick.hand.shun("it is too large for the dead letters");
+                    pick.hand.shun("it is too large to be put aside");
                     return Ok(());
                 }
                 answer => answer?,
@@ -107,21 +136,29 @@ impl<T: Send + 'static> WorkQueue<T> {
             };
             match answer {
                 Answer::Done(_) => {
-                    tracing::warn!(item = %pick.path, %dead, reason, "an item goes to the dead letters");
+                    match later {
+                        Some((spot, for_others)) => {
+                            let later = &*spot.name;
+                            tracing::warn!(item = %pick.path, later, reason, "an item goes back for other consumers");
+                            self.line.hold_back(spot, for_others);
+                        }
+                        None => {
+                            tracing::warn!(item = %pick.path, %dead, reason, "an item goes to the dead letters");
+                        }
+                    }
                     break;
                 }
                 Answer::Refused { part: 0, error } if error.is_no_node() => {
                     make_container(&self.line, &self.bench.claims, deadline).await?;
                 }
-                Answer::Refused { part: 3, error } if error.is_no_node() => {
+                Answer::Refused { part: 3, error } if error.is_no_node() && later.is_none() => {
                     make_container(&self.line, &self.bench.dead, deadline).await?;
                 }
                 Answer::Refused { part, error } => match error.kind() {
                     ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion => break,
                     // It must not keep the others from being processed.
                     _ if part >= 2 && error.class() == ErrorClass::Outcome => {
-                        let why =
-                            format!("{reason}, and it cannot go to the dead letters: {error}");
+                        let why = format!("{reason}, and it cannot be put aside: {error}");
                         pick.hand.shun(&why);
                         return Ok(());
                     }
@@ -149,35 +186,35 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Cost
     ///
-    /// Two round trips, with a read for each of them.
+    /// A list, and a read for each of them, 64 in a flight.
     pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
         let names = match self.line.session.list(&self.bench.dead).await {
             Ok((names, _)) => names,
             Err(error) if error.is_no_node() => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let reads = names.into_iter().map(|name| {
-            let get = self
-                .line
-                .session
-                .get(below(&below(&self.bench.dead, &name), NOTE));
-            async move { (name, get.await) }
-        });
         let mut letters = Vec::new();
-        for (name, read) in future::join_all(reads).await {
-            let (note, stat) = match read {
-                Ok(read) => read,
-                Err(error) if error.is_no_node() => continue,
-                Err(error) => return Err(error),
-            };
-            let note = String::from_utf8_lossy(&note);
-            let (deliveries, reason) = read_note(&note).unwrap_or_else(|| (0, note.to_string()));
-            letters.push(DeadLetter {
-                name,
-                deliveries,
-                reason,
-                since: stat.ctime,
+        for several in names.chunks(READ_AT_ONCE) {
+            let reads = several.iter().map(|name| {
+                let note = below(&below(&self.bench.dead, name), NOTE);
+                async move { (name, self.line.session.get(note).await) }
             });
+            for (name, read) in future::join_all(reads).await {
+                let (note, stat) = match read {
+                    Ok(read) => read,
+                    Err(error) if error.is_no_node() => continue,
+                    Err(error) => return Err(error),
+                };
+                let note = String::from_utf8_lossy(&note);
+                let (deliveries, reason) =
+                    read_note(&note).unwrap_or_else(|| (0, note.to_string()));
+                letters.push(DeadLetter {
+                    name: name.clone(),
+                    deliveries,
+                    reason,
+                    since: stat.ctime,
+                });
+            }
         }
         letters.sort_by(|a, b| (a.since, &a.name).cmp(&(b.since, &b.name)));
         Ok(letters)

@@ -5,13 +5,16 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use zk_core::Changed;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::Sequence;
 use zk_core::Stat;
 use zk_core::Transaction;
 use zk_core::Trusted;
@@ -25,6 +28,7 @@ use crate::ground::Ground;
 use crate::layout::Slot;
 use crate::line::Line;
 use crate::receipt::Answer;
+use crate::receipt::lock;
 use crate::shelf::Spot;
 
 /// A claim that is ours. Dropped, it is released in the background.
@@ -38,6 +42,10 @@ pub(super) struct Held {
     pub(super) deliveries: u32,
     pub(super) trusted: Trusted,
     pub(super) is_settled: bool,
+    /// When the claim was seen to be there last.
+    pub(super) looked: Mutex<Instant>,
+    /// Counts the claims that the queue has in this process.
+    pub(super) in_hand: Arc<()>,
 }
 
 /// What tells that a claim is still the one it was.
@@ -73,30 +81,33 @@ impl Held {
 
     /// Waits until the claim can no longer be relied on.
     pub(super) async fn lost(&self) -> Loss {
-        let deleted = async {
-            let mut attempts = 0;
-            loop {
-                match self.line.session.exists(&self.grip.claim).watched().await {
-                    Ok((None, _)) => break,
-                    // It was deleted, and somebody else has made one since.
-                    Ok((Some(stat), _)) if !self.is_ours(&stat) => break,
-                    Ok((Some(_), mut watch)) => {
-                        attempts = 0;
-                        watch.changed().await;
-                    }
-                    Err(error) if error.is_fatal() => std::future::pending().await,
-                    Err(_) => {
-                        attempts += 1;
-                        Deadline::after(Duration::MAX).pause(attempts).await;
-                    }
-                }
-            }
-        };
         tokio::select! {
             biased;
-            () = self.line.session.lost() => Loss::SessionLost,
+            _ = self.line.session.lost() => Loss::SessionLost,
             () = self.trusted.lapsed() => Loss::TrustLapsed,
-            () = deleted => Loss::ClaimDeleted,
+            () = self.deleted() => Loss::ClaimDeleted,
+        }
+    }
+
+    /// Waits until the node of the claim is gone, or is somebody else's, by a look from time to time.
+    ///
+    /// Only somebody who deletes the nodes of others makes it go: a watch on each would be used up by some thousand items
+    /// that are processed at once, and a watch on their parent fires for every item of all consumers.
+    async fn deleted(&self) {
+        loop {
+            let next = {
+                let looked = *lock(&self.looked);
+                looked + look_after(self.spot.slot.sequence, Arc::strong_count(&self.in_hand))
+            };
+            Deadline::at(next).bound(std::future::pending::<()>()).await;
+            match self.line.session.exists(&self.grip.claim).await {
+                Ok(Some(stat)) if self.is_ours(&stat) => {}
+                Ok(_) => return,
+                Err(error) if error.is_fatal() => std::future::pending().await,
+                // The next look tells.
+                Err(_) => {}
+            }
+            *lock(&self.looked) = Instant::now();
         }
     }
 
@@ -115,59 +126,81 @@ impl Held {
     }
 
     /// `makes` is a container that one of the changes puts a node into.
+    ///
+    /// It goes on for as long as the claim may be good, whatever the time of one operation is: an item that is done would
+    /// be done again otherwise. The end of the session ends it.
     async fn settle_now(
         mut self,
         changes: Changes,
         makes: Option<NodePath>,
     ) -> Result<(), SettleError> {
-        let deadline = self.line.deadline();
-        let (mut rounds, mut moves) = (0, 0);
+        let (mut rounds, mut attempts) = (0, 0);
         loop {
-            rounds += 1;
-            let ground = &self.grip.ground;
-            let answer = self
-                .line
+            match self
+                .try_to_settle(&changes, makes.as_ref(), &mut rounds)
+                .await
+            {
+                Ok(true) => {
+                    self.is_settled = true;
+                    return Ok(());
+                }
+                Ok(false) => {}
+                Err(SettleError::Core(error)) if error.class() == ErrorClass::Recoverable => {
+                    tracing::debug!(path = %self.grip.item, %error, "settling a claim again");
+                }
+                Err(error) => return Err(error),
+            }
+            attempts += 1;
+            Deadline::after(Duration::MAX).pause(attempts).await;
+        }
+    }
+
+    /// Tells whether it is done; if not, what was in the way is out of it.
+    async fn try_to_settle(
+        &mut self,
+        changes: &Changes,
+        makes: Option<&NodePath>,
+        rounds: &mut u32,
+    ) -> Result<bool, SettleError> {
+        let ground = &self.grip.ground;
+        let answer =
+            self.line
                 .receipts
-                .confirm_on(ground, deadline, |transaction| {
+                .confirm_on(ground, Deadline::after(Duration::MAX), |transaction| {
                     changes(
                         transaction
                             .delete(&self.grip.claim)
                             .delete_version(&self.grip.item, self.grip.version),
                     )
                 });
-            let Some(answer) = answer.await? else {
-                let is_there = self.grip.find_again(&self.line, deadline).await;
-                if !is_there.map_err(SettleError::Core)? {
-                    return Err(self.is_lost());
-                }
-                moves += 1;
-                deadline.pause(moves).await;
-                continue;
-            };
-            match answer {
-                Answer::Done(_) => {
-                    self.is_settled = true;
-                    return Ok(());
-                }
-                Answer::Refused { part: 0 | 1, error } => {
-                    return match error.kind() {
-                        ErrorKind::NoNode | ErrorKind::BadVersion => Err(self.is_lost()),
-                        kind => {
-                            if kind == ErrorKind::NotEmpty {
-                                self.line.shun(&self.spot, "it has children");
-                            }
-                            Err(SettleError::Core(error))
-                        }
-                    };
-                }
-                Answer::Refused { error, .. } => match &makes {
-                    Some(path) if error.is_no_node() && rounds < MOST_ROUNDS => {
-                        let made = make_container(&self.line, path, deadline).await;
-                        made.map_err(SettleError::Core)?;
-                    }
-                    _ => return Err(SettleError::Refused(error)),
-                },
+        let Some(answer) = answer.await? else {
+            let deadline = self.line.deadline();
+            let is_there = self.grip.find_again(&self.line, deadline).await;
+            if !is_there.map_err(SettleError::Core)? {
+                return Err(self.is_lost());
             }
+            return Ok(false);
+        };
+        match answer {
+            Answer::Done(_) => Ok(true),
+            Answer::Refused { part: 0 | 1, error } => match error.kind() {
+                ErrorKind::NoNode | ErrorKind::BadVersion => Err(self.is_lost()),
+                kind => {
+                    if kind == ErrorKind::NotEmpty {
+                        self.line.shun(&self.spot, "it has children");
+                    }
+                    Err(SettleError::Core(error))
+                }
+            },
+            Answer::Refused { error, .. } => match makes {
+                Some(path) if error.is_no_node() && *rounds < MOST_ROUNDS => {
+                    *rounds += 1;
+                    let made = make_container(&self.line, path, self.line.deadline()).await;
+                    made.map_err(SettleError::Core)?;
+                    Ok(false)
+                }
+                _ => Err(SettleError::Refused(error)),
+            },
         }
     }
 
@@ -337,4 +370,41 @@ pub(super) fn deliveries_of(slot: &Slot, version: i32) -> u32 {
         .saturating_add(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
+/// How long after the last look a claim is looked at again, with so many in hand.
+///
+/// Never later than it is documented at [`Claim::lost`](super::Claim::lost), and at different times for those that were
+/// claimed together.
+fn look_after(sequence: Sequence, in_hand: usize) -> Duration {
+    let in_hand = u32::try_from(in_hand).unwrap_or(u32::MAX);
+    let longest = LOOK_AGAIN.max(LOOK_SHARE.saturating_mul(in_hand));
+    let part = u32::try_from(sequence.number().rem_euclid(64)).unwrap_or(0);
+    longest / 128 * (64 + part)
+}
+
 pub(super) const MOST_ROUNDS: u32 = 16;
+/// How long the loss of a claim stays unseen whose node somebody deleted,
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// or how long for each claim in hand if that is longer.
+const LOOK_SHARE: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_looked_at_in_time_and_not_all_at_once() {
+        for (in_hand, longest) in [(0, 5_000), (1, 5_000), (1_000, 5_000), (5_000, 25_000)] {
+            let longest = Duration::from_millis(longest);
+            let all: Vec<_> = (-64..64)
+                .map(|number| look_after(Sequence::new(number), in_hand))
+                .collect();
+            assert!(
+                all.iter()
+                    .all(|after| (longest / 2..=longest).contains(after)),
+                "{all:?}"
+            );
+            let different: std::collections::BTreeSet<_> = all.iter().collect();
+            assert_eq!(different.len(), 64);
+        }
+    }
+}

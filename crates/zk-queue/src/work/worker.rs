@@ -1,8 +1,11 @@
 //! The loop of a worker.
 
+use std::any::Any;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 
+use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
 use futures_util::future;
 use futures_util::stream::FuturesUnordered;
@@ -42,6 +45,8 @@ impl<T: Send + 'static> WorkQueue<T> {
     /// It claims as many in one transaction as it can process at that moment.
     /// An item for which the handler answers `Ok` is acknowledged, another one is rejected with the handler's reason and
     /// a delay that grows.
+    /// A handler that panics ends itself alone: its item is rejected as if it had answered an error, and goes to the dead
+    /// letters if it panics each time.
     /// The handler is dropped, at one of its awaits, as soon as its claim can no longer be relied on.
     /// Once stopped, the worker claims nothing more, and waits for what is being processed.
     ///
@@ -89,7 +94,7 @@ impl<T: Send + 'static> WorkQueue<T> {
         loop {
             if !is_claiming && running.len() < options.concurrency {
                 let most = options.concurrency - running.len();
-                claiming.set(future::FutureExt::fuse(self.claim_patiently(most)));
+                claiming.set(self.claim_patiently(most).fuse());
                 is_claiming = true;
             }
             tokio::select! {
@@ -153,7 +158,7 @@ where
             tracing::warn!(path = %held.grip.item, ?loss, "the claim of an item was lost while it was processed");
             return End::Lost;
         }
-        handled = handler(delivery) => handled,
+        handled = caught(async { handler(delivery).await.map_err(|reason| reason.to_string()) }) => handled,
     };
     let path = held.grip.item.clone();
     let (settled, end) = match handled {
@@ -165,7 +170,7 @@ where
         }
         Err(reason) => {
             let delay = options.delay_after(deliveries);
-            (held.reject(delay, reason.to_string()).await, End::Rejected)
+            (held.reject(delay, reason).await, End::Rejected)
         }
     };
     match settled {
@@ -178,6 +183,20 @@ where
             }
         }
     }
+}
+
+/// Runs a handler; a panic of it is an error like another one, and must not reach the handlers beside it.
+async fn caught(handler: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    // What the handler has left half-done is the handler's: nothing of ours is used by both.
+    let handled = AssertUnwindSafe(handler).catch_unwind().await;
+    handled.unwrap_or_else(|panic| Err(format!("the handler panicked: {}", message_of(&*panic))))
+}
+
+/// What a panic says.
+pub(super) fn message_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it gave no message")
 }
 
 impl Tally {

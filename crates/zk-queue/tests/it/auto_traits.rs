@@ -18,7 +18,6 @@ macro_rules! send_sync_clone {
 type Text = Queue<String>;
 type Work = WorkQueue<String>;
 
-// covers: Q1 Q3
 #[test]
 fn public_types_are_send_and_sync() {
     send_sync_clone!(

@@ -8,6 +8,7 @@ use zk_queue::Queue;
 use zk_queue::QueueOptions;
 use zk_queue::WorkQueue;
 use zk_queue::WorkerOptions;
+use zk_sim::wait::until;
 
 use crate::connect;
 use crate::soon;
@@ -32,6 +33,8 @@ async fn batches_waits_delays_and_priorities_are_as_on_the_simulated_ensemble() 
         offering.offer_all(texts(0..1200)).await.unwrap();
         let first = soon("it is taken", waiting).await.unwrap().unwrap();
         assert_eq!(first, "0");
+        // The server of the other session may not have seen the last batch yet.
+        other.sync("/q/a").await.unwrap();
         assert_eq!(taking.len().await.unwrap(), 1199);
         assert!(taking.oldest_age().await.unwrap().is_some());
         let drained = taking.drain().await;
@@ -45,6 +48,7 @@ async fn batches_waits_delays_and_priorities_are_as_on_the_simulated_ensemble() 
         offering
             .offer(&"late".to_owned())
             .delay(Duration::from_secs(2))
+            .priority(9)
             .await
             .unwrap();
         offering
@@ -120,8 +124,33 @@ async fn workers_share_the_work_and_leave_nothing() {
             session.close().await.unwrap();
         }
         for server in ensemble.servers() {
-            assert_eq!(server.wchs().await.unwrap().watches, 0);
+            until("the server has no watch", async || {
+                server.wchs().await.unwrap().watches == 0
+            })
+            .await;
         }
+    })
+    .await;
+}
+
+// covers: Q2
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_children_and_bad_items_are_passed_over() {
+    with_servers(1, async |ensemble| {
+        let session = connect(ensemble).await;
+        let raw = Queue::new(&session, "/q/foreign", zk_core::codec::Raw).unwrap();
+        raw.offer(&b"\xff".to_vec()).await.unwrap();
+        let foreign = ["0", "lock-0000000000", "qn-", "qn-1"];
+        for name in foreign {
+            let path = format!("/q/foreign/{name}");
+            session.create(path, "no item").await.unwrap();
+        }
+        let queue = Queue::new(&session, "/q/foreign", Text).unwrap();
+        assert_eq!(queue.poll().await.unwrap(), None);
+        queue.offer(&"item".to_owned()).await.unwrap();
+        assert_eq!(queue.poll().await.unwrap().as_deref(), Some("item"));
+        let (left, _) = session.list("/q/foreign").await.unwrap();
+        assert_eq!(left.len(), foreign.len() + 1, "{left:?}");
     })
     .await;
 }

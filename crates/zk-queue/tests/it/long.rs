@@ -1,22 +1,47 @@
-//! A queue of more items than any list can have.
+//! Queues of more items than any list can have.
 
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Mutex;
 use std::time::Duration;
 
+use zk_core::Session;
 use zk_core::codec::Text;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
+use zk_queue::Delivery;
 use zk_queue::Queue;
+use zk_queue::WorkQueue;
+use zk_queue::WorkerOptions;
 
 use crate::connect;
+use crate::soon;
+use crate::with_servers;
 
 /// A child takes its name and four bytes of a list.
 const PER_CHILD: usize = "qn-0000000000".len() + 4;
 /// What clients take by default: `jute.maxbuffer`.
 const ONE_ANSWER: usize = 1024 * 1024;
 
+/// More than fit the node of the queue.
 // covers: Q5
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_of_200_000_items_is_filled_and_drained_with_lists_that_fit() {
+async fn a_queue_of_20_000_items_is_filled_and_drained() {
+    fill_and_drain(4).await;
+}
+
+mod deep {
+    /// More than any list can have.
+    // covers: Q5
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_queue_of_200_000_items_is_filled_and_drained() {
+        super::fill_and_drain(40).await;
+    }
+}
+
+/// Offers 5,000 items in each of `parts`, looks at how they are spread over segments, and takes them all.
+async fn fill_and_drain(parts: u32) {
+    let all = usize::try_from(parts * 5000).unwrap();
     let ensemble = Ensemble::builder()
         .data(DataStore::Memory)
         // So many nodes take more memory than the harness gives a server.
@@ -28,7 +53,7 @@ async fn a_queue_of_200_000_items_is_filled_and_drained_with_lists_that_fit() {
         let (one, other) = (connect(&ensemble).await, connect(&ensemble).await);
         let offering = Queue::new(&one, "/mail/outgoing", Text).unwrap();
         let began = std::time::Instant::now();
-        for part in 0..40 {
+        for part in 0..parts {
             let items: Vec<_> = (part * 5000..(part + 1) * 5000)
                 .map(|n: u32| format!("{n:06}"))
                 .collect();
@@ -38,9 +63,9 @@ async fn a_queue_of_200_000_items_is_filled_and_drained_with_lists_that_fit() {
             });
         }
         println!("offered in {:?}", began.elapsed());
-        assert_eq!(offering.len().await.unwrap(), 200_000);
+        assert_eq!(offering.len().await.unwrap(), all);
         let (segments, _) = one.list("/mail/outgoing-receipts/segments").await.unwrap();
-        assert!(segments.len() >= 5, "{segments:?}");
+        assert!(!segments.is_empty(), "all are in one node");
         let paths = segments
             .iter()
             .map(|name| format!("/mail/outgoing-receipts/segments/{name}"));
@@ -55,9 +80,9 @@ async fn a_queue_of_200_000_items_is_filled_and_drained_with_lists_that_fit() {
         let drained = taking.drain().await;
         println!("drained in {:?}", began.elapsed());
         drained.end.unwrap();
-        assert_eq!(drained.items.len(), 199_999);
+        assert_eq!(drained.items.len(), all - 1);
         assert!(drained.items.is_sorted());
-        assert_eq!(drained.items.last().map(String::as_str), Some("199999"));
+        assert_eq!(drained.items.last(), Some(&format!("{:06}", all - 1)));
         // The node above them is a container: without children the servers remove it.
         match other.list("/mail/outgoing-receipts/segments").await {
             Ok((segments, _)) => assert_eq!(segments, [""; 0]),
@@ -67,4 +92,81 @@ async fn a_queue_of_200_000_items_is_filled_and_drained_with_lists_that_fit() {
     let within = tokio::time::timeout(Duration::from_secs(420), filled_and_drained);
     within.await.expect("it is done within seven minutes");
     ensemble.down().await.expect("the server goes down");
+}
+
+/// With a priority and a delay, the names of items are nearly twice as long as without, and a segment has as many.
+// covers: Q5
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_fits_no_list_is_all_done_and_every_list_fits() {
+    const ITEMS: u32 = 26_000;
+    with_servers(1, async |ensemble| {
+        let (one, other) = (connect(ensemble).await, connect(ensemble).await);
+        let offering = WorkQueue::new(&one, "/jobs", Text).unwrap();
+        let items: Vec<_> = (0..ITEMS).map(|n| format!("{n:06}")).collect();
+        for part in items.chunks(2000) {
+            let offer = offering.offer_all(part).priority(i32::MIN);
+            offer.delay(Duration::from_millis(1)).await.unwrap();
+        }
+        assert_eq!(offering.len().await.unwrap(), items.len());
+        let segments = segments_of(&one, "/jobs/receipts/segments").await;
+        let segments = segments
+            .iter()
+            .map(|name| format!("/jobs/receipts/segments/{name}"));
+        let mut all = 0;
+        for path in segments.chain(["/jobs/items".to_owned()]) {
+            let (names, _) = one.list(path).await.unwrap();
+            let bytes: usize = names.iter().map(|name| name.len() + 4).sum();
+            assert!(
+                bytes < ONE_ANSWER,
+                "{} children, {bytes} bytes",
+                names.len()
+            );
+            all += bytes;
+        }
+        assert!(all > ONE_ANSWER, "one list would do: {all} bytes");
+
+        let done = Mutex::new(BTreeSet::new());
+        let (end, _) = tokio::sync::watch::channel(false);
+        let work = async |session| {
+            let queue = WorkQueue::new(session, "/jobs", Text).unwrap();
+            let mut ends = end.subscribe();
+            let stop = async { drop(ends.wait_for(|over| *over).await) };
+            let options = WorkerOptions::default().with_concurrency(250);
+            let handler = async |delivery: Delivery<String>| {
+                let mut done = done.lock().unwrap();
+                assert!(done.insert(delivery.into_item()), "it was done before");
+                if done.len() == items.len() {
+                    end.send_replace(true);
+                }
+                Ok::<(), Infallible>(())
+            };
+            queue.work_until(stop, &options, handler).await.unwrap()
+        };
+        let worked = async { tokio::join!(work(&one), work(&other)) };
+        let (tally, others) = soon("all is done", worked).await;
+        assert_eq!(tally.acknowledged + others.acknowledged, u64::from(ITEMS));
+        assert!(done.into_inner().unwrap().iter().eq(&items));
+        assert!(offering.is_empty().await.unwrap());
+        assert_eq!(offering.claims().await.unwrap(), []);
+        // A consumer that finds a segment empty removes it.
+        let removed = async {
+            while !segments_of(&other, "/jobs/receipts/segments")
+                .await
+                .is_empty()
+            {
+                assert!(offering.try_claim().await.unwrap().is_none());
+            }
+        };
+        soon("the segments are removed", removed).await;
+    })
+    .await;
+}
+
+/// The segments there are. The node above them is a container: without children the servers remove it.
+async fn segments_of(session: &Session, path: &str) -> Vec<String> {
+    match session.list(path).await {
+        Ok((names, _)) => names,
+        Err(error) if error.is_no_node() => Vec::new(),
+        Err(error) => panic!("{error}"),
+    }
 }

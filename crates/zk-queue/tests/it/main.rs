@@ -10,6 +10,7 @@ use zk_harness::Ensemble;
 
 mod auto_traits;
 mod basic;
+mod crowd;
 mod long;
 
 /// Starts servers, runs the test against them and takes them down.

@@ -25,6 +25,7 @@ use crate::soon;
 use crate::struck;
 use crate::text;
 use crate::texts;
+use crate::work;
 
 const DESK: &str = "/queues/a-receipts";
 
@@ -348,10 +349,6 @@ async fn a_node_made_anew_behind_its_list_is_listed_again() {
     let taken = soon("it takes", taking).await.unwrap().unwrap();
     assert_eq!(taken.as_deref(), Some("new 0"));
     assert_eq!(all(&ours).await, ["new 1", "new 2"]);
-}
-
-fn work(session: &Session) -> WorkQueue<String> {
-    WorkQueue::new(session, PATH, Text).expect("a good path")
 }
 
 /// Processes all there is.

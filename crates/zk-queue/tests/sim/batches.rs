@@ -7,6 +7,7 @@ use zk_core::codec::Raw;
 use zk_core::codec::Text;
 use zk_queue::Layout;
 use zk_queue::Queue;
+use zk_queue::WorkOptions;
 use zk_queue::WorkQueue;
 use zk_queue::WorkerOptions;
 use zk_sim::Ensemble;
@@ -24,11 +25,14 @@ use crate::queue_of;
 use crate::soon;
 use crate::text;
 use crate::texts;
+use crate::work;
 
 const CLAIMS: &str = "/queues/a/claims";
 
-fn work(session: &Session) -> WorkQueue<String> {
-    WorkQueue::new(session, PATH, Text).expect("a good path")
+/// One item is claimed and acknowledged: what the first use of a queue costs is behind it.
+async fn one_done(queue: &WorkQueue<String>) {
+    let claim = queue.try_claim().await.unwrap();
+    claim.unwrap().acknowledge().await.unwrap();
 }
 
 /// Many of a batch go to somebody else between the look and the take: that costs a look, not a try for each.
@@ -61,13 +65,7 @@ async fn a_batch_of_claims_of_which_many_are_gone_costs_two_tries() {
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     let (ours, theirs) = (work(&one), work(&two));
     ours.offer_all(texts(10..50)).await.unwrap();
-    ours.try_claim()
-        .await
-        .unwrap()
-        .unwrap()
-        .acknowledge()
-        .await
-        .unwrap();
+    one_done(&ours).await;
     let mut claiming = Box::pin(ours.try_claim_batch(39));
     let looks = || ensemble.arrived(matching::gets("/queues/a/items/*"));
     let before = looks();
@@ -235,13 +233,7 @@ async fn a_worker_claims_as_many_at_once_as_it_has_room_for() {
     let session = ensemble.connect().await;
     let ours = work(&session);
     ours.offer_all(texts(0..20)).await.unwrap();
-    ours.try_claim()
-        .await
-        .unwrap()
-        .unwrap()
-        .acknowledge()
-        .await
-        .unwrap();
+    one_done(&ours).await;
     let writes = || ensemble.arrived(matching::transactions("/queues/a/claims/*"));
     let before = writes();
     let options = WorkerOptions::default().with_concurrency(8);
@@ -320,7 +312,8 @@ async fn items_that_are_buried_or_gone_cost_no_lists() {
     let raw = WorkQueue::new(&session, PATH, Raw).unwrap();
     raw.offer_all((0..30).map(|_| vec![0xff])).await.unwrap();
     raw.offer(&b"good".to_vec()).await.unwrap();
-    let ours = work(&session);
+    let once = WorkOptions::default().with_most_deliveries(1);
+    let ours = WorkQueue::with_options(&session, PATH, Text, &once).unwrap();
     let claim = ours.try_claim().await.unwrap().unwrap();
     assert_eq!(claim.item(), "good");
     assert_eq!(ours.dead_letters().await.unwrap().len(), 30);

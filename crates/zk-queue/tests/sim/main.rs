@@ -9,6 +9,7 @@ use zk_core::codec::Text;
 use zk_queue::Layout;
 use zk_queue::Queue;
 use zk_queue::QueueOptions;
+use zk_queue::WorkQueue;
 use zk_sim::Ensemble;
 use zk_sim::Scripted;
 use zk_sim::wait::pass;
@@ -19,13 +20,19 @@ mod basic;
 mod batches;
 mod cancellation;
 mod chaos;
+mod crowd;
+mod due;
 mod faults;
 mod layouts;
+mod many;
+mod numbers;
+mod patience;
 mod placing;
 mod promises;
 mod segments;
 mod sizes;
 mod work;
+mod worker;
 
 /// The path of the queue of the tests.
 const PATH: &str = "/queues/a";
@@ -40,6 +47,10 @@ fn queue_of(session: &Session, layout: Layout) -> Queue<String> {
 
 fn queue_with(session: &Session, options: &QueueOptions) -> Queue<String> {
     Queue::with_options(session, PATH, Text, options).expect("a good path")
+}
+
+fn work(session: &Session) -> WorkQueue<String> {
+    WorkQueue::new(session, PATH, Text).expect("a good path")
 }
 
 /// The names of the children of a node, in order, as the leader has them.

@@ -163,7 +163,61 @@ async fn a_full_queue_refuses_or_lets_wait_as_asked() {
         "0 of 2 items were offered, in their order"
     );
     assert_eq!(all(&taking).await, ["1", "2", "3"]);
-    // More than there may be at all goes into an empty queue: it would wait for ever otherwise.
-    offering.offer_all(texts(0..9)).await.unwrap();
-    assert_eq!(all(&taking).await.len(), 9);
+}
+
+/// As many go in at once as there is room for: all at once would only ever go into an empty queue.
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn more_than_the_capacity_goes_in_as_room_is_made() {
+    let ensemble = Ensemble::new(3);
+    let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
+    let options = QueueOptions::default().with_capacity(3);
+    let (offering, taking) = (
+        queue_with(&producer, &options),
+        queue_with(&consumer, &options),
+    );
+    offering.offer(&text(0)).await.unwrap();
+    let error = offering.offer_all(texts(1..10)).await.unwrap_err();
+    assert_eq!((error.offered, error.all), (2, 9));
+    assert!(matches!(error.source, OfferError::Full { .. }), "{error:?}");
+    let offer = offering
+        .offer_all(texts(3..10))
+        .within(Duration::from_secs(60));
+    let waiting = tokio::spawn(offer.into_future());
+    for item in 0..10 {
+        pass(Duration::from_secs(3)).await;
+        // It is never empty, and never has more than it may have.
+        let len = children(&ensemble, PATH).len();
+        assert!(item > 7 || len == 3, "{item}: {len}");
+        let taken = soon("it is there", taking.take()).await.unwrap();
+        assert_eq!(taken, text(item));
+    }
+    soon("all are offered", waiting).await.unwrap().unwrap();
+}
+
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn an_offer_of_many_waits_as_long_as_asked_in_all() {
+    let ensemble = Ensemble::new(3);
+    let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
+    let options = QueueOptions::default().with_capacity(500);
+    let (offering, taking) = (
+        queue_with(&producer, &options),
+        queue_with(&consumer, &options),
+    );
+    offering.offer_all(texts(0..500)).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let offer = offering
+        .offer_all(texts(500..3_000))
+        .within(Duration::from_secs(10));
+    let waiting = tokio::spawn(offer.into_future());
+    // Each time there is room again before the time is over.
+    for _ in 0..3 {
+        pass(Duration::from_secs(7)).await;
+        taking.poll_batch(1_000).await.unwrap();
+    }
+    let error = soon("it gives up", waiting).await.unwrap().unwrap_err();
+    assert_eq!(error.offered, 500, "{error:?}");
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_secs(22), "{waited:?}");
 }

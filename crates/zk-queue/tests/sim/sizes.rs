@@ -7,10 +7,8 @@ use zk_core::AclEntry;
 use zk_core::ErrorKind;
 use zk_core::Permissions;
 use zk_core::Session;
-use zk_core::codec::Text;
 use zk_core::transport::Fault;
 use zk_queue::OfferError;
-use zk_queue::WorkQueue;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -23,12 +21,9 @@ use crate::soon;
 use crate::struck;
 use crate::text;
 use crate::texts;
+use crate::work;
 
 const CLAIMS: &str = "/queues/a/claims";
-
-fn work(session: &Session) -> WorkQueue<String> {
-    WorkQueue::new(session, PATH, Text).expect("a good path")
-}
 
 /// What an item may have, as the refusal of one that has more says.
 fn most_of(refused: Result<(), OfferError>) -> usize {

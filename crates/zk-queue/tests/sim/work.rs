@@ -25,13 +25,10 @@ use crate::pass;
 use crate::soon;
 use crate::text;
 use crate::texts;
+use crate::work;
 
 const ITEMS: &str = "/queues/a/items";
 const CLAIMS: &str = "/queues/a/claims";
-
-fn work(session: &Session) -> WorkQueue<String> {
-    WorkQueue::new(session, PATH, Text).expect("a good path")
-}
 
 fn work_with(session: &Session, options: &WorkOptions) -> WorkQueue<String> {
     WorkQueue::with_options(session, PATH, Text, options).expect("a good path")
@@ -257,7 +254,7 @@ async fn an_item_that_cannot_be_decoded_goes_to_the_dead_letters_as_it_is() {
     let session = ensemble.connect().await;
     let raw = WorkQueue::new(&session, PATH, Raw).unwrap();
     raw.offer(&b"\xff\xfe".to_vec()).await.unwrap();
-    let queue = work(&session);
+    let queue = work_with(&session, &WorkOptions::default().with_most_deliveries(1));
     queue.offer(&text("good")).await.unwrap();
     assert_eq!(finish(&queue).await, ["good"]);
     let letters = queue.dead_letters().await.unwrap();

@@ -1,0 +1,161 @@
+//! Several consumers of one queue, in several processes or in one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use zk_core::Session;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::PATH;
+use crate::pass;
+use crate::queue;
+use crate::soon;
+use crate::text;
+use crate::texts;
+use crate::work;
+
+const CONSUMERS: usize = 8;
+const ITEMS: usize = 2_000;
+
+/// Takes items until there is none, and answers how many those were.
+async fn consume(session: Session, kind: &str) -> usize {
+    let (queue, work) = (queue(&session), work(&session));
+    let mut count = 0;
+    loop {
+        let some = match kind {
+            "poll" => usize::from(queue.poll().await.unwrap().is_some()),
+            "batch" => queue.poll_batch(5).await.unwrap().len(),
+            _ => match work.try_claim().await.unwrap() {
+                Some(claim) => {
+                    claim.acknowledge().await.unwrap();
+                    1
+                }
+                None => 0,
+            },
+        };
+        count += some;
+        if some == 0 {
+            return count;
+        }
+    }
+}
+
+// covers: Q1 Q3
+#[tokio::test(start_paused = true)]
+async fn none_of_eight_equal_consumers_starves() {
+    for kind in ["poll", "batch", "claim"] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        match kind {
+            "claim" => work(&session).offer_all(texts(0..ITEMS)).await.unwrap(),
+            _ => queue(&session).offer_all(texts(0..ITEMS)).await.unwrap(),
+        }
+        let start = Arc::new(Barrier::new(CONSUMERS));
+        let mut consumers = JoinSet::new();
+        for _ in 0..CONSUMERS {
+            let session = ensemble.connect().await;
+            let start = Arc::clone(&start);
+            consumers.spawn(async move {
+                start.wait().await;
+                consume(session, kind).await
+            });
+        }
+        let counts = soon("all is taken", consumers.join_all()).await;
+        let (all, least) = (counts.iter().sum::<usize>(), counts.iter().min());
+        assert_eq!(all, ITEMS, "{kind}: {counts:?}");
+        // Each has a tenth of its share at least.
+        let least = least.copied().unwrap_or(0);
+        assert!(least >= ITEMS / CONSUMERS / 10, "{kind}: {counts:?}");
+    }
+}
+
+/// Those of one process share what one of them reads.
+// covers: Q1 Q3
+#[tokio::test(start_paused = true)]
+async fn sixty_four_waiters_of_a_process_list_once_per_change() {
+    for is_work in [false, true] {
+        let ensemble = Ensemble::new(3);
+        let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+        let (queue, producer) = (queue(&one), queue(&two));
+        let (jobs, boss) = (work(&one), work(&two));
+        let mut waiting = JoinSet::new();
+        for _ in 0..64 {
+            let (queue, jobs) = (queue.clone(), jobs.clone());
+            waiting.spawn(async move {
+                if is_work {
+                    let claim = jobs.claim().await.unwrap();
+                    let item = claim.item().clone();
+                    claim.acknowledge().await.unwrap();
+                    item
+                } else {
+                    queue.take().await.unwrap()
+                }
+            });
+        }
+        pass(Duration::from_secs(5)).await;
+        let path = if is_work { "/queues/a/items" } else { PATH };
+        let lists = || ensemble.arrived(matching::lists(path));
+        for item in 0..3 {
+            let before = lists();
+            if is_work {
+                boss.offer(&text(item)).await.unwrap();
+            } else {
+                producer.offer(&text(item)).await.unwrap();
+            }
+            let taken = soon("it is taken", waiting.join_next()).await;
+            assert_eq!(taken.unwrap().unwrap(), text(item));
+            pass(Duration::from_secs(5)).await;
+            let listed = lists() - before;
+            // The item comes, is claimed and goes; each is seen with and without a watch.
+            assert!(listed <= 12, "{listed} lists, work: {is_work}");
+        }
+        let rest = texts(3..64);
+        if is_work {
+            boss.offer_all(&rest).await.unwrap();
+        } else {
+            producer.offer_all(&rest).await.unwrap();
+        }
+        let taken = soon("all are taken", waiting.join_all()).await;
+        assert_eq!(taken.len(), 61);
+        drop((queue, jobs));
+        soon("it settles", one.settled()).await;
+        assert_eq!(ensemble.watch_count(), 0);
+    }
+}
+
+/// A waiter that is dropped takes nothing from those that go on waiting.
+// covers: Q1
+#[tokio::test(start_paused = true)]
+async fn waiters_that_share_a_watch_do_without_one_another() {
+    let ensemble = Ensemble::new(3);
+    let (one, two) = (ensemble.connect().await, ensemble.connect().await);
+    let queue = queue(&one);
+    let mut waiting = Vec::new();
+    for _ in 0..8 {
+        let queue = queue.clone();
+        waiting.push(tokio::spawn(async move { queue.take().await }));
+        pass(Duration::from_millis(100)).await;
+    }
+    // The one that has read the list is the first to go; another one is never polled again.
+    let last = waiting.pop().unwrap();
+    let mut held = Box::pin(queue.take());
+    tokio::select! {
+        biased;
+        taken = &mut held => panic!("there is nothing: {taken:?}"),
+        () = pass(Duration::from_secs(1)) => {}
+    }
+    for other in waiting {
+        other.abort();
+        pass(Duration::from_millis(100)).await;
+    }
+    crate::queue(&two).offer(&text(1)).await.unwrap();
+    let taken = soon("it is taken", last).await.unwrap().unwrap();
+    assert_eq!(taken, "1");
+    drop(held);
+    drop(queue);
+    soon("it settles", one.settled()).await;
+    assert_eq!(ensemble.watch_count(), 0);
+}

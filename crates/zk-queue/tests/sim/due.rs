@@ -1,0 +1,78 @@
+//! Delays when answers take their time.
+
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_queue::Layout;
+use zk_sim::Ensemble;
+use zk_sim::matching;
+
+use crate::pass;
+use crate::queue_of;
+use crate::soon;
+use crate::struck;
+use crate::text;
+use crate::texts;
+use crate::work;
+
+/// A session that takes no connection for dead whose answers are three seconds late.
+async fn patient(ensemble: &Ensemble) -> Session {
+    ensemble.connect().timeout(Duration::from_secs(60)).await
+}
+
+/// The leader stamps a change before it is committed, and the answer comes long after.
+// covers: Q4
+#[tokio::test(start_paused = true)]
+async fn a_delay_is_not_short_after_a_slow_commit() {
+    for layout in [Layout::Native, Layout::CuratorDelay] {
+        let ensemble = Ensemble::new(3);
+        let (one, two) = (patient(&ensemble).await, ensemble.connect().await);
+        let (offering, taking) = (queue_of(&one, layout), queue_of(&two, layout));
+        let slow = ensemble.on(matching::transactions("/queues/a/*"));
+        let slow = slow.session(one.id());
+        // The first one finds no node to put an item into.
+        let slow = slow.nth(2).hold();
+        let offer = tokio::spawn(offering.offer(&text("now")).into_future());
+        struck(&slow).await;
+        pass(Duration::from_secs(3)).await;
+        slow.release();
+        soon("it is offered", offer).await.unwrap().unwrap();
+        let (delay, asked) = (Duration::from_secs(5), tokio::time::Instant::now());
+        let late = offering.offer(&text("late")).delay(delay);
+        late.await.unwrap();
+        for expected in ["now", "late"] {
+            let taken = soon("it is due", taking.take()).await.unwrap();
+            assert_eq!(taken, expected);
+        }
+        let waited = asked.elapsed();
+        assert!(waited >= delay, "{waited:?}");
+        assert!(waited < delay + Duration::from_secs(1), "{waited:?}");
+    }
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_rejected_item_rests_for_all_of_its_delay() {
+    let ensemble = Ensemble::new(3);
+    let session = patient(&ensemble).await;
+    let queue = work(&session);
+    queue.offer_all(texts(0..2)).await.unwrap();
+    queue.claim().await.unwrap().acknowledge().await.unwrap();
+    let slow = ensemble.on(matching::transactions("/queues/a/claims/*"));
+    let slow = slow.session(session.id()).hold();
+    let claiming = {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.claim().await })
+    };
+    struck(&slow).await;
+    pass(Duration::from_secs(3)).await;
+    slow.release();
+    let claim = soon("it is claimed", claiming).await.unwrap().unwrap();
+    let delay = Duration::from_secs(5);
+    let rejected = tokio::time::Instant::now();
+    claim.reject(delay, "not now").await.unwrap();
+    drop(soon("it is due", queue.claim()).await.unwrap());
+    let waited = rejected.elapsed();
+    assert!(waited >= delay, "{waited:?}");
+    assert!(waited < delay + Duration::from_secs(1), "{waited:?}");
+}

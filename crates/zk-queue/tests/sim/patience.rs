@@ -1,0 +1,79 @@
+//! Claims that are settled while the ensemble is away for longer than one operation may take.
+
+use std::time::Duration;
+
+use zk_core::Session;
+use zk_queue::SettleError;
+use zk_queue::WorkQueue;
+use zk_sim::Ensemble;
+
+use crate::children;
+use crate::ephemerals;
+use crate::pass;
+use crate::soon;
+use crate::text;
+use crate::work;
+
+/// A queue whose calls have a second, of a session that lives for a minute.
+async fn quick(ensemble: &Ensemble) -> (Session, WorkQueue<String>) {
+    let session = ensemble.connect().timeout(Duration::from_secs(60)).await;
+    let queue = work(&session.with_operation_timeout(Duration::from_secs(1)));
+    (session, queue)
+}
+
+const ACTS: [&str; 4] = ["acknowledge", "reject", "reject later", "bury"];
+
+async fn settle(claim: zk_queue::Claim<String>, act: &str) -> Result<(), SettleError> {
+    match act {
+        "acknowledge" => claim.acknowledge().await,
+        "reject" => claim.reject(Duration::ZERO, "no").await,
+        "reject later" => claim.reject(Duration::from_secs(5), "no").await,
+        _ => claim.bury("no").await,
+    }
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_settled_when_the_servers_are_back() {
+    for act in ACTS {
+        let ensemble = Ensemble::new(3);
+        let (session, queue) = quick(&ensemble).await;
+        queue.offer(&text(1)).await.unwrap();
+        let claim = queue.claim().await.unwrap();
+        // Long enough for what is known of the leader's clock to be old.
+        pass(Duration::from_secs(20)).await;
+        ensemble
+            .session(session.id())
+            .cut_for(Duration::from_secs(25));
+        let settled = soon(act, settle(claim, act)).await;
+        settled.unwrap_or_else(|error| panic!("{act}: {error:?}"));
+        let left = queue.len().await.unwrap();
+        assert_eq!(left, usize::from(act.starts_with("reject")), "{act}");
+        assert_eq!(children(&ensemble, "/queues/a/claims"), [""; 0], "{act}");
+        assert_eq!(
+            children(&ensemble, "/queues/a/dead").len(),
+            usize::from(act == "bury")
+        );
+    }
+}
+
+// covers: Q3
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_session_ends_meanwhile_is_settled_no_more() {
+    for act in ACTS {
+        let ensemble = Ensemble::new(3);
+        let (session, queue) = quick(&ensemble).await;
+        queue.offer(&text(1)).await.unwrap();
+        let claim = queue.claim().await.unwrap();
+        ensemble.session(session.id()).partition();
+        let error = soon(act, settle(claim, act)).await.unwrap_err();
+        assert_eq!(
+            error.class(),
+            zk_core::ErrorClass::Fatal,
+            "{act}: {error:?}"
+        );
+        pass(Duration::from_secs(120)).await;
+        assert_eq!(ephemerals(&ensemble), [""; 0], "{act}");
+        assert_eq!(children(&ensemble, "/queues/a/items").len(), 1, "{act}");
+    }
+}
