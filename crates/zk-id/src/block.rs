@@ -7,8 +7,11 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio::time::timeout;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
@@ -90,7 +93,7 @@ pub enum BlockError {
         /// What was taken.
         given: i64,
     },
-    /// Other processes take blocks all the time.
+    /// Other processes were faster at each attempt, for longer than the operation timeout.
     #[error("others took blocks of {path} faster, {attempts} times in a row; take larger blocks")]
     Contended {
         /// The counter.
@@ -180,9 +183,6 @@ impl BlockIds {
     ///
     /// The next block is fetched in the background when it is time.
     ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, when a block is to be fetched.
     pub fn try_next(&self) -> Option<i64> {
         let (number, is_to_fetch) = {
             let mut stock = self.shared.stock();
@@ -268,7 +268,7 @@ impl BlockIds {
             shared: Arc::clone(&self.shared),
             has_ended: false,
         };
-        *fetcher = Some(Task::spawn(async move {
+        *fetcher = Some(Task::spawn_on(&self.shared.counter.session, async move {
             let answer = fetching.shared.counter.take().await;
             fetching.end(answer);
         }));
@@ -363,7 +363,9 @@ impl Counter {
     /// A block whose answer was lost is not looked for but given up, and the next one taken: the numbers need not be dense,
     /// and another process that took a block of the same size would have written the same.
     async fn take(&self) -> Result<RangeInclusive<i64>, BlockError> {
-        for _ in 0..ROUNDS {
+        let since = Instant::now();
+        let mut attempts = 0;
+        loop {
             let (value, version) = self.read().await?;
             let given = *lock(&self.given);
             if value < given {
@@ -395,14 +397,20 @@ impl Counter {
                     *lock(&self.given) = *block.end();
                     return Ok(block);
                 }
-                Err(error) if is_overtaken(error.kind()) => self.session.sync(&self.path).await?,
+                Err(error) if is_overtaken(error.kind()) => {}
                 Err(error) => return Err(error.into()),
             }
+            attempts += 1;
+            if attempts >= ROUNDS && since.elapsed() >= self.session.operation_timeout() {
+                return Err(BlockError::Contended {
+                    path: self.path.clone(),
+                    attempts,
+                });
+            }
+            let pause = pause(attempts, fastrand::f64());
+            drop(timeout(pause, std::future::pending::<()>()).await);
+            self.session.sync(&self.path).await?;
         }
-        Err(BlockError::Contended {
-            path: self.path.clone(),
-            attempts: ROUNDS,
-        })
     }
 
     /// Returns the counter, and what tells it from later ones; zero if there is none.
@@ -466,6 +474,17 @@ const fn guard_of(seen: Option<(i32, i64)>) -> Guard {
     }
 }
 
+/// How long to wait after so many attempts before the next one: any time up to a limit that doubles, so that processes which
+/// began together do not go on together.
+fn pause(attempts: u32, chance: f64) -> Duration {
+    let doublings = 2_u32.saturating_pow(attempts);
+    let most = SHORTEST_PAUSE.saturating_mul(doublings).min(LONGEST_PAUSE);
+    most.mul_f64(chance)
+}
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// The block of up to so many numbers behind a counter; `None` when there are none.
 fn block_after(value: i64, block: i64) -> Option<RangeInclusive<i64>> {
     Some(value.checked_add(1)?..=value.saturating_add(block))
@@ -487,6 +506,15 @@ mod tests {
         assert_eq!(block_after(i64::MAX - 3, 10), Some(i64::MAX - 2..=i64::MAX));
         assert_eq!(block_after(i64::MAX - 1, 10), Some(i64::MAX..=i64::MAX));
         assert_eq!(block_after(i64::MAX, 10), None);
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_second_and_vary_from_nothing() {
+        let ms = Duration::from_millis;
+        assert_eq!(pause(1, 0.0), Duration::ZERO);
+        assert_eq!(pause(1, 0.5), ms(2));
+        assert_eq!(pause(4, 0.5), ms(16));
+        assert_eq!(pause(u32::MAX, 0.5), ms(500));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use zk_core::Trusted;
 
 use crate::clock::AnyClock;
 use crate::clock::Clock;
+use crate::coarse_clock;
 use crate::error::Loss;
 use crate::error::NextError;
 use crate::id::Id;
@@ -95,10 +96,11 @@ impl Core {
         }
     }
 
-    /// Takes one id: by one atomic step while a window is open, which it is for about a millisecond.
+    /// Takes one id: by a look at the coarse clock and one atomic step while a window is open, which it is for about a
+    /// millisecond.
     #[inline]
     pub(crate) fn take_one(&self) -> Result<Id, NextError> {
-        let taken = match self.line.take_one() {
+        let taken = match self.line.take_one(coarse_clock::now()) {
             Some(taken) => taken,
             None => self.pass(1)?.start,
         };
@@ -108,7 +110,7 @@ impl Core {
     /// Takes up to `most` positions, at least one.
     #[inline]
     pub(crate) fn take(&self, most: u64) -> Result<Range<u64>, NextError> {
-        match self.line.take(most) {
+        match self.line.take(most, coarse_clock::now()) {
             Some(taken) => Ok(taken),
             None => self.pass(most),
         }
@@ -121,8 +123,8 @@ impl Core {
         let mut gate = self.gate();
         loop {
             let next = self.line.next();
-            self.open(&mut gate, next)?;
-            let taken = self.line.take(most);
+            let now = self.open(&mut gate, next)?;
+            let taken = self.line.take(most, now);
             if !gate.has_ticker {
                 // Nobody would notice that the millisecond is over.
                 self.line.shut();
@@ -138,8 +140,9 @@ impl Core {
         }
     }
 
-    /// Opens the window that the clock allows, if the worker number is ours.
-    fn open(&self, gate: &mut Gate, next: u64) -> Result<(), NextError> {
+    /// Opens the window that the clock allows, if the worker number is ours; returns since when, by the coarse clock.
+    fn open(&self, gate: &mut Gate, next: u64) -> Result<u64, NextError> {
+        let since = coarse_clock::now();
         if let Some(loss) = gate.lost {
             return Err(NextError::Lost(loss));
         }
@@ -156,9 +159,9 @@ impl Core {
         };
         match pace(&self.layout, &known) {
             Pace::Open { floor, end } => {
-                self.line.open(floor, end);
+                self.line.open(floor, end, since + OPEN_FOR);
                 gate.end = end;
-                Ok(())
+                Ok(since)
             }
             Pace::UsedUp { wait } => Err(NextError::UsedUp { wait }),
             Pace::Behind { by } => Err(NextError::ClockBehind { by }),
@@ -288,8 +291,12 @@ impl Core {
 /// How often windows are opened and shut.
 const TICK: Duration = Duration::from_millis(1);
 
-/// For how long the worker number must be ours when a window is opened: a window is shut after a millisecond, by a task
-/// that may be late.
+/// After how many nanoseconds of the coarse clock nothing is taken from a window any more, also if the task that would have
+/// shut it is late or gone.
+const OPEN_FOR: u64 = 1_000_000;
+
+/// For how long the worker number must be ours when a window is opened: longer than it can be open, which is [`OPEN_FOR`] and
+/// the 10 ms that the coarse clock may be late.
 const WINDOW: Duration = Duration::from_millis(20);
 
 /// After which time who waits for a clock looks at it again: it may have been set right.

@@ -26,9 +26,10 @@ pub enum NextError {
         /// How far.
         by: Duration,
     },
-    /// The time that is reserved for the worker number is used up, and the ensemble did not extend it in time.
+    /// The time that is reserved for the worker number is used up, and was not extended in time: the ensemble did not answer,
+    /// or the clock is [further ahead](crate::Snowflakes::with_max_clock_ahead) of the servers' than allowed.
     #[error(
-        "the time reserved for this worker is used up, and the ensemble has not extended it yet"
+        "the time reserved for this worker is used up, and not extended yet; does the ensemble answer, is the clock right?"
     )]
     Unreserved,
     /// The session is not known to be alive now, so that the worker number may be somebody else's soon.
@@ -137,6 +138,16 @@ pub enum ClaimError {
         /// What it says, or how that begins.
         found: String,
     },
+    /// The clock of this process is too far ahead of the servers'. Nothing was reserved, and the number is free again.
+    #[error(
+        "the clock is {by:?} ahead of the servers' clock, {most:?} is allowed; set it right, or that of the servers"
+    )]
+    ClockAhead {
+        /// How far it is ahead, at least.
+        by: Duration,
+        /// How far it may be, see [`Snowflakes::with_max_clock_ahead`](crate::Snowflakes::with_max_clock_ahead).
+        most: Duration,
+    },
     /// Somebody else wrote to the mark of a worker number that was just claimed, again and again.
     #[error("somebody else keeps writing to {path}")]
     Disturbed {
@@ -152,7 +163,9 @@ impl ClaimError {
     /// Returns what can be done about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::AllTaken { .. } | Self::Disturbed { .. } => ErrorClass::Recoverable,
+            Self::AllTaken { .. } | Self::ClockAhead { .. } | Self::Disturbed { .. } => {
+                ErrorClass::Recoverable
+            }
             Self::OtherUse { .. } | Self::BadMark { .. } => ErrorClass::Outcome,
             Self::Failed(error) => error.class(),
         }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_core::Session;
+
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::error::NextError;
@@ -21,9 +23,11 @@ use crate::task::Task;
 ///
 /// # Cost
 ///
-/// One compare-and-swap for an id.
+/// A read of a coarse monotonic clock and one compare-and-swap for an id.
 /// A task looks at the clock each millisecond for as long as ids are taken, and sleeps otherwise; without it, see
 /// [`new`](Self::new), each call looks at the clock, and takes a lock for that.
+/// The task is for speed: if it starves, or its runtime ends, a call that finds the millisecond to be over looks at the clock
+/// itself, and at whether the worker number is still its own.
 ///
 /// # Dropping
 ///
@@ -76,12 +80,15 @@ impl Generator {
     /// When the layout has no such worker, or outside of a Tokio runtime with its time driver enabled.
     pub fn spawn(layout: Layout, worker: u32, clock: impl Clock) -> Self {
         let Self { core, .. } = Self::new(layout, worker, clock);
-        Self::ticking(core)
-    }
-
-    pub(crate) fn ticking(core: Arc<Core>) -> Self {
         let ticking = Arc::clone(&core);
         let ticker = Task::spawn(async move { ticking.tick().await });
+        Self::of(core, Some(Arc::new(ticker)))
+    }
+
+    /// Makes a generator whose time goes on as long as the runtime of the session does.
+    pub(crate) fn ticking_with(session: &Session, core: Arc<Core>) -> Self {
+        let ticking = Arc::clone(&core);
+        let ticker = Task::spawn_on(session, async move { ticking.tick().await });
         Self::of(core, Some(Arc::new(ticker)))
     }
 

@@ -39,9 +39,9 @@
 //!    behind it; that does not depend on any clock, nor on a process noticing in time that it lost its number.
 //! 2. Snowflakes of one generator rise, and none has a time that its clock has not reached.
 //! 3. A generator gives out nothing once its worker number may be another process's, as [`Trusted`](zk_core::Trusted)
-//!    tells: it looks each millisecond, and ends 20 ms early.
-//!    A process that was stopped may give out what was left of the one millisecond that it was stopped in when it goes on:
-//!    unique nonetheless, by 1.
+//!    tells: each call compares the monotonic clock with the end of the proof, and it ends 20 ms early.
+//!    That depends on no task and no runtime.
+//!    A thread that was stopped within a call may get one id, or one [`Run`], when it goes on: unique nonetheless, by 1.
 //! 4. No number of one counter is given out twice by [`BlockIds`], whatever becomes of requests and replies, as long as
 //!    nobody sets the counter back; a handle that notices refuses to go on.
 //! 5. Numbers of [`SequenceIds`] rise in the order of the calls over all processes, as long as nobody deletes the node.
@@ -64,6 +64,8 @@
 //! | the session expires or is closed | [`NextError::Lost`] | go on until the blocks are used up, then a fatal error | a fatal error |
 //! | the clock goes back | wait until it is where it was; [`NextError::ClockBehind`] after the [patience](Snowflakes::with_patience), at once if that would be too short | – | – |
 //! | the clock goes forwards | follow it, once that time is reserved; when it goes back again, see above | – | – |
+//! | the clock is [far ahead](Snowflakes::with_max_clock_ahead) of the servers' | [`ClaimError::ClockAhead`], and no mark is written; a generator that runs uses up what is reserved, then [`NextError::Unreserved`] | – | – |
+//! | a mark is far in the future | another free number is taken, if there is one | – | – |
 //! | the process dies | the next one with the number waits until what was reserved is over, at most the session timeout; it can have the number only after that | up to two blocks are lost | – |
 //! | ids are asked for too fast | wait for the next millisecond | wait for the next block | – |
 //! | all is used up | [`NextError::TimeExhausted`] | [`BlockError::Exhausted`] | [`SequenceError::SequenceExhausted`] |
@@ -96,9 +98,9 @@
 //!
 //! # What it does not do
 //!
-//! A clock that is hours ahead is believed: ids get that time, and so does the mark, so that the worker number is of no use
-//! to processes whose clock is right until then.
-//! Give another [number](Snowflakes::with_preferred), or run with synchronised clocks, which snowflakes want anyway.
+//! A clock that is ahead by less than the [tolerance](Snowflakes::with_max_clock_ahead), a minute by default, is believed:
+//! ids get that time, and so does the mark, so that the next process with the worker number waits for as long.
+//! Run with synchronised clocks, on the servers as well.
 //!
 //! # Features
 //!
@@ -107,6 +109,7 @@
 mod block;
 mod charter;
 mod clock;
+mod coarse_clock;
 mod core;
 mod error;
 mod generator;
@@ -117,6 +120,7 @@ mod mark;
 mod pace;
 mod run;
 mod sequence;
+mod server_time;
 mod slots;
 mod snowflake;
 mod task;

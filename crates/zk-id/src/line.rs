@@ -18,7 +18,8 @@ pub(crate) trait Cell {
 /// Positions, each of which is taken once: a millisecond in the upper bits and a number within it in the lower ones, so that
 /// the one behind the last of a millisecond is the first of the next.
 ///
-/// They are taken from the window that is open.
+/// They are taken from the window that is open, until its time is over, which each take compares with the clock:
+/// that does not depend on anything that runs besides.
 /// That each is taken once rests on `next` alone, which only rises, by one atomic step at a time;
 /// that none is taken beyond a window is what every step looks at first.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Line<C = AtomicU64> {
     next: C,
     /// The end of the window.
     end: C,
+    /// The time from which on nothing is taken from the window.
+    until: C,
 }
 
 impl<C: Cell> Line<C> {
@@ -35,12 +38,16 @@ impl<C: Cell> Line<C> {
         Self {
             next: C::new(first),
             end: C::new(SHUT),
+            until: C::new(0),
         }
     }
 
-    /// Takes up to `most` positions, at least one; `None` when the window has none.
+    /// Takes up to `most` positions, at least one; `None` when the window has none at the time `now`.
     #[inline]
-    pub(crate) fn take(&self, most: u64) -> Option<Range<u64>> {
+    pub(crate) fn take(&self, most: u64, now: u64) -> Option<Range<u64>> {
+        if now >= self.until.load() {
+            return None;
+        }
         let mut next = self.next.load();
         loop {
             let end = self.end.load();
@@ -55,9 +62,12 @@ impl<C: Cell> Line<C> {
         }
     }
 
-    /// Takes one position; `None` when the window has none.
+    /// Takes one position; `None` when the window has none at the time `now`.
     #[inline]
-    pub(crate) fn take_one(&self) -> Option<u64> {
+    pub(crate) fn take_one(&self, now: u64) -> Option<u64> {
+        if now >= self.until.load() {
+            return None;
+        }
         let mut next = self.next.load();
         while next < self.end.load() {
             match self.next.replace(next, next + 1) {
@@ -73,10 +83,12 @@ impl<C: Cell> Line<C> {
         self.next.load()
     }
 
-    /// Opens a window up to `end`, of which what is before `floor` is skipped.
-    pub(crate) fn open(&self, floor: u64, end: u64) {
+    /// Opens a window up to `end`, of which what is before `floor` is skipped, until the time `until`.
+    pub(crate) fn open(&self, floor: u64, end: u64, until: u64) {
         self.next.raise(floor);
         self.end.store(end);
+        // Last: who sees that there is more time must not take a position that is before the floor.
+        self.until.store(until);
     }
 
     /// Shuts the window; who is just taking from it may still do so.

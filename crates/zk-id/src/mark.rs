@@ -7,15 +7,18 @@
 use std::time::Duration;
 use std::time::SystemTime;
 
+use tokio::time::Instant;
 use zk_core::Error;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Session;
+use zk_core::Stat;
 
 use crate::charter::ROUNDS;
 use crate::charter::is_overtaken;
 use crate::error::ClaimError;
 use crate::error::excerpt;
+use crate::server_time::ServerTime;
 
 /// The mark of a worker number that is ours.
 #[derive(Debug)]
@@ -27,8 +30,24 @@ pub(crate) struct Mark {
     /// What we have written last, as far as we know.
     version: i32,
     reserved: SystemTime,
+    /// The leader's clock when it carried out the last write that we know of.
+    server: ServerTime,
+    /// When the last write was sent.
+    asked: Instant,
     /// Whether a write of ours may have been carried out that we do not know of.
     is_in_doubt: bool,
+}
+
+/// What became of taking a mark over.
+#[derive(Debug)]
+pub(crate) enum TakeOver {
+    /// It is ours. The last process may have given out ids before `floor`; `None` when there was none.
+    Done {
+        mark: Mark,
+        floor: Option<SystemTime>,
+    },
+    /// It was left alone: more is reserved than was to be accepted.
+    TooFarAhead { reserved: SystemTime },
 }
 
 /// A reservation was refused.
@@ -36,20 +55,22 @@ pub(crate) struct Mark {
 pub(crate) enum ReserveError {
     /// Somebody else has written the mark, or deleted it.
     Changed,
+    /// The clock is ahead of the servers' by more than it may be.
+    ClockAhead { by: Duration },
     /// The ensemble did not do it, which it may later unless the error is fatal.
     Failed(Error),
 }
 
 impl Mark {
-    /// Takes the mark over from whoever had the number before, and reserves time: `until`, or more if that one had more.
-    ///
-    /// Answers the time before which that one may have given out ids, `None` when there was nobody.
+    /// Takes the mark over from the process that had the number before, and reserves time: `until`, or more if that one
+    /// had more; but leaves it alone if that one had time after `latest`.
     pub(crate) async fn take_over(
         session: &Session,
         path: NodePath,
         writer: String,
         until: SystemTime,
-    ) -> Result<(Self, Option<SystemTime>), ClaimError> {
+        latest: Option<SystemTime>,
+    ) -> Result<TakeOver, ClaimError> {
         let mut floor = None;
         for _ in 0..ROUNDS {
             let found = match session.get(&path).await {
@@ -60,6 +81,11 @@ impl Mark {
                     })?;
                     // What is reserved by a write of ours in doubt was not used.
                     if entry.writer != writer {
+                        if latest.is_some_and(|latest| entry.reserved > latest) {
+                            return Ok(TakeOver::TooFarAhead {
+                                reserved: entry.reserved,
+                            });
+                        }
                         floor = Some(entry.reserved);
                     }
                     Some(stat.version)
@@ -72,6 +98,7 @@ impl Mark {
                 writer: &writer,
             };
             let data = entry.to_string();
+            let asked = Instant::now();
             let written = if let Some(version) = found {
                 session.set(&path, data).version(version).idempotent().await
             } else {
@@ -86,9 +113,11 @@ impl Mark {
                         version: stat.version,
                         reserved: entry.reserved,
                         writer,
+                        server: ServerTime::new(stat.mtime, asked),
+                        asked,
                         is_in_doubt: false,
                     };
-                    return Ok((mark, floor));
+                    return Ok(TakeOver::Done { mark, floor });
                 }
                 Err(error) if is_overtaken(error.kind()) => session.sync(&path).await?,
                 Err(error) => return Err(error.into()),
@@ -106,9 +135,23 @@ impl Mark {
         &self.session
     }
 
-    /// Reserves time up to `until`.
-    pub(crate) async fn reserve(&mut self, until: SystemTime) -> Result<(), ReserveError> {
+    /// Reserves `span` from the time `now` of our clock on, unless that is ahead of the servers' by more than `most`.
+    pub(crate) async fn reserve(
+        &mut self,
+        now: SystemTime,
+        span: Duration,
+        most: Duration,
+    ) -> Result<(), ReserveError> {
         self.settle_doubt().await?;
+        if self.ahead(now) > most {
+            // Or our monotonic clock stood still since the last write: another write has a new timestamp.
+            self.write(self.reserved).await?;
+            let by = self.ahead(now);
+            if by > most {
+                return Err(ReserveError::ClockAhead { by });
+            }
+        }
+        let until = now + span;
         if until > self.reserved {
             self.write(until).await?;
         }
@@ -135,7 +178,7 @@ impl Mark {
         let (data, stat) = get.await.map_err(ReserveError::of)?;
         match Entry::parse(&data) {
             Some(entry) if entry.writer == self.writer => {
-                self.version = stat.version;
+                self.wrote(&stat);
                 self.reserved = entry.reserved;
                 self.is_in_doubt = false;
                 Ok(())
@@ -152,12 +195,22 @@ impl Mark {
         let set = self.session.set(&self.path, entry.to_string());
         // Until it is known, also when this is dropped.
         self.is_in_doubt = true;
+        self.asked = Instant::now();
         let answer = set.version(self.version).idempotent().await;
         let stat = answer.map_err(ReserveError::of)?;
-        self.version = stat.version;
+        self.wrote(&stat);
         self.reserved = reserved;
         self.is_in_doubt = false;
         Ok(())
+    }
+
+    fn wrote(&mut self, stat: &Stat) {
+        self.version = stat.version;
+        self.server = ServerTime::new(stat.mtime, self.asked);
+    }
+
+    fn ahead(&self, now: SystemTime) -> Duration {
+        self.server.ahead(now, Instant::now())
     }
 }
 

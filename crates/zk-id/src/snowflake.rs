@@ -1,5 +1,6 @@
 //! Ids for a worker number that is leased, and time that is reserved for it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use std::time::SystemTime;
 
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 use tokio::time::timeout;
 use zk_core::Error;
 use zk_core::NodePath;
@@ -22,6 +24,8 @@ use crate::generator::Generator;
 use crate::layout::Layout;
 use crate::mark::Mark;
 use crate::mark::ReserveError;
+use crate::mark::TakeOver;
+use crate::server_time::ServerTime;
 use crate::slots;
 use crate::task::Task;
 use crate::worker::Place;
@@ -53,6 +57,7 @@ pub struct Snowflakes {
     clock: Arc<dyn Clock>,
     span: Duration,
     patience: Option<Duration>,
+    most_ahead: Duration,
 }
 
 impl Snowflakes {
@@ -78,6 +83,7 @@ impl Snowflakes {
             clock: Arc::new(SystemClock),
             span: session.session_timeout(),
             patience: None,
+            most_ahead: CLOCK_AHEAD,
         })
     }
 
@@ -97,6 +103,22 @@ impl Snowflakes {
     #[must_use]
     pub fn with_reserve(mut self, span: Duration) -> Self {
         self.span = span.clamp(SHORTEST, LONGEST);
+        self
+    }
+
+    /// Sets by how much the [clock](Self::with_clock) may be ahead of the servers'; default, one minute.
+    ///
+    /// The time that a worker number was used for is closed to its next process, so that a clock which is years ahead would
+    /// make a number useless for years. [`claim`](Self::claim) compares the clock with the timestamp that the leader gave the
+    /// worker's node, and refuses before anything is reserved; a generator whose clock jumps later is not given more time.
+    /// Free numbers that have more than this and the [reserve](Self::with_reserve) reserved ahead of the servers' clock are
+    /// taken only when there are no others.
+    ///
+    /// A leader whose clock is behind looks like a clock that is ahead, to all processes at once: keep the servers' clocks
+    /// right as well. More than a hundred years are taken for a hundred, which allows any clock.
+    #[must_use]
+    pub fn with_max_clock_ahead(mut self, most: Duration) -> Self {
+        self.most_ahead = most.min(HUNDRED_YEARS);
         self
     }
 
@@ -130,7 +152,8 @@ impl Snowflakes {
     ///
     /// # Errors
     ///
-    /// [`ClaimError::AllTaken`], [`ClaimError::OtherUse`] when others use the path with another layout, and
+    /// [`ClaimError::AllTaken`], [`ClaimError::OtherUse`] when others use the path with another layout,
+    /// [`ClaimError::ClockAhead`] when the clock is [too far ahead](Self::with_max_clock_ahead) of the servers', and
     /// [`ClaimError::Failed`] when the ensemble did not do it within the session's operation timeout.
     ///
     /// # Cancel safety
@@ -144,14 +167,54 @@ impl Snowflakes {
     ///
     /// # Cost
     ///
-    /// That of [`WorkerIds::claim`], and two round trips.
+    /// That of [`WorkerIds::claim`], and two round trips; again for each number whose mark is far in the future.
     pub async fn claim(&self) -> Result<Snowflake, ClaimError> {
-        let worker = self.workers.claim().await?;
-        let number = worker.number();
-        let path = below(self.workers.path(), &slots::mark_name(number));
-        let until = self.clock.now() + self.span;
-        let (mark, floor) =
-            Mark::take_over(&self.session, path, writer(&self.session), until).await?;
+        let mut poisoned = BTreeSet::new();
+        loop {
+            let asked = Instant::now();
+            let worker = self.workers.claim_avoiding(&poisoned).await?;
+            let server = ServerTime::new(worker.claimed_at(), asked);
+            match self.take_over(&worker, server, &mut poisoned).await {
+                Ok(TakeOver::Done { mark, floor }) => {
+                    return Ok(self.generate(worker, mark, floor));
+                }
+                Ok(TakeOver::TooFarAhead { reserved }) => {
+                    let number = worker.number();
+                    tracing::warn!(path = %self.workers.path(), number, ?reserved, "this worker number is skipped: its mark is far in the future");
+                    // If it is in doubt, the session goes on with it.
+                    drop(worker.release().await);
+                }
+                Err(error) => {
+                    drop(worker.release().await);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Takes over the mark of a number that is ours, unless the clock is too far ahead or the mark is, the first time.
+    async fn take_over(
+        &self,
+        worker: &WorkerId,
+        server: ServerTime,
+        poisoned: &mut BTreeSet<u32>,
+    ) -> Result<TakeOver, ClaimError> {
+        let now = self.clock.now();
+        let by = server.ahead(now, Instant::now());
+        let most = self.most_ahead;
+        if by > most {
+            return Err(ClaimError::ClockAhead { by, most });
+        }
+        let is_first_time = poisoned.insert(worker.number());
+        let latest = server.latest(Instant::now()) + most + self.span;
+        let path = below(self.workers.path(), &slots::mark_name(worker.number()));
+        let writer = writer(&self.session);
+        let until = now + self.span;
+        let latest = is_first_time.then_some(latest);
+        Mark::take_over(&self.session, path, writer, until, latest).await
+    }
+
+    fn generate(&self, worker: WorkerId, mark: Mark, floor: Option<SystemTime>) -> Snowflake {
         // The reservation is in whole milliseconds, and one before the epoch reserves nothing.
         let tick = |time: Option<SystemTime>| {
             let tick = time.and_then(|time| self.layout.tick(time));
@@ -160,7 +223,7 @@ impl Snowflakes {
         let clock = Arc::clone(&self.clock);
         let core = Arc::new(Core::new(
             self.layout,
-            number,
+            worker.number(),
             move || clock.now(),
             Some(self.session.keep_trusted()),
             tick(floor),
@@ -172,17 +235,18 @@ impl Snowflakes {
             worker.place(),
             Arc::clone(&mark),
             self.span,
+            self.most_ahead,
         );
-        let generator = Generator::ticking(core);
-        Ok(Snowflake {
+        let generator = Generator::ticking_with(&self.session, core);
+        Snowflake {
             generator: match self.patience {
                 Some(patience) => generator.with_patience(patience),
                 None => generator,
             },
             worker: Some(worker),
             mark,
-            keeper: Some(Task::spawn(keeping)),
-        })
+            keeper: Some(Task::spawn_on(&self.session, keeping)),
+        }
     }
 }
 
@@ -293,29 +357,42 @@ impl Drop for Snowflake {
 }
 
 /// Extends the reservation until the number is lost, and stops the generator then.
-async fn keep(core: Arc<Core>, place: Place, mark: Arc<Mutex<Mark>>, span: Duration) {
+async fn keep(
+    core: Arc<Core>,
+    place: Place,
+    mark: Arc<Mutex<Mark>>,
+    span: Duration,
+    most_ahead: Duration,
+) {
     let loss = tokio::select! {
         biased;
         loss = core.ended() => loss,
         loss = place.gone() => loss,
-        loss = extend(&core, &mark, span) => loss,
+        loss = extend(&core, &mark, span, most_ahead) => loss,
     };
     core.stop(loss);
 }
 
-async fn extend(core: &Core, mark: &Mutex<Mark>, span: Duration) -> Loss {
+async fn extend(core: &Core, mark: &Mutex<Mark>, span: Duration, most_ahead: Duration) -> Loss {
     loop {
         let now = core.now();
         let mut mark = mark.lock().await;
         let left = mark.reserved().duration_since(now).unwrap_or_default();
         let early = left.saturating_sub(span / 2);
         let pause = if early.is_zero() {
-            match mark.reserve(now + span).await {
+            match mark.reserve(now, span, most_ahead).await {
                 Ok(()) => {
                     core.reserve(core.layout.tick(mark.reserved()).unwrap_or_default());
                     continue;
                 }
                 Err(ReserveError::Changed) => return Loss::MarkChanged,
+                Err(ReserveError::ClockAhead { by }) => {
+                    tracing::warn!(
+                        ?by,
+                        "no more time is reserved for this worker: its clock is ahead of the servers'"
+                    );
+                    span / 4
+                }
                 Err(ReserveError::Failed(error)) if error.is_fatal() => return Loss::SessionLost,
                 Err(ReserveError::Failed(error)) => {
                     tracing::warn!(%error, "the time reserved for this worker could not be extended yet");
@@ -331,7 +408,10 @@ async fn extend(core: &Core, mark: &Mutex<Mark>, span: Duration) -> Loss {
     }
 }
 
+/// How far a clock may be ahead of the servers' by default.
+const CLOCK_AHEAD: Duration = Duration::from_secs(60);
 /// The least time that is reserved.
 const SHORTEST: Duration = Duration::from_millis(100);
+const HUNDRED_YEARS: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// The most. The next process with the number of one that died waits as long.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);

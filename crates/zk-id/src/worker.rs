@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use std::time::SystemTime;
 
 use tokio::time::Instant;
 use tokio::time::timeout;
@@ -125,14 +126,27 @@ impl WorkerIds {
     /// # Cost
     ///
     /// Three round trips, and one more for each number that somebody else claims at the same moment.
+    /// On a session that has relied on nothing for a minute, two fifths of the session timeout; see
+    /// [`Session::stand_by`].
     pub async fn claim(&self) -> Result<WorkerId, ClaimError> {
+        self.claim_avoiding(&BTreeSet::new()).await
+    }
+
+    /// Claims a number that is free, one of `avoided` only if no other one is.
+    pub(crate) async fn claim_avoiding(
+        &self,
+        avoided: &BTreeSet<u32>,
+    ) -> Result<WorkerId, ClaimError> {
         let trusted = self.session.keep_trusted();
         settle(&self.session, &self.path, &self.charter).await?;
         for round in 0..ROUNDS {
-            match self.try_all().await {
+            match self.try_all(avoided).await {
                 Ok(Some((number, node))) => {
                     // The answer proves that the session was alive; that it is now is proven by this.
-                    trusted.renewed(self.session.operation_timeout()).await?;
+                    let patience = self.session.operation_timeout();
+                    trusted
+                        .renewed(patience.max(self.session.session_timeout()))
+                        .await?;
                     return Ok(WorkerId {
                         number,
                         node,
@@ -233,11 +247,13 @@ impl WorkerIds {
     }
 
     /// Tries every number that seems to be free.
-    async fn try_all(&self) -> Result<Option<(u32, OwnedNode)>, Error> {
+    async fn try_all(&self, avoided: &BTreeSet<u32>) -> Result<Option<(u32, OwnedNode)>, Error> {
         let (names, _) = self.session.list(&self.path).await?;
         let taken = self.taken(names);
         let start = self.session.id().as_i64().cast_unsigned();
-        for number in slots::free(&taken, self.workers, self.preferred, start) {
+        let free = slots::free(&taken, self.workers, self.preferred, start);
+        let (last, first): (Vec<u32>, Vec<u32>) = free.partition(|number| avoided.contains(number));
+        for number in first.into_iter().chain(last) {
             let data = format!("{}\n{}", writer(&self.session), self.description);
             let create = self.session.create(self.slot(number), data).claimed();
             if let Some(node) = create.await? {
@@ -287,6 +303,11 @@ impl WorkerId {
     /// Returns a number that is greater for whoever has the worker number later: the transaction that claimed it.
     pub fn fencing_token(&self) -> u64 {
         self.node.stat().czxid.cast_unsigned()
+    }
+
+    /// Returns when the number was claimed, by the leader's clock.
+    pub(crate) fn claimed_at(&self) -> SystemTime {
+        self.node.stat().ctime
     }
 
     /// Tells whether certainly nobody else can have the number now, as long as nobody deletes the node of another one.
@@ -362,16 +383,12 @@ impl Place {
     pub(crate) async fn gone(&self) -> Loss {
         tokio::select! {
             biased;
-            () = self.session.lost() => Loss::SessionLost,
-            () = self.deleted() => {
-                // A server tells that a session has expired after it has told of its nodes.
-                let session = &self.session;
-                let asked = session.exists(&self.path).into_future();
-                match timeout(session.session_timeout() / 10, asked).await {
-                    Ok(Err(error)) if error.is_fatal() => Loss::SessionLost,
-                    _ => Loss::NodeDeleted,
-                }
-            }
+            _ = self.session.lost() => Loss::SessionLost,
+            () = self.deleted() => if self.session.is_over().await {
+                Loss::SessionLost
+            } else {
+                Loss::NodeDeleted
+            },
         }
     }
 

@@ -13,7 +13,6 @@ macro_rules! send_sync_clone {
     ($($type:ty),* $(,)?) => { $( is_send::<$type>(); is_sync::<$type>(); is_clone::<$type>(); )* };
 }
 
-// covers: I1 I2 I3
 #[test]
 fn public_types_are_send_and_sync() {
     send_sync_clone!(

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
+use std::time::SystemTime;
 
 use zk_id::BlockIds;
 use zk_id::Id;
@@ -51,6 +52,57 @@ async fn every_kind_of_id_differs_over_sessions_and_leaves_no_more_than_it_says(
         assert_eq!(list("/ids/flakes").await, ["mark-00007"]);
         assert_eq!(list("/ids/tickets").await, [""; 0]);
         assert_eq!(list("/ids/blocks").await, [""; 0]);
+    })
+    .await;
+}
+
+// covers: I3
+#[tokio::test(flavor = "multi_thread")]
+async fn clock_ten_years_ahead_costs_no_worker_number() {
+    with_servers(1, async |ensemble| {
+        const TWO: Layout = Layout::new(41, 1, 12, Duration::from_secs(1_700_000_000));
+        let ahead = Duration::from_secs(10 * 365 * 24 * 3600);
+        for _ in 0..20 {
+            let session = connect(ensemble).await;
+            let ids = Snowflakes::new(&session, "/ids", TWO).unwrap();
+            let ids = ids.with_clock(move || SystemTime::now() + ahead);
+            let error = ids.claim().await.expect_err("the number would be lost");
+            let error = error.to_string();
+            assert!(error.contains("ahead of the servers' clock"), "{error}");
+            session.close().await.unwrap();
+        }
+        let session = connect(ensemble).await;
+        assert_eq!(session.list("/ids").await.unwrap().0, [""; 0]);
+        let ids = Snowflakes::new(&session, "/ids", TWO).unwrap();
+        let both = [ids.claim().await.unwrap(), ids.claim().await.unwrap()];
+        for ids in both {
+            ids.next().await.unwrap();
+            ids.release().await.unwrap();
+        }
+        session.close().await.unwrap();
+    })
+    .await;
+}
+
+// covers: I1
+#[tokio::test(flavor = "multi_thread")]
+async fn forty_that_start_at_once_all_get_a_block() {
+    with_servers(1, async |ensemble| {
+        let mut all = Vec::new();
+        for _ in 0..40 {
+            let session = connect(ensemble).await;
+            let ids = BlockIds::new(&session, "/blocks", NonZeroU32::new(10).unwrap());
+            all.push(ids.unwrap());
+        }
+        let mut takers = tokio::task::JoinSet::new();
+        for ids in all {
+            takers.spawn(async move { ids.next().await.map_err(|error| error.to_string()) });
+        }
+        let taken = soon("all have an answer", takers.join_all()).await;
+        let refused: Vec<_> = taken.iter().filter_map(|it| it.as_ref().err()).collect();
+        assert_eq!(refused.len(), 0, "{refused:?}");
+        let distinct: BTreeSet<i64> = taken.into_iter().map(Result::unwrap).collect();
+        assert_eq!(distinct.len(), 40);
     })
     .await;
 }

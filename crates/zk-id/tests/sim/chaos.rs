@@ -98,6 +98,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
 fn whatever_happens_no_id_is_given_out_twice() {
     let made = Cell::new(0);
     let checked = Check::new(0..SEEDS)
+        .seeds_from_env()
         .run(async |ensemble, seed| made.set(made.get() + run(ensemble, seed).await));
     println!("{} ids in {checked}", made.get());
     let enough = checked.seeds * 50;

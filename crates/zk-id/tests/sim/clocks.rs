@@ -13,6 +13,7 @@ use zk_sim::Ensemble;
 use crate::PATH;
 use crate::Seen;
 use crate::TestClock;
+use crate::children;
 use crate::pass;
 use crate::soon;
 use crate::taken;
@@ -23,6 +24,109 @@ const ONE: Layout = Layout::new(41, 0, 8, Duration::from_secs(1_700_000_000));
 fn snowflakes(session: &Session, clock: &TestClock) -> Snowflakes {
     let snowflakes = Snowflakes::new(session, PATH, ONE).unwrap();
     snowflakes.with_clock(clock.clone())
+}
+
+const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+// covers: I3
+#[tokio::test(start_paused = true)]
+async fn clock_ten_years_ahead_costs_no_worker_number() {
+    const FOUR: Layout = Layout::new(41, 2, 8, Duration::from_secs(1_700_000_000));
+    let ensemble = Ensemble::new(3);
+    let clock = TestClock::new();
+    clock.forwards(TEN_YEARS);
+    for _ in 0..20 {
+        let session = ensemble.connect().await;
+        let ids = Snowflakes::new(&session, PATH, FOUR).unwrap();
+        let claimed = ids.with_clock(clock.clone()).claim().await;
+        let error = claimed.expect_err("the number would be lost for ten years");
+        assert_eq!(error.class(), zk_core::ErrorClass::Recoverable);
+        let error = error.to_string();
+        assert!(error.contains("clock is 3153"), "{error}");
+        assert!(error.contains("ahead of the servers' clock"), "{error}");
+        session.close().await.unwrap();
+        assert_eq!(children(&ensemble, PATH), [""; 0]);
+    }
+    clock.back(TEN_YEARS);
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        let session = ensemble.connect().await;
+        let ids = Snowflakes::new(&session, PATH, FOUR).unwrap();
+        let ids = ids.with_clock(clock.clone()).claim().await.unwrap();
+        ids.try_next().unwrap();
+        workers.push(ids);
+    }
+}
+
+// covers: I3
+#[tokio::test(start_paused = true)]
+async fn number_whose_mark_is_far_in_the_future_is_taken_last() {
+    const FOUR: Layout = Layout::new(41, 2, 8, Duration::from_secs(1_700_000_000));
+    let ensemble = Ensemble::new(3);
+    let clock = TestClock::new();
+    let session = ensemble.connect().await;
+    let operator = ensemble.connect().await;
+    for (number, reserved) in [
+        (0, "2200000000000"),
+        (1, "1900000000000"),
+        (3, "2200000000000"),
+    ] {
+        let mark = format!("{PATH}/mark-{number:05}");
+        operator.create(mark, reserved).parents().await.unwrap();
+    }
+    let ids = Snowflakes::new(&session, PATH, FOUR).unwrap();
+    let ids = ids.with_clock(clock.clone()).with_preferred(0);
+    for _ in 0..2 {
+        let good = ids.claim().await.unwrap();
+        assert_eq!(good.worker(), 2);
+        good.try_next().unwrap();
+        assert_eq!(taken(&ensemble), ["worker-00002"]);
+        good.release().await.unwrap();
+    }
+    let good = ids.claim().await.unwrap();
+    // There is no other one.
+    let bad = ids.claim().await.unwrap();
+    assert_eq!(bad.worker(), 0);
+    assert!(matches!(bad.try_next(), Err(NextError::ClockBehind { .. })));
+    assert!(good.try_next().is_ok());
+}
+
+// covers: I3
+#[tokio::test(start_paused = true)]
+async fn clock_that_jumps_ten_years_ahead_reserves_no_time() {
+    let ensemble = Ensemble::new(3);
+    let clock = TestClock::new();
+    let session = ensemble.connect().await;
+    let ids = snowflakes(&session, &clock).claim().await.unwrap();
+    let mut seen = Seen::default();
+    seen.add(ids.next().await);
+    clock.forwards(TEN_YEARS);
+    for _ in 0..20 {
+        pass(Duration::from_secs(3)).await;
+        assert_eq!(ids.try_next(), Err(NextError::Unreserved));
+    }
+    let mark = ensemble
+        .tree()
+        .node("/ids/a/mark-00000")
+        .unwrap()
+        .data()
+        .to_vec();
+    let mark = String::from_utf8(mark).unwrap();
+    assert!(mark.starts_with("18000000"), "{mark}");
+    clock.back(TEN_YEARS);
+    seen.add([soon("it is extended", ids.next()).await.unwrap()]);
+}
+
+// covers: I2
+#[tokio::test(start_paused = true)]
+async fn any_clock_is_allowed_if_it_may_be_ahead_for_ever() {
+    let ensemble = Ensemble::new(1);
+    let clock = TestClock::new();
+    clock.forwards(TEN_YEARS);
+    let session = ensemble.connect().await;
+    let snowflakes = snowflakes(&session, &clock).with_max_clock_ahead(Duration::MAX);
+    let ids = snowflakes.claim().await.unwrap();
+    assert!(ids.next().await.is_ok());
 }
 
 /// How a process ends.
@@ -147,7 +251,9 @@ async fn process_that_is_cut_off_and_the_next_one_share_no_id() {
 async fn path_of_another_layout_is_refused() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
+    let clock = TestClock::new();
     let ids = Snowflakes::new(&session, PATH, Layout::TWITTER).unwrap();
+    let ids = ids.with_clock(clock.clone());
     ids.claim().await.unwrap().release().await.unwrap();
     let other = Snowflakes::new(&session, PATH, Layout::WIDE).unwrap();
     let error = other.claim().await.unwrap_err();
@@ -165,6 +271,7 @@ async fn path_of_another_layout_is_refused() {
     // One that was made without data is taken.
     session.create("/mine", "").await.unwrap();
     let mine = Snowflakes::new(&session, "/mine", Layout::WIDE).unwrap();
+    let mine = mine.with_clock(clock);
     mine.claim().await.unwrap().release().await.unwrap();
     let bytes = ensemble.tree().node("/mine").unwrap().data().to_vec();
     assert!(bytes.starts_with(b"zk-id snowflakes of 41/6/16"));

@@ -22,12 +22,13 @@ mod clocks;
 mod generator;
 mod loss;
 mod sequences;
+mod starved;
 mod workers;
 
 /// The path of the tests.
 const PATH: &str = "/ids/a";
 
-/// A clock that goes with Tokio's, which tests pause, and can be set.
+/// A clock that goes with Tokio's, which tests pause, and can be set. It shows what the servers' clock does, or a little less.
 #[derive(Debug, Clone)]
 struct TestClock {
     start: tokio::time::Instant,
