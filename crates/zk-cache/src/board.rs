@@ -4,13 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tokio::sync::broadcast;
 use zk_core::NodePath;
 
 use crate::event::End;
 use crate::event::Event;
+use crate::event_log::EventLog;
+use crate::event_log::Reader;
 use crate::events::Events;
 use crate::node::Node;
+use crate::options::CacheOptions;
 use crate::reducer::Reducer;
 use crate::snapshot::Picture;
 use crate::snapshot::Snapshot;
@@ -19,7 +21,7 @@ use crate::snapshot::State;
 /// The newest snapshot, and the rounds of events that lead to it.
 pub(crate) struct Board {
     newest: ArcSwap<Picture>,
-    rounds: broadcast::Sender<Arc<Round>>,
+    rounds: Arc<EventLog>,
 }
 
 /// What a cache found out at once.
@@ -30,13 +32,27 @@ pub(crate) struct Round {
     pub(crate) snapshot: Snapshot,
 }
 
+impl Round {
+    /// The bytes of memory that this holds besides what the newest snapshot does, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        let of = |event: &Event| match event {
+            Event::Created(node) | Event::Deleted(node) => node.bytes(),
+            Event::Changed { old, new } => old.bytes() + new.bytes(),
+            _ => 0,
+        };
+        let events = self.events.iter();
+        size_of::<Self>()
+            + events
+                .map(|event| size_of::<Event>() + of(event))
+                .sum::<usize>()
+    }
+}
+
 impl Board {
-    pub(crate) fn new(first: Snapshot, event_buffer: usize) -> Arc<Self> {
-        // The channel refuses more, and this is more than anybody has memory for.
-        let (rounds, _) = broadcast::channel(event_buffer.min(1 << 24));
+    pub(crate) fn new(first: Snapshot, options: &CacheOptions) -> Arc<Self> {
         Arc::new(Self {
             newest: ArcSwap::new(first.0),
-            rounds,
+            rounds: EventLog::new(options.event_buffer, options.event_bytes),
         })
     }
 
@@ -52,8 +68,8 @@ impl Board {
         self.newest.load().state
     }
 
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<Round>> {
-        self.rounds.subscribe()
+    pub(crate) fn subscribe(&self) -> Reader {
+        self.rounds.read()
     }
 
     /// Waits until everything is known.
@@ -119,8 +135,7 @@ impl Publisher {
             }
         }
         self.board.newest.store(Arc::clone(&snapshot.0));
-        // Nobody may listen.
-        drop(self.board.rounds.send(Arc::new(Round { events, snapshot })));
+        self.board.rounds.push(Round { events, snapshot });
     }
 }
 

@@ -60,9 +60,9 @@ impl Cache {
     ) -> Self {
         let mut reducer = Reducer::new(root.clone(), &options, previous);
         let (_, first) = reducer.flush().expect("a new one is to be published");
-        let board = Board::new(first, options.event_buffer);
+        let board = Board::new(first, &options);
         let publisher = Publisher::new(reducer, Arc::clone(&board));
-        let task = tokio::spawn(follow(session.clone(), publisher, options));
+        let task = session.spawn(follow(session.clone(), publisher, options));
         Self {
             root,
             board,

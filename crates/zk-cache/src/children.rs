@@ -53,10 +53,6 @@ impl ChildrenCache {
     ///
     /// When `path` is none.
     ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which the task of the cache runs.
-    ///
     /// # Cost
     ///
     /// That of a [`TreeCache`](crate::TreeCache::start_with).
@@ -76,10 +72,6 @@ impl ChildrenCache {
     /// # Errors
     ///
     /// When `path` is none.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which the task of the cache runs.
     ///
     /// # Cost
     ///
@@ -101,7 +93,7 @@ impl ChildrenCache {
     ///
     /// # Panics
     ///
-    /// Outside of a Tokio runtime, on which the task of the cache runs, and when a selector panics.
+    /// When a selector panics.
     pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
         let options = options.clone().with_max_depth(1);
         let cache = Cache::resume(session, previous, options);

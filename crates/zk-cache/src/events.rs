@@ -6,12 +6,10 @@ use std::sync::Arc;
 
 use futures_util::Stream;
 use futures_util::stream;
-use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
 
 use crate::board::Board;
-use crate::board::Round;
 use crate::event::Event;
+use crate::event_log::Reader;
 use crate::snapshot::Picture;
 use crate::snapshot::Snapshot;
 use crate::snapshot::State;
@@ -28,7 +26,7 @@ use crate::snapshot::State;
 /// Nothing happens; it does not keep its cache alive either.
 pub struct Events {
     board: Arc<Board>,
-    rounds: broadcast::Receiver<Arc<Round>>,
+    rounds: Reader,
     /// What the events up to the pending ones lead to.
     base: Snapshot,
     pending: VecDeque<Event>,
@@ -124,14 +122,14 @@ impl Events {
             self.is_over = true;
             return;
         }
-        match self.rounds.recv().await {
+        match self.rounds.next().await {
             // It was in the snapshot that this began with.
-            Ok(round) if round.snapshot.0.revision <= self.base.0.revision => {}
-            Ok(round) => {
+            Some(round) if round.snapshot.0.revision <= self.base.0.revision => {}
+            Some(round) => {
                 self.pending = round.events.iter().cloned().collect();
                 self.base = round.snapshot.clone();
             }
-            Err(RecvError::Lagged(_) | RecvError::Closed) => {
+            None => {
                 let next = Self::new(&self.board, None);
                 self.pending = next.base.since(&self.base).into();
                 (self.rounds, self.base) = (next.rounds, next.base);

@@ -23,6 +23,7 @@ use crate::options::CacheOptions;
 use crate::reducer::Answer;
 use crate::reducer::Ask;
 use crate::reducer::What;
+use crate::window::Window;
 
 /// Keeps a cache up to date until its session is over.
 pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: CacheOptions) {
@@ -35,26 +36,37 @@ pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: 
     };
     // A read that is made again after a break would be answered out of order. What is to be read again is decided by who
     // knows what else was read meanwhile.
-    let session = session.with_retry(RetryPolicy::never());
+    // And it waits for as long as the link lives: when it was given up, its answer would still be on the way, before that to
+    // the same read made again.
+    let session = session
+        .with_retry(RetryPolicy::never())
+        .with_operation_timeout(Duration::MAX);
+    let mut window = Window::new(options.window, session.session_timeout() / SLOW_SHARE);
     let mut reads = FuturesOrdered::new();
     let mut turn = Turn::default();
     let mut retry_at: Option<Instant> = None;
     loop {
         // A break that happens after this look is noticed by the number of breaks.
         let breaks = session.counters().connection_losses;
-        if matches!(
-            session.state(),
-            ConnectionState::Connected | ConnectionState::ReadOnly
-        ) {
-            while reads.len() < options.window {
+        let is_connected = is_up(session.state());
+        if is_connected {
+            while reads.len() < window.size() {
                 let Some(ask) = publisher.reducer.next() else {
                     break;
                 };
                 reads.push_back(read(session.clone(), breaks, ask));
             }
         }
-        let anything =
+        let news =
             std::future::poll_fn(|context| turn.poll(context, &mut subscription, &mut reads));
+        let anything = async {
+            tokio::select! {
+                biased;
+                () = news => {}
+                // What is to be read was not sent.
+                () = connected(&session), if !is_connected => {}
+            }
+        };
         match retry_at {
             // That it is over is seen below.
             Some(at) => drop(tokio::time::timeout_at(at, anything).await),
@@ -64,6 +76,7 @@ pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: 
             match update {
                 Update::Resynchronize => {
                     reads = FuturesOrdered::new();
+                    window.reset();
                     publisher.reducer.resynchronize();
                 }
                 Update::Stale => {
@@ -76,7 +89,12 @@ pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: 
                 _ => publisher.reducer.resynchronize(),
             }
         }
-        for (ask, answer) in turn.answers.drain(..) {
+        let mut awaited = reads.len() + turn.answers.len();
+        for (ask, answer, took) in turn.answers.drain(..) {
+            awaited = awaited.saturating_sub(1);
+            if answer != Answer::Failed {
+                window.answered(took, awaited);
+            }
             publisher.reducer.answered(&ask, answer);
         }
         // What else happens does not make the pause longer.
@@ -102,7 +120,7 @@ pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: 
 #[derive(Default)]
 struct Turn {
     updates: Vec<Update>,
-    answers: Vec<(Ask, Answer)>,
+    answers: Vec<(Ask, Answer, Duration)>,
     is_over: bool,
 }
 
@@ -112,7 +130,7 @@ impl Turn {
         &mut self,
         context: &mut Context<'_>,
         subscription: &mut Subscription,
-        mut reads: &mut (impl Stream<Item = (Ask, Answer)> + Unpin),
+        mut reads: &mut (impl Stream<Item = (Ask, Answer, Duration)> + Unpin),
     ) -> Poll<()> {
         while self.answers.len() < MOST_AT_ONCE
             && let Poll::Ready(Some(answered)) = Pin::new(&mut reads).poll_next(context)
@@ -151,6 +169,10 @@ async fn subscribe(
         };
         match subscribed {
             Ok(subscription) => return Ok(subscription),
+            // There may never be room again.
+            Err(error) if error.kind() == ErrorKind::TooManyWatches => {
+                return Err(End::Refused(error));
+            }
             Err(error) => match error.class() {
                 ErrorClass::Fatal => return Err(End::SessionLost),
                 ErrorClass::Outcome => return Err(End::Refused(error)),
@@ -165,8 +187,28 @@ async fn subscribe(
     }
 }
 
-/// Makes one read on the connection that has broken so many times.
-async fn read(session: Session, breaks: u64, ask: Ask) -> (Ask, Answer) {
+/// Waits until there is a connection.
+async fn connected(session: &Session) {
+    let mut changes = session.state_changes();
+    while let Some(state) = changes.next().await {
+        if is_up(state) {
+            return;
+        }
+    }
+    // The subscription tells that the session is over.
+    std::future::pending::<()>().await;
+}
+
+const fn is_up(state: ConnectionState) -> bool {
+    matches!(
+        state,
+        ConnectionState::Connected | ConnectionState::ReadOnly
+    )
+}
+
+/// Makes one read on the connection that has broken so many times; also answers how long it took.
+async fn read(session: Session, breaks: u64, ask: Ask) -> (Ask, Answer, Duration) {
+    let since = Instant::now();
     let path = &ask.path;
     let answer = match ask.what {
         What::Sync => session.sync(path).await.map(|()| Answer::Synced),
@@ -189,16 +231,21 @@ async fn read(session: Session, breaks: u64, ask: Ask) -> (Ask, Answer) {
         // It may have been sent on another connection than those before it, and so out of order.
         Answer::Failed
     };
-    (ask, answer)
+    (ask, answer, since.elapsed())
 }
 
 fn failure(error: &Error) -> Answer {
     match (error.kind(), error.class()) {
         (ErrorKind::NoNode, _) => Answer::Missing,
-        (kind, ErrorClass::Outcome) => Answer::Refused(kind),
+        (kind @ ErrorKind::ReadOnlyServer, _) | (kind, ErrorClass::Outcome) => {
+            Answer::Refused(kind)
+        }
         (_, ErrorClass::Recoverable | ErrorClass::Fatal) => Answer::Failed,
     }
 }
+
+/// Answers that take more than this share of the session timeout queue up on the link.
+const SLOW_SHARE: u32 = 20;
 
 /// Before a read that failed is made again.
 const PAUSE: Duration = Duration::from_millis(200);

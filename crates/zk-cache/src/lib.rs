@@ -49,10 +49,11 @@
 //!    the transaction that made it, never its version, which begins anew.
 //! 4. A [`Snapshot`] never changes, and each node in it has its parent in it.
 //!    Who is told of an event finds it in the cache's snapshot.
-//! 5. A consumer that is slow holds up nobody. What is kept for it is bounded, and when it is too far behind it is told
-//!    the difference, so that nothing is lost but what was undone meanwhile.
-//! 6. A load is made of many reads at once, of which a bounded number is on its way: other users of the session wait for
-//!    so many at most.
+//! 5. A consumer that is slow holds up nobody. What is kept for it is bounded, in rounds and in bytes, and when it is too
+//!    far behind it is told the difference, so that nothing is lost but what was undone meanwhile.
+//! 6. A load is made of many reads at once, of which a bounded number is on its way, fewer when answers queue up on a slow
+//!    link: other users of the session wait for so many at most. No read has a deadline of its own: a load goes on for as
+//!    long as the link lives.
 //! 7. A cache ends with its session, or with its last handle, and says so; it leaves no watch and no task behind.
 //!
 //! Not guaranteed: that each change is told by itself, since a node that changes again before it was read is told once,
@@ -70,6 +71,7 @@
 //! | a node may not be read | [`Event::Incomplete`] with [`Gap::Node`] or [`Gap::Children`]; the rest is cached |
 //! | a node has more children than are to be listed | [`Event::Incomplete`] with [`Gap::TooManyChildren`]; the rest is cached |
 //! | the session has no room for another watch | [`Event::Ended`] with [`End::Refused`] |
+//! | the server is cut off from the quorum, and the session [allows that](zk_core::SessionBuilder::allow_read_only) | what the server has is told, and never [`Event::Synchronized`]: it may be out of date |
 //! | there is no connection at the start | [`State::Loading`], until there is one |
 //! | more happens than the session's subscription keeps | [`Event::Stale`], the difference, [`Event::Synchronized`] |
 //!
@@ -103,6 +105,7 @@ mod board;
 mod cache;
 mod children;
 mod event;
+mod event_log;
 mod events;
 mod follower;
 mod node;
@@ -113,6 +116,7 @@ mod single;
 mod snapshot;
 mod store;
 mod tree;
+mod window;
 
 pub use children::ChildrenCache;
 pub use event::End;

@@ -56,6 +56,11 @@ impl Node {
         Self::new(self.0.path.clone(), stat, self.0.data.clone())
     }
 
+    /// The bytes of memory that this takes, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Inner>() + self.0.path.as_str().len() + self.0.data.as_ref().map_or(0, Vec::len)
+    }
+
     /// Whether somebody who has this need not be told of `other`, which is the same node.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         // Data that differs under one transaction was read wrongly, and is told.

@@ -15,6 +15,7 @@ use zk_core::NodePath;
 /// - [`most_children`](Self::with_most_children): 1,000,000
 /// - [`window`](Self::with_window): 256 reads
 /// - [`event_buffer`](Self::with_event_buffer): 1,024 rounds
+/// - [`event_bytes`](Self::with_event_bytes): 16 MiB
 #[derive(Clone)]
 pub struct CacheOptions {
     pub(crate) content: Content,
@@ -23,6 +24,7 @@ pub struct CacheOptions {
     pub(crate) most_children: u32,
     pub(crate) window: usize,
     pub(crate) event_buffer: usize,
+    pub(crate) event_bytes: usize,
 }
 
 pub(crate) type Selector = Arc<dyn Fn(&NodePath) -> Select + Send + Sync>;
@@ -100,6 +102,9 @@ impl CacheOptions {
     /// Sets how many reads of the cache are on their way at once, at most; 0 counts as 1.
     ///
     /// The default is 256.
+    /// There are fewer while answers take longer than a twentieth of the session timeout, as on a link that is slow for the
+    /// data: a load takes as long as the link needs for it, and a read waits for its answer as long as the link lives,
+    /// whatever the operation timeout is.
     /// Requests of a session are answered in their order: whoever else uses the session waits for so many reads at most.
     #[must_use]
     pub const fn with_window(mut self, reads: usize) -> Self {
@@ -107,8 +112,7 @@ impl CacheOptions {
         self
     }
 
-    /// Sets how many rounds of events are kept for a consumer that is slow; 0 counts as 1, and it is rounded up to a power of
-    /// two.
+    /// Sets how many rounds of events are kept for a consumer that is slow, at most; 0 counts as 1.
     ///
     /// The default is 1,024.
     /// A round is what the cache found out at once: mostly one event, at the first load some hundreds.
@@ -117,6 +121,17 @@ impl CacheOptions {
     #[must_use]
     pub const fn with_event_buffer(mut self, rounds: usize) -> Self {
         self.event_buffer = if rounds == 0 { 1 } else { rounds };
+        self
+    }
+
+    /// Sets how many bytes of memory the rounds of events may take that are kept for consumers that are slow, at most.
+    ///
+    /// The default is 16 MiB, for all consumers of a cache together.
+    /// Rounds that all have read are not kept. A round that is larger than this is kept for no consumer: one that has not
+    /// read it at once is told the difference, as with [`with_event_buffer`](Self::with_event_buffer).
+    #[must_use]
+    pub const fn with_event_bytes(mut self, bytes: usize) -> Self {
+        self.event_bytes = bytes;
         self
     }
 }
@@ -130,6 +145,7 @@ impl Default for CacheOptions {
             most_children: 1_000_000,
             window: 256,
             event_buffer: 1024,
+            event_bytes: 16 << 20,
         }
     }
 }
@@ -143,6 +159,7 @@ impl fmt::Debug for CacheOptions {
             .field("most_children", &self.most_children)
             .field("window", &self.window)
             .field("event_buffer", &self.event_buffer)
+            .field("event_bytes", &self.event_bytes)
             .finish()
     }
 }

@@ -85,6 +85,8 @@ enum Barrier {
     None,
     ToSend,
     Sent(u64),
+    /// The server refused it, as one that is cut off from the quorum does: what it has is read all the same, and may be old.
+    Refused,
     /// It failed, and the walk is to begin again.
     Failed,
 }
@@ -443,7 +445,7 @@ impl Reducer {
         }
         self.barrier = match answer {
             Answer::Failed => Barrier::Failed,
-            // A server that is cut off from the quorum refuses, and what it has can be read all the same.
+            Answer::Refused(_) => Barrier::Refused,
             _ => Barrier::None,
         };
         self.complete();

@@ -49,10 +49,6 @@ impl NodeCache {
     ///
     /// When `path` is none.
     ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which the task of the cache runs.
-    ///
     /// # Cost
     ///
     /// One read at first, one message of the server and one read for each change, and one or two reads after a break of the
@@ -73,10 +69,6 @@ impl NodeCache {
     ///
     /// When `path` is none.
     ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which the task of the cache runs.
-    ///
     /// # Cost
     ///
     /// See [`start`](Self::start).
@@ -94,10 +86,6 @@ impl NodeCache {
     }
 
     /// Starts a cache that has at first what another one had, see [`TreeCache::resume`](crate::TreeCache::resume).
-    ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which the task of the cache runs.
     pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
         let options = options.clone().with_max_depth(0);
         let cache = Cache::resume(session, previous, options);

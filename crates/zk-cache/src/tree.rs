@@ -58,10 +58,6 @@ impl TreeCache {
     ///
     /// When `path` is none.
     ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which the task of the cache runs.
-    ///
     /// # Cost
     ///
     /// See [`start_with`](Self::start_with).
@@ -78,10 +74,6 @@ impl TreeCache {
     /// # Errors
     ///
     /// When `path` is none.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which the task of the cache runs.
     ///
     /// # Cost
     ///
@@ -111,7 +103,7 @@ impl TreeCache {
     ///
     /// # Panics
     ///
-    /// Outside of a Tokio runtime, on which the task of the cache runs, and when a selector panics.
+    /// When a selector panics.
     ///
     /// # Cost
     ///

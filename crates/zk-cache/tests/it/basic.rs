@@ -12,7 +12,7 @@ use crate::replay::nodes_of;
 use crate::soon;
 
 /// Thousands of children in one list, which comes in more than a mebibyte: Java clients break at that.
-// covers: K3
+// covers: K3 K5
 // against traps T2 T7 X12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_with_very_many_children_is_cached_whole_and_leaves_nothing() {
@@ -33,6 +33,9 @@ async fn a_node_with_very_many_children_is_cached_whole_and_leaves_nothing() {
     let mut events = cache.events();
     let snapshot = soon("it is built", cache.synchronized()).await.unwrap();
     assert_eq!(snapshot.len(), 1 + CHILDREN);
+    let calls = other.counters().calls;
+    assert_eq!(nodes_of(&cache.snapshot()), nodes_of(&snapshot));
+    assert_eq!(other.counters().calls, calls, "a snapshot is no request");
     let path: NodePath = name(1234).parse().unwrap();
     assert_eq!(cache.get(&path).unwrap().data(), Some(&b"1234"[..]));
     session.set(&path, "changed").await.unwrap();

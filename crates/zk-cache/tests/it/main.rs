@@ -12,10 +12,13 @@ use zk_sim::wait::soon;
 
 mod auto_traits;
 mod basic;
+mod kinds;
 mod nemesis;
 mod processes;
 #[path = "../support/replay.rs"]
 mod replay;
+#[path = "../support/words.rs"]
+mod words;
 
 /// Connects with the defaults of the tests.
 async fn connect(ensemble: &Ensemble) -> Session {

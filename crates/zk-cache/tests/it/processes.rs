@@ -9,6 +9,7 @@ use tokio::io::AsyncBufReadExt as _;
 use tokio::io::BufReader;
 use tokio::process::Command;
 use zk_harness::Ensemble;
+use zk_sim::wait;
 
 use crate::connect;
 use crate::example;
@@ -48,14 +49,14 @@ async fn a_process_that_was_paused_past_its_session_is_told_that_and_then_the_di
     let said = until("synchronized").await;
     assert_eq!(said.len(), 5, "{said:?}");
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
-    soon("its node is there", async {
-        while session.exists("/alive").await.unwrap().is_none() {}
+    wait::until("its node is there", async || {
+        session.exists("/alive").await.unwrap().is_some()
     })
     .await;
     kill_process(pid, Signal::STOP).unwrap();
     // The node of its session goes with it.
-    soon("its session expires", async {
-        while session.exists("/alive").await.unwrap().is_some() {}
+    wait::until("its session expires", async || {
+        session.exists("/alive").await.unwrap().is_none()
     })
     .await;
     session.delete("/t/a").await.unwrap();

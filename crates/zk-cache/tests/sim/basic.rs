@@ -265,6 +265,25 @@ async fn a_consumer_that_is_far_behind_is_told_the_difference_and_holds_up_nobod
     assert_eq!(told(&mut slow).await, ["~ /t/a 20 -> 21"]);
 }
 
+// against traps T4
+#[tokio::test(start_paused = true)]
+async fn forgotten_consumer_does_not_keep_all_the_data_there_was() {
+    let ensemble = Ensemble::new(1);
+    let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
+    make(&writer, &["/t/a"]).await;
+    let cache = TreeCache::start(&session, ROOT).unwrap();
+    let snapshot = soon("it is built", cache.synchronized()).await.unwrap();
+    let mut forgotten = cache.events_since(&snapshot);
+    assert_eq!(told(&mut forgotten).await, ["synchronized"]);
+    // 30 MB, in less than a hundred rounds.
+    for number in 0..60 {
+        writer.set("/t/a", vec![number; 500_000]).await.unwrap();
+        pass(Duration::from_millis(50)).await;
+    }
+    let told = told(&mut forgotten).await;
+    assert_eq!(told.len(), 1, "the difference, not all that happened");
+}
+
 // covers: K3
 #[tokio::test(start_paused = true)]
 async fn what_may_not_be_read_is_told_and_the_rest_is_cached() {

@@ -25,7 +25,7 @@ use crate::soon;
 async fn write(ensemble: Ensemble, mut random: fastrand::Rng) {
     let mut session: Session = ensemble.connect().await;
     for round in 0..CHANGES {
-        if session.state() == zk_core::ConnectionState::Lost {
+        if session.state().is_lost() {
             session = ensemble.connect().await;
         }
         let path = match random.u8(0..10) {
@@ -173,11 +173,13 @@ async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
 #[test]
 fn whatever_happens_the_events_lead_to_what_there_is() {
     let (played, resumed) = (Cell::new(0), Cell::new(0));
-    let checked = Check::new(0..SEEDS).run(async |ensemble, seed| {
-        let (events, sessions) = run(ensemble, seed).await;
-        played.set(played.get() + events);
-        resumed.set(resumed.get() + sessions);
-    });
+    let checked = Check::new(0..SEEDS)
+        .seeds_from_env()
+        .run(async |ensemble, seed| {
+            let (events, sessions) = run(ensemble, seed).await;
+            played.set(played.get() + events);
+            resumed.set(resumed.get() + sessions);
+        });
     println!(
         "{} events, {} sessions lost, in {checked}",
         played.get(),

@@ -11,6 +11,7 @@ use zk_cache::NodeCache;
 use zk_cache::Snapshot;
 use zk_cache::State;
 use zk_cache::TreeCache;
+use zk_core::ConnectionState;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::Session;
@@ -93,6 +94,25 @@ async fn after_a_break_exactly_the_difference_is_told_between_stale_and_synchron
         ["stale", "synchronized"],
         "nothing happened"
     );
+}
+
+/// Which refuses to catch up, and may have been without the others for long.
+// covers: K4
+#[tokio::test(start_paused = true)]
+async fn what_a_server_without_a_quorum_has_is_not_called_synchronized() {
+    let ensemble = Ensemble::builder().read_only().build();
+    let writer = made(&ensemble).await;
+    ensemble.server(2).stop();
+    ensemble.server(3).stop();
+    let session = ensemble.connect().allow_read_only().await;
+    assert_eq!(session.state(), ConnectionState::ReadOnly);
+    let cache = TreeCache::start(&session, ROOT).unwrap();
+    let mut events = cache.events();
+    let all = told(&mut events).await;
+    assert_eq!(all.len(), 8, "{all:?}");
+    assert!(all.iter().all(|event| event.starts_with('+')), "{all:?}");
+    assert_eq!(cache.state(), State::Loading);
+    drop(writer);
 }
 
 // covers: K4

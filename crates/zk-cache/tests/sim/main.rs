@@ -16,9 +16,13 @@ mod chaos;
 mod loss;
 #[path = "../support/replay.rs"]
 mod replay;
+mod slow_link;
+#[path = "../support/words.rs"]
+mod words;
 
 use replay::Nodes;
 use replay::Seen;
+use words::in_words;
 use zk_sim::wait::soon;
 
 /// The root of the caches of the tests.
@@ -76,22 +80,4 @@ async fn told(events: &mut Events) -> Vec<String> {
         told.push(in_words(&event));
     }
     told
-}
-
-fn in_words(event: &Event) -> String {
-    let data = |node: &zk_cache::Node| {
-        let text = node.data().map(String::from_utf8_lossy);
-        text.map_or_else(|| "nothing".to_owned(), std::borrow::Cow::into_owned)
-    };
-    let text = |node: &zk_cache::Node| format!("{} {}", node.path(), data(node));
-    match event {
-        Event::Created(node) => format!("+ {}", text(node)),
-        Event::Changed { old, new } => format!("~ {} -> {}", text(old), data(new)),
-        Event::Deleted(node) => format!("- {}", text(node)),
-        Event::Synchronized { .. } => "synchronized".to_owned(),
-        Event::Stale => "stale".to_owned(),
-        Event::Incomplete { path, gap } => format!("! {path}: {gap}"),
-        Event::Ended(end) => format!("ended: {end}"),
-        other => format!("{other:?}"),
-    }
 }

@@ -1,0 +1,82 @@
+//! Loads over links that are slow for what there is to load.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_cache::TreeCache;
+use zk_core::Session;
+use zk_core::transport::Request;
+use zk_sim::Ensemble;
+
+use crate::ROOT;
+use crate::soon;
+
+/// 10 Mbit/s.
+fn slow() -> Ensemble {
+    Ensemble::builder().servers(1).bandwidth(1_250_000).build()
+}
+
+/// Makes so many nodes below each of so many.
+async fn fill(session: &Session, parents: usize, nodes: usize, bytes: usize) {
+    let at_once = (500_000 / (bytes + 100)).clamp(1, nodes);
+    for parent in 0..parents {
+        let parent = format!("{ROOT}/{parent:03}");
+        session.create(&*parent, "").parents().await.unwrap();
+        for from in (0..nodes).step_by(at_once) {
+            let mut transaction = session.transaction();
+            for node in from..nodes.min(from + at_once) {
+                transaction = transaction.create(format!("{parent}/{node:03}"), vec![b'x'; bytes]);
+            }
+            transaction.commit().await.unwrap();
+        }
+    }
+}
+
+// covers: K3
+#[tokio::test(start_paused = true)]
+async fn hundred_thousand_nodes_load_over_a_slow_link() {
+    const NODES: usize = 100_000;
+    let ensemble = slow();
+    let session = ensemble.connect().await;
+    fill(&session, 1000, NODES / 1000, 100).await;
+    let since = Instant::now();
+    let cache = TreeCache::start(&session, ROOT).unwrap();
+    let snapshot = soon("it is loaded", cache.synchronized()).await.unwrap();
+    assert_eq!(snapshot.len(), 1 + 1000 + NODES);
+    // Some 190 bytes for each, and the names.
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+/// All that are asked for at once take longer than an operation may.
+// covers: K3
+#[tokio::test(start_paused = true)]
+async fn large_nodes_load_over_a_slow_link_and_are_read_once() {
+    const NODES: usize = 300;
+    let ensemble = slow();
+    let session = ensemble.connect().await;
+    fill(&session, 1, NODES, 200_000).await;
+    let since = Instant::now();
+    let cache = TreeCache::start(&session, ROOT).unwrap();
+    let loaded = soon("it is loaded", cache.synchronized());
+    let other = async {
+        let mut longest = Duration::ZERO;
+        for _ in 0..20 {
+            let asked = Instant::now();
+            session.exists("/none").await.unwrap();
+            longest = longest.max(asked.elapsed());
+        }
+        longest
+    };
+    let (snapshot, longest) = tokio::join!(loaded, other);
+    assert_eq!(snapshot.unwrap().len(), NODES + 2);
+    let took = since.elapsed();
+    // 48 seconds for the data.
+    assert!(took < Duration::from_secs(52), "{took:?}");
+    let reads = ensemble.arrived(
+        |request| matches!(request, Request::Get { path, .. } if path.as_str().starts_with(ROOT)),
+    );
+    assert_eq!(reads, NODES + 2);
+    // Who else uses the session waits for a few of them, and not for all.
+    assert!(longest < Duration::from_secs(3), "{longest:?}");
+}
