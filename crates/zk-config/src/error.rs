@@ -62,11 +62,11 @@ pub enum PublishError {
         /// The revision that was asked for.
         revision: i64,
     },
-    /// The history would keep the data under access rules that the server does not tell, and nobody could read it there.
-    /// Nothing was changed.
+    /// The access rules have to be copied, to the entry of the history or back to a node that was removed, and the server
+    /// does not return them to this client: no client could read the data under the copy. Nothing was changed.
     #[error(
-        "the history of {path} needs its access rules, whose digests are told only to clients with the permission ADMIN; \
-         grant ADMIN on {path} to this client, or publish without a history"
+        "the access rules of {path} have to be copied, and their digests are returned only to clients with the permission \
+         ADMIN; grant ADMIN to this client, publish without a history, or roll back with `PublishOptions::with_acl`"
     )]
     HiddenAcl {
         /// The key.

@@ -163,7 +163,7 @@ pub(crate) async fn read(
                 by: SessionId::from_i64(entry.session),
                 data,
             }),
-            // Somebody has published since the list.
+            // Another publication has come since the list.
             Err(error) if error.kind() == ErrorKind::NoNode => {}
             Err(error) if error.kind() == ErrorKind::NoAuth => {
                 tracing::debug!(%path, %error, "a revision that may not be read is left out");
@@ -172,6 +172,94 @@ pub(crate) async fn read(
         }
     }
     Ok(all)
+}
+
+/// Reads what the history keeps of a revision, and the access rules that the key had last; `None` when it does not have
+/// the revision.
+pub(crate) async fn kept(
+    session: &Session,
+    path: &NodePath,
+    revision: i64,
+    deadline: Instant,
+) -> Result<Option<(Vec<u8>, Acl)>, Error> {
+    let entries = entries(session, path, remaining(deadline)).await?;
+    let mut newest_first = entries.iter().rev();
+    let (Some(directory), Some(newest), Some(entry)) = (
+        directory(path),
+        entries.last(),
+        newest_first.find(|entry| entry.revision == revision),
+    ) else {
+        return Ok(None);
+    };
+    let node = |entry: &Entry| {
+        let node = directory.join(&entry.to_string());
+        node.expect("a name that was listed")
+    };
+    let timeout = remaining(deadline);
+    // The rules of the revision may be wider than those that were set later.
+    let read = tokio::try_join!(
+        session.get(node(entry)).timeout(timeout).into_future(),
+        session.acl(node(newest)).timeout(timeout).into_future()
+    );
+    match read {
+        Ok(((data, _), (acl, _))) => Ok(Some((data, acl))),
+        // Another publication has come since the list.
+        Err(error) if error.is_no_node() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lists all nodes of the histories of the children of a node.
+pub(crate) async fn of_children(
+    session: &Session,
+    path: &NodePath,
+    timeout: Duration,
+) -> Result<Vec<NodePath>, Error> {
+    let mut all = Vec::new();
+    let mut level = vec![path.join(HISTORY).expect("a good name")];
+    while !level.is_empty() {
+        let lists = level
+            .iter()
+            .map(|node| session.list(node).timeout(timeout).into_future());
+        let lists = join_all(lists).await;
+        let mut below = Vec::new();
+        for (node, listed) in level.into_iter().zip(lists) {
+            match listed {
+                Ok((names, _)) => {
+                    below.extend(names.iter().filter_map(|name| node.join(name).ok()));
+                    all.push(node);
+                }
+                Err(error) if error.is_no_node() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        level = below;
+    }
+    Ok(all)
+}
+
+/// Removes the history of a key.
+pub(crate) async fn purge(
+    session: &Session,
+    path: &NodePath,
+    deadline: Instant,
+) -> Result<(), Error> {
+    let Some(directory) = directory(path) else {
+        return Ok(());
+    };
+    let delete = session.delete(&directory).recursive();
+    match delete.timeout(remaining(deadline)).await {
+        Err(error) if !error.is_no_node() => return Err(error),
+        _ => {}
+    }
+    let Some(place) = directory.parent() else {
+        return Ok(());
+    };
+    // Unless it has the history of another key.
+    match session.delete(place).timeout(remaining(deadline)).await {
+        Err(error) if !error.is_no_node() && error.kind() != ErrorKind::NotEmpty => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The time that is left.

@@ -43,7 +43,7 @@ use crate::typed::TypedBuilder;
 /// let pool = Layers::new()
 ///     .defaults(&defaults)?
 ///     .file("/etc/app/pool.toml")?
-///     .environment("APP")
+///     .environment("APP")?
 ///     .around::<Pool, _>("/app/pool")?
 ///     .build();
 /// let _following = pool.follow(&session);
@@ -72,6 +72,12 @@ pub enum LayerError {
         path: String,
         /// What the system says.
         source: std::io::Error,
+    },
+    /// A variable is not UTF-8.
+    #[error("the environment variable {variable} is not UTF-8; correct or remove it")]
+    NotUtf8 {
+        /// Its name.
+        variable: String,
     },
     /// The file is not TOML.
     #[error("the file {path}")]
@@ -123,9 +129,29 @@ impl Layers {
     }
 
     /// Adds the variables of the environment over ZooKeeper whose names begin with this and `_`; `APP_POOL__SIZE` is the
-    /// key `pool.size`. They are taken now.
-    pub fn environment(self, prefix: &str) -> Self {
-        self.variables(prefix, std::env::vars().collect())
+    /// key `pool.size`. They are taken now, and all others are left alone.
+    ///
+    /// They are texts, as they stand there, and become numbers and truth values where the type wants them: `00123` is the
+    /// number 123 for a `u32` and `00123` for a `String`.
+    /// A type that does not say what it wants sees the text: an untagged enumeration, a structure that is flattened.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is not UTF-8.
+    pub fn environment(self, prefix: &str) -> Result<Self, LayerError> {
+        let pattern = format!("{prefix}_").to_lowercase();
+        let mut variables = HashMap::new();
+        for (name, value) in std::env::vars_os() {
+            let name = name.to_string_lossy().into_owned();
+            if !name.to_lowercase().starts_with(&pattern) {
+                continue;
+            }
+            let Some(value) = value.to_str() else {
+                return Err(LayerError::NotUtf8 { variable: name });
+            };
+            variables.insert(name, value.to_owned());
+        }
+        Ok(self.variables(prefix, variables))
     }
 
     /// Adds variables as [`environment`](Self::environment) does, but these.
@@ -133,7 +159,6 @@ impl Layers {
         let layer = Environment::with_prefix(prefix)
             .prefix_separator("_")
             .separator("__")
-            .try_parsing(true)
             .source(Some(variables));
         self.above.push(layer);
         self

@@ -58,6 +58,7 @@
 //! | the data is not of the format or the type | – | [`Event::Invalid`] with path, format and position | [`Problem::Invalid`]; the value stays |
 //! | the validation refuses it | – | – | [`Problem::Rejected`]; the value stays |
 //! | the value is larger than servers take | [`PublishError::is_too_large`], nothing is sent | – | – |
+//! | a subtree changes faster than it can be read | – | – | [`Problem::Moving`]; the value stays until it can be |
 //! | the node is deleted | creates it anew | [`Event::Deleted`] | [`Problem::Absent`]; the value stays |
 //! | the node may not be read | an error | [`Event::Failed`], and again every ten seconds | [`Problem::Unreadable`]; the value stays |
 //! | the session is lost | a fatal error | [`Event::SessionLost`], the last event | [`Problem::SessionLost`]; the value stays until the next session [follows](Typed::follow) it |
@@ -77,7 +78,7 @@
 //! An entry of the history is named by the transaction that had published what it keeps, by the session that replaced it
 //! and by a number of that process; its data is that of the key, its creation the moment of the replacement.
 //! Entries are made in the transaction that replaces the data, and the oldest go in the same; they survive the removal of
-//! the key.
+//! the key, and go with the node above it or when they are [purged](Publisher::purge_history).
 //! No key may be named `_history_`, and subtrees leave such nodes out.
 //! Parents are persistent nodes.
 //!

@@ -340,7 +340,7 @@ impl<C> Hearing<C> {
                     }
                     events
                 }
-                Sight::Stale => Vec::new(),
+                Sight::Stale | Sight::Moving => Vec::new(),
                 Sight::Failed(error) => vec![Event::Failed(error)],
                 Sight::SessionLost => {
                     self.is_over = true;

@@ -1,5 +1,6 @@
 //! What a publication is to do, given what is there.
 
+use zk_core::Acl;
 use zk_core::NodePath;
 use zk_core::Stat;
 
@@ -39,6 +40,8 @@ pub(crate) struct Key {
     pub(crate) path: NodePath,
     /// The data, or `None` when the node is to go.
     pub(crate) wanted: Option<Vec<u8>>,
+    /// The access rules of the node if it is made, instead of those of the publisher.
+    pub(crate) acl: Option<Acl>,
     pub(crate) expected: Expected,
     /// Whether data that is there already is left as it is.
     pub(crate) only_if_changed: bool,
@@ -139,6 +142,7 @@ mod tests {
         Key {
             path: "/a".parse().unwrap(),
             wanted: wanted.map(|data| data.as_bytes().to_vec()),
+            acl: None,
             expected,
             only_if_changed,
         }

@@ -23,6 +23,15 @@ pub enum Problem {
         /// The key.
         path: NodePath,
     },
+    /// The subtree changes faster than it can be read as it is at one moment: the value is the last one that could be, and
+    /// is old. It is read again until it can be.
+    #[error(
+        "what is below {path} changes faster than it can be read, so that what was read last is old"
+    )]
+    Moving {
+        /// The root of the subtree.
+        path: NodePath,
+    },
     /// There is no node.
     #[error("there is no node {path}")]
     Absent {

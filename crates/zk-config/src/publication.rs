@@ -52,6 +52,8 @@ struct State {
     /// The access rules of the node, for the entry that keeps its data.
     acl: Option<Acl>,
     entries: Vec<Entry>,
+    /// What the histories of its children have, if the node is to go: they go with it.
+    below: Vec<NodePath>,
 }
 
 /// One attempt: what it rests on and what it is to do.
@@ -68,6 +70,8 @@ enum Part {
     Key(usize),
     /// A node between two keys that are both made.
     Between(NodePath),
+    /// A node of the histories below a key that goes.
+    History(NodePath),
 }
 
 impl Publication {
@@ -158,8 +162,12 @@ impl Publication {
                 },
             })?;
             let replaced = state.found.as_ref().filter(|_| step.replaces());
-            let kept = replaced.filter(|_| self.history > 0);
-            if kept.is_some() && state.acl.as_ref().is_some_and(history::is_masked) {
+            let kept = replaced.filter(|_| self.history > 0 && !self.is_below_removed(key));
+            let copied = match step {
+                Step::Create => key.acl.as_ref(),
+                _ => state.acl.as_ref().filter(|_| kept.is_some()),
+            };
+            if copied.is_some_and(history::is_masked) {
                 return Err(PublishError::HiddenAcl {
                     path: key.path.clone(),
                 });
@@ -185,10 +193,11 @@ impl Publication {
     }
 
     async fn read(&self) -> Result<Vec<State>, Error> {
-        try_join_all(self.keys.iter().map(|key| self.read_one(&key.path))).await
+        try_join_all(self.keys.iter().map(|key| self.read_one(key))).await
     }
 
-    async fn read_one(&self, path: &NodePath) -> Result<State, Error> {
+    async fn read_one(&self, key: &Key) -> Result<State, Error> {
+        let path = &key.path;
         let timeout = self.remaining();
         let has_history = self.history > 0;
         // The parent first: if it is the same afterwards, no child was made since.
@@ -232,12 +241,22 @@ impl Publication {
             Err(error) => return Err(error),
         };
         let acl = acl?;
+        // Without access rules it has gone since it was read.
+        let found = found.filter(|_| !has_history || acl.is_some());
+        let has_children = found
+            .as_ref()
+            .is_some_and(|found| found.stat.num_children > 0);
+        let below = if key.wanted.is_none() && has_children {
+            history::of_children(&self.session, path, timeout).await?
+        } else {
+            Vec::new()
+        };
         Ok(State {
             parent,
-            // Without access rules it has gone since it was read.
-            found: found.filter(|_| !has_history || acl.is_some()),
+            found,
             acl,
             entries: entries?,
+            below,
         })
     }
 
@@ -251,13 +270,20 @@ impl Publication {
                     transaction = transaction.create_as(path, "", PLAIN, None);
                     continue;
                 }
+                Part::History(path) => {
+                    transaction = transaction.delete(path);
+                    continue;
+                }
             };
             let key = &self.keys[at];
             let data = || key.wanted.clone().unwrap_or_default();
             transaction = match attempt.steps[at] {
                 Step::Nothing => transaction,
                 Step::Check { version } => transaction.check_version(&key.path, version),
-                Step::Create => transaction.create_as(&key.path, data(), PLAIN, self.acl.clone()),
+                Step::Create => {
+                    let acl = key.acl.as_ref().or(self.acl.as_ref());
+                    transaction.create_as(&key.path, data(), PLAIN, acl.cloned())
+                }
                 Step::Set { version } => transaction.set_version(&key.path, data(), version),
                 Step::Delete { version } => transaction.delete_version(&key.path, version),
             };
@@ -291,6 +317,12 @@ impl Publication {
         above.find(|above| self.created(attempt).any(|(_, key)| key.path == *above))
     }
 
+    /// Whether the same publication removes a node above a key, and with it the place of its history.
+    fn is_below_removed(&self, key: &Key) -> bool {
+        let mut removed = self.keys.iter().filter(|other| other.wanted.is_none());
+        removed.any(|removed| key.path.ancestors().any(|above| above == removed.path))
+    }
+
     /// Whether a node is to be made below one that is not there, and that this publication does not make.
     fn lacks_a_parent(&self, attempt: &Attempt) -> bool {
         self.created(attempt).any(|(at, key)| {
@@ -318,7 +350,12 @@ impl Publication {
         });
         let between = between.into_iter();
         let between = between.map(|path| (0, depth_of(&path), Part::Between(path)));
-        let mut parts: Vec<_> = keys.chain(between).collect();
+        let histories = attempt.states.iter().zip(&attempt.steps);
+        let histories = histories
+            .filter(|(_, step)| matches!(step, Step::Delete { .. }))
+            .flat_map(|(state, _)| &state.below)
+            .map(|path| (1, -depth_of(path), Part::History(path.clone())));
+        let mut parts: Vec<_> = keys.chain(between).chain(histories).collect();
         parts.sort_by_key(|(order, depth, _)| (*order, *depth));
         parts.into_iter().map(|(_, _, part)| part).collect()
     }
@@ -419,7 +456,7 @@ impl Publication {
     /// Reads each key before its parent, which then is at least as new.
     async fn read_after(&self) -> Result<Vec<State>, Error> {
         let keys = self.keys.iter().map(|key| async {
-            let mut state = self.read_one(&key.path).await?;
+            let mut state = self.read_one(key).await?;
             if let Some(parent) = key.path.parent() {
                 let parent = self.session.exists(parent).timeout(self.remaining());
                 state.parent = parent.await.ok().flatten();
@@ -440,7 +477,7 @@ impl Publication {
             match part {
                 Part::Key(at) if attempt.steps[at] == Step::Nothing => {}
                 Part::Key(at) => by_key[at] = changed.next(),
-                Part::Between(_) => drop(changed.next()),
+                Part::Between(_) | Part::History(_) => drop(changed.next()),
             }
         }
         let mut all = Vec::new();

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zk_core::Acl;
-use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
@@ -42,8 +41,8 @@ use crate::publication::Publication;
 ///     .expecting(Expected::Revision(revision))
 ///     .await?;
 ///
-/// // And back.
-/// publisher.roll_back("/app/motto", revision).await?;
+/// // And back, unless another client has published since.
+/// publisher.roll_back("/app/motto", revision, Expected::Version(1)).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -168,8 +167,11 @@ impl<C> Publisher<C> {
         }
     }
 
-    /// Removes a key, whose node must have no children.
+    /// Removes a key, whose node must have no children but the histories of keys that were removed below it: these go with
+    /// it.
     ///
+    /// Its own history stays, so that one can [roll back](Self::roll_back), until the node above goes, too, or it is
+    /// [purged](Self::purge_history).
     /// A node that is not there is no error, unless something else is [expected](Publish::expecting).
     pub fn remove<P>(&self, path: P) -> Publish
     where
@@ -222,13 +224,50 @@ impl<C> Publisher<C> {
         Ok(history::read(&self.session, &path, deadline).await?)
     }
 
-    /// Publishes what an earlier revision was, as a new revision.
+    /// Removes the history of a key, whether the key is there or not.
     ///
-    /// It expects nothing of what is there now; the data is taken as it was, whatever the codec.
+    /// There is no way back to its revisions then. A publication with a history that is on its way may begin it anew.
+    ///
+    /// # Errors
+    ///
+    /// Those of a delete. A key without a history is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: all of it may be gone, or some, or nothing. Purge it again.
+    ///
+    /// # Session loss
+    ///
+    /// A fatal error; as above.
+    ///
+    /// # Cost
+    ///
+    /// A few round trips, whatever the number of revisions.
+    pub async fn purge_history<P>(&self, path: P) -> Result<(), PublishError>
+    where
+        P: TryInto<NodePath>,
+        P::Error: Into<ParsePathError>,
+    {
+        let path = path.try_into().map_err(Into::into)?;
+        let deadline = self.options.deadline(&self.session);
+        Ok(history::purge(&self.session, &path, deadline).await?)
+    }
+
+    /// Publishes what an earlier revision was, as a new revision, if what is there is as expected.
+    ///
+    /// What is expected is what the decision to roll back rests on, so that a publication that was not seen is not
+    /// overwritten: the version or revision that is to be replaced, or [`Expected::Absent`] for a key that was removed.
+    /// The data is taken as it was, whatever the codec.
+    ///
+    /// A node that is there keeps its access rules; one that was removed is made with those that it had when it was removed,
+    /// which are those of the newest entry of the history, whatever those of the revision were.
+    /// Where this client may not see all of them, it is made with those of [`PublishOptions::with_acl`], or refused.
     ///
     /// # Errors
     ///
     /// [`PublishError::NoSuchRevision`] when the history does not have it, or no longer.
+    /// [`PublishError::Conflict`] when what is expected is not so.
+    /// [`PublishError::HiddenAcl`] when the node is to be made with access rules that this client may not see.
     /// Otherwise as of [`Publish`].
     ///
     /// # Cancel safety
@@ -242,38 +281,37 @@ impl<C> Publisher<C> {
     /// # Cost
     ///
     /// Two round trips more than [`Publish`]; five before [`PublishError::NoSuchRevision`].
-    pub async fn roll_back<P>(&self, path: P, revision: i64) -> Result<Published, PublishError>
+    pub async fn roll_back<P>(
+        &self,
+        path: P,
+        revision: i64,
+        expected: Expected,
+    ) -> Result<Published, PublishError>
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
         let path = path.try_into().map_err(Into::into)?;
         let deadline = self.options.deadline(&self.session);
-        let mut entry = self.kept(&path, revision, deadline).await?;
-        if entry.is_none() {
+        let mut kept = history::kept(&self.session, &path, revision, deadline).await?;
+        if kept.is_none() {
             // The server may lag behind the one that it was replaced at.
             let sync = self.session.sync(&path);
             sync.timeout(history::remaining(deadline)).await?;
-            entry = self.kept(&path, revision, deadline).await?;
+            kept = history::kept(&self.session, &path, revision, deadline).await?;
         }
-        let Some(entry) = entry else {
+        let Some((data, acl)) = kept else {
             return Err(PublishError::NoSuchRevision { path, revision });
         };
+        let acl = match &self.options.acl {
+            Some(ours) if history::is_masked(&acl) => ours.clone(),
+            _ => acl,
+        };
         let mut all = self.several().all;
-        all.add(Ok::<_, ParsePathError>(path), |_| Ok(Some(entry.data)));
+        all.add(Ok::<_, ParsePathError>(path), |_| Ok(Some(data)));
+        all.making_with(acl);
+        all.expecting(expected);
         Publish { all }.await
-    }
-
-    /// Returns what the history keeps of a revision.
-    async fn kept(
-        &self,
-        path: &NodePath,
-        revision: i64,
-        deadline: Instant,
-    ) -> Result<Option<Replaced>, Error> {
-        let history = history::read(&self.session, path, deadline).await?;
-        let mut entries = history.into_iter();
-        Ok(entries.find(|entry| entry.revision == revision))
     }
 }
 
@@ -307,7 +345,8 @@ impl<C> Publisher<C> {
 ///
 /// # Cost
 ///
-/// Two round trips: what is there, and the change. A list and, when something is replaced, the access rules are read in
+/// Two round trips: what is there, and the change; three more where a key goes that has histories below it.
+/// A list and, when something is replaced, the access rules are read in
 /// the first with a history.
 /// When parents or the place for the history are missing, two more per missing node, once.
 #[derive(Debug)]
@@ -465,6 +504,7 @@ impl Several {
             Ok(Key {
                 wanted: wanted(&path)?,
                 path,
+                acl: None,
                 expected: Expected::default(),
                 only_if_changed: false,
             })
@@ -478,6 +518,12 @@ impl Several {
     fn expecting(&mut self, expected: Expected) {
         if let Some(key) = self.keys.as_mut().ok().and_then(|keys| keys.last_mut()) {
             key.expected = expected;
+        }
+    }
+
+    fn making_with(&mut self, acl: Acl) {
+        if let Some(key) = self.keys.as_mut().ok().and_then(|keys| keys.last_mut()) {
+            key.acl = Some(acl);
         }
     }
 

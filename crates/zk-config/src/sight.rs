@@ -1,6 +1,7 @@
 //! Looking at a node, or at all below it, again whenever something happened there.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -22,6 +23,8 @@ pub(crate) enum Sight<S> {
     Seen(S),
     /// The link broke; what was seen last may be old.
     Stale,
+    /// It changes faster than it can be read: what was seen last is old. It is read again at once.
+    Moving,
     /// It cannot be read as things are; it is tried again from time to time.
     Failed(Error),
     /// The session is over; the last sight.
@@ -37,7 +40,7 @@ pub(crate) trait Scope: Send {
     /// Whether what is below counts, too.
     fn is_recursive(&self) -> bool;
 
-    /// Takes a look; `None` when what is there has moved meanwhile.
+    /// Takes a look; `None` when what is there changes faster than it can be read.
     fn look(
         &self,
         session: &Session,
@@ -146,7 +149,7 @@ impl<S: Scope> Eye<S> {
             }
             Ok(None) => {
                 self.pause = Some(SOON);
-                None
+                Some(Sight::Moving)
             }
             Err(error) => self.failed(error),
         }
@@ -208,55 +211,70 @@ impl Scope for Below {
         true
     }
 
-    /// Reads everything and then looks whether anything has changed since its own read.
+    /// Reads everything and then checks whether anything has changed since its own read.
     ///
     /// If nothing has, then at the moment between the two all nodes were as they were read, together: what a transaction
     /// makes of several nodes is seen whole or not at all.
+    /// What has changed is read again, and all is checked again, a few times: `None` if it changes faster than that.
     async fn look(&self, session: &Session) -> Result<Option<Self::Snapshot>, Error> {
         let mut all = BTreeMap::new();
-        let mut level = vec![self.0.clone()];
-        while !level.is_empty() {
-            let reads = level.iter().map(|path| async move {
-                let (data, children) = tokio::join!(
-                    biased;
-                    session.get(path).into_future(),
-                    session.list(path).into_future()
-                );
-                Ok((data?, children?))
-            });
-            let mut next = Vec::new();
-            for (path, read) in level.iter().zip(join_all(reads).await) {
-                let ((data, stat), (names, listed)) = match read {
-                    Ok(read) => read,
-                    Err(error) if Error::is_no_node(&error) => {
-                        // Without a root there is nothing; another node has gone since the list.
-                        let is_nothing = path == &self.0 && self.is_absent(session).await?;
-                        return Ok(is_nothing.then(BTreeMap::new));
+        let mut due = BTreeSet::from([self.0.clone()]);
+        for _ in 0..CHECKS {
+            let mut changed = BTreeSet::new();
+            while !due.is_empty() {
+                let reads = join_all(due.iter().map(|path| read(session, path))).await;
+                let mut below = BTreeSet::new();
+                for (path, read) in due.into_iter().zip(reads) {
+                    let Some((found, (names, listed))) = read? else {
+                        if path == self.0 {
+                            return Ok(Some(BTreeMap::new()));
+                        }
+                        // That changes its parent, and those that were below it are found to be gone, too.
+                        all.remove(&path);
+                        continue;
+                    };
+                    if identity(&found.stat) != identity(&listed) {
+                        changed.insert(path.clone());
                     }
-                    Err(error) => return Err(error),
-                };
-                if identity(&stat) != identity(&listed) {
-                    return Ok(None);
+                    let children = names.iter().filter_map(|name| path.join(name).ok());
+                    below.extend(
+                        children.filter(|child| {
+                            !history::is_history(child) && !all.contains_key(child)
+                        }),
+                    );
+                    all.insert(path, found);
                 }
-                let children = names.iter().filter_map(|name| path.join(name).ok());
-                next.extend(children.filter(|child| !history::is_history(child)));
-                all.insert(path.clone(), Found { data, stat });
+                due = below;
             }
-            level = next;
-        }
-        let again = all.keys().map(|path| session.exists(path).into_future());
-        for (found, again) in all.values().zip(join_all(again).await) {
-            if again?.as_ref().map(identity) != Some(identity(&found.stat)) {
-                return Ok(None);
+            let again = all.keys().map(|path| session.exists(path).into_future());
+            for ((path, found), again) in all.iter().zip(join_all(again).await) {
+                if again?.as_ref().map(identity) != Some(identity(&found.stat)) {
+                    changed.insert(path.clone());
+                }
             }
+            if changed.is_empty() {
+                return Ok(Some(all));
+            }
+            due = changed;
         }
-        Ok(Some(all))
+        Ok(None)
     }
 }
 
-impl Below {
-    async fn is_absent(&self, session: &Session) -> Result<bool, Error> {
-        Ok(session.exists(&self.0).await?.is_none())
+/// Reads a node and the names of its children; `None` when it is not there.
+async fn read(
+    session: &Session,
+    path: &NodePath,
+) -> Result<Option<(Found, (Vec<String>, Stat))>, Error> {
+    let (data, children) = tokio::join!(
+        biased;
+        session.get(path).into_future(),
+        session.list(path).into_future()
+    );
+    match data.and_then(|(data, stat)| Ok((Found { data, stat }, children?))) {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.is_no_node() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -277,6 +295,9 @@ fn identity(stat: &Stat) -> (i64, i64, i64) {
     (stat.czxid, stat.mzxid, stat.pzxid)
 }
 
+/// How often all is checked in one look: each time what has changed is read again, so that a write now and then is made up
+/// for, and what is written all the time is said to be.
+const CHECKS: u32 = 5;
 /// Between two looks, when the first one failed for a reason that passes or saw nodes that moved.
 const SOON: Duration = Duration::from_millis(50);
 /// Between two looks, when the first one was refused.

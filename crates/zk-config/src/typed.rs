@@ -194,7 +194,7 @@ impl<T: Send + Sync + 'static> Typed<T> {
     ///
     /// The nodes are read as they were together at one moment: keys that were published in one transaction are seen all
     /// new or all old.
-    /// While they change faster than they can be read, the value stays.
+    /// While they change faster than they can be read, the value stays, and [`Problem::Moving`] says so.
     /// An absent node is an empty subtree.
     ///
     /// # Errors
@@ -221,16 +221,14 @@ impl<T: Send + Sync + 'static> Typed<T> {
     /// Several sessions may follow it at the same time; what is older never takes the place of what is newer, and what
     /// happens to one of them is no [problem](Self::problem) as long as another one sees what there is.
     ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which a task follows.
+    /// A task on the runtime of the session follows.
     pub fn follow(&self, session: &Session) -> Following {
         let shared = Arc::clone(&self.shared);
         let session = session.clone();
         let task = match &self.shared.source {
             Source::Node(_) => {
                 let eye = Eye::new(&session, Node(shared.path.clone()));
-                tokio::spawn(async move {
+                session.spawn(async move {
                     let take = |it: &Shared<T>, found: &Option<Found>, look: &Look| {
                         it.take_node(found.as_ref(), look)
                     };
@@ -239,7 +237,7 @@ impl<T: Send + Sync + 'static> Typed<T> {
             }
             Source::Subtree(_) => {
                 let eye = Eye::new(&session, Below(shared.path.clone()));
-                tokio::spawn(async move {
+                session.spawn(async move {
                     shared.watch(eye, Shared::take_subtree).await;
                 })
             }
@@ -412,6 +410,10 @@ impl<T: Send + Sync + 'static> Shared<T> {
                     }
                 },
                 Sight::Stale => self.trouble(look.follower, self.stale()),
+                Sight::Moving => {
+                    let path = self.path.clone();
+                    self.trouble(look.follower, Problem::Moving { path });
+                }
                 Sight::Failed(error) => self.trouble(look.follower, Problem::Unreadable(error)),
                 Sight::SessionLost => break,
             }

@@ -57,6 +57,87 @@ fn each_layer_wins_over_those_before_key_by_key() {
 }
 
 // covers: G5
+#[test]
+fn variables_stay_the_texts_they_are_unless_the_type_wants_a_number() {
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct All {
+        zip: String,
+        release: String,
+        on: bool,
+        count: u32,
+        share: f64,
+        least: Option<i64>,
+        by_name: HashMap<String, String>,
+    }
+    let layers = Layers::new().variables(
+        "APP",
+        variables(&[
+            ("APP_ZIP", "00123"),
+            ("APP_RELEASE", "1.10"),
+            ("APP_ON", "true"),
+            ("APP_COUNT", "007"),
+            ("APP_SHARE", "0.5"),
+            ("APP_LEAST", "-3"),
+            ("APP_BY_NAME__YES", "1e3"),
+        ]),
+    );
+    assert_eq!(
+        layers.merged::<All>(None).unwrap(),
+        All {
+            zip: "00123".to_owned(),
+            release: "1.10".to_owned(),
+            on: true,
+            count: 7,
+            share: 0.5,
+            least: Some(-3),
+            by_name: [("yes".to_owned(), "1e3".to_owned())].into(),
+        }
+    );
+    let no_number = Layers::new().variables("APP", variables(&[("APP_SIZE", "1.5")]));
+    let no_number = no_number.defaults(&pool(1, "x", 1, 1)).unwrap();
+    let error = no_number.merged::<Pool>(None).unwrap_err();
+    assert_eq!(error.kind(), DecodeErrorKind::Shape, "{error}");
+}
+
+/// The environment is that of a process, so that this test runs itself in another one.
+// covers: G5
+#[cfg(unix)]
+#[test]
+fn variable_that_is_not_utf8_harms_nothing_but_its_own_layer() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    const INNER: &str = "ZK_CONFIG_TEST_INNER";
+    if std::env::var_os(INNER).is_some() {
+        let layers = Layers::new().environment("APP").unwrap();
+        let read = layers.merged::<HashMap<String, String>>(None).unwrap();
+        assert_eq!(read, [("host".to_owned(), "env".to_owned())].into());
+        let error = Layers::new().environment("BAD").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the environment variable BAD_ONE is not UTF-8; correct or remove it"
+        );
+        return;
+    }
+    let this = "layers::tests::variable_that_is_not_utf8_harms_nothing_but_its_own_layer";
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", this])
+        .env(INNER, "1")
+        .env("APP_HOST", "env")
+        .env("BAD_ONE", OsStr::from_bytes(b"\xff"))
+        .env(OsStr::from_bytes(b"\xfe"), "x")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(
+        run.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+// covers: G5
 // covers: G3
 #[test]
 fn what_is_wrong_in_a_layer_is_named() {

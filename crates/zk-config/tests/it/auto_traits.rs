@@ -14,7 +14,6 @@ macro_rules! send_sync_clone {
     ($($type:ty),* $(,)?) => { $( is_send::<$type>(); is_sync::<$type>(); is_clone::<$type>(); )* };
 }
 
-// covers: G1 G2 G3 G4 G5
 #[test]
 fn public_types_are_send_and_sync() {
     send_sync_clone!(
@@ -52,7 +51,7 @@ fn public_futures_are_send() {
         is_send_value(&one.publish("/a", &Vec::new()).into_future());
         is_send_value(&one.several().remove("/a").publish());
         is_send_value(&one.history("/a"));
-        is_send_value(&one.roll_back("/a", 1));
+        is_send_value(&one.roll_back("/a", 1, Expected::Any));
     };
     let _ = |mut events: Events<String>| is_send_value(&events.next());
     let _ = |mut listening: Listening| is_send_value(&listening.ended());

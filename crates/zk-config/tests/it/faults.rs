@@ -1,5 +1,7 @@
 //! Publishing and following while answers are lost, servers die and bad payloads come.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::Serialize;
 use zk_config::Change;
@@ -9,9 +11,12 @@ use zk_config::PublishOptions;
 use zk_config::Publisher;
 use zk_config::Subtree;
 use zk_config::Typed;
+use zk_core::Acl;
+use zk_core::Session;
 use zk_core::codec::DecodeErrorKind;
 use zk_core::codec::Text;
 use zk_core::codec::Toml;
+use zk_harness::Ensemble;
 use zk_harness::proxy::Match;
 
 use crate::connect;
@@ -104,11 +109,44 @@ async fn publication_whose_answer_is_lost_happens_once() {
         let history = publisher.history("/app/motto").await.unwrap();
         let kept: Vec<_> = history.iter().map(|one| one.data.as_slice()).collect();
         assert_eq!(kept, [b"3", b"2", b"1", b"0"]);
-        let back = publisher.roll_back("/app/motto", history[1].revision);
+        let seen = Expected::Version(4);
+        let back = publisher.roll_back("/app/motto", history[1].revision, seen);
         assert_eq!(back.await.unwrap().stat.unwrap().version, 5);
         assert_eq!(session.get("/app/motto").await.unwrap().0, b"2");
+
+        // A removed key comes back with the access rules it had, and its history goes with the node above.
+        let owner = Session::builder(ensemble.connect_string()).digest_auth("anna", "secret");
+        let owner = owner.connect().await.unwrap();
+        let options = PublishOptions::default().with_history(5);
+        let restricted = options.clone().with_acl(Acl::creator_only());
+        let publisher = Publisher::with_options(&owner, Text, restricted);
+        let hidden = publisher.publish("/app/hidden", &"1".to_owned());
+        let revision = hidden.await.unwrap().stat.unwrap().mzxid;
+        let (had, _) = owner.acl("/app/hidden").await.unwrap();
+        publisher.remove("/app/hidden").await.unwrap();
+        let publisher = Publisher::with_options(&owner, Text, options);
+        let back = publisher.roll_back("/app/hidden", revision, Expected::Absent);
+        back.await.unwrap();
+        assert_eq!(owner.acl("/app/hidden").await.unwrap().0, had);
+        let keys = publisher
+            .several()
+            .remove("/app/hidden")
+            .remove("/app/motto");
+        keys.publish().await.unwrap();
+        publisher.remove("/app").await.unwrap();
+        assert_eq!(owner.exists("/app").await.unwrap(), None);
     })
     .await;
+}
+
+/// A session that outlives an election on a machine that is busy.
+async fn lasting(ensemble: &Ensemble) -> Session {
+    Session::builder(ensemble.connect_string())
+        .session_timeout(Duration::from_secs(30))
+        .operation_timeout(Duration::from_secs(30))
+        .connect()
+        .await
+        .expect("the ensemble grants a session")
 }
 
 // covers: G3
@@ -116,7 +154,7 @@ async fn publication_whose_answer_is_lost_happens_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn values_and_subtrees_follow_through_the_death_of_the_leading_server() {
     with_servers(3, async |ensemble| {
-        let (publishing, following) = (connect(ensemble).await, connect(ensemble).await);
+        let (publishing, following) = (lasting(ensemble).await, lasting(ensemble).await);
         let mut size = Typed::<String>::node("/pool/size", Text).unwrap().build();
         let mut pool = Typed::subtree("/pool", Subtree::deserialize::<Pool>)
             .unwrap()

@@ -10,6 +10,7 @@ use zk_sim::wait::soon;
 
 mod auto_traits;
 mod faults;
+mod readers;
 #[path = "../shared/scenario.rs"]
 mod scenario;
 

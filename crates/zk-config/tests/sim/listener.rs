@@ -218,46 +218,48 @@ async fn dropped_wait_for_an_event_misses_nothing() {
 #[test]
 fn whatever_happens_events_are_in_order_and_end_at_the_last_value() {
     let events = Cell::new(0);
-    let checked = Check::new(0..SEEDS).run(async |ensemble, seed| {
-        let listening = ensemble.connect().await;
-        let publishing = ensemble.connect().await;
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let task = {
-            let heard = Arc::clone(&heard);
-            let mut all = Listener::new(&listening, PATH, Text)
-                .unwrap()
-                .events::<String>();
-            tokio::spawn(async move {
-                while let Some(event) = all.next().await {
-                    heard.lock().unwrap().push(event);
-                }
-            })
-        };
-        let chaos = Chaos::default()
-            .lasting(Duration::from_secs(5))
-            .every(Duration::from_millis(200));
-        let disturbing = tokio::spawn(chaos.unleash(&ensemble));
-        let mut random = fastrand::Rng::with_seed(seed);
-        for round in 0..30 {
-            let publisher = publisher(&publishing);
-            let done = if random.u8(0..4) == 0 {
-                publisher.remove(PATH).await
-            } else {
-                publisher.publish(PATH, &round.to_string()).await
+    let checked = Check::new(0..SEEDS)
+        .seeds_from_env()
+        .run(async |ensemble, seed| {
+            let listening = ensemble.connect().await;
+            let publishing = ensemble.connect().await;
+            let heard = Arc::new(Mutex::new(Vec::new()));
+            let task = {
+                let heard = Arc::clone(&heard);
+                let mut all = Listener::new(&listening, PATH, Text)
+                    .unwrap()
+                    .events::<String>();
+                tokio::spawn(async move {
+                    while let Some(event) = all.next().await {
+                        heard.lock().unwrap().push(event);
+                    }
+                })
             };
-            drop(done);
-            pass(Duration::from_millis(random.u64(0..400))).await;
-        }
-        disturbing.await.unwrap();
-        pass(Duration::from_secs(30)).await;
-        judge(
-            &heard.lock().unwrap(),
-            data_of(&ensemble, PATH).as_deref(),
-            seed,
-        );
-        events.set(events.get() + heard.lock().unwrap().len());
-        task.abort();
-    });
+            let chaos = Chaos::default()
+                .lasting(Duration::from_secs(5))
+                .every(Duration::from_millis(200));
+            let disturbing = tokio::spawn(chaos.unleash(&ensemble));
+            let mut random = fastrand::Rng::with_seed(seed);
+            for round in 0..30 {
+                let publisher = publisher(&publishing);
+                let done = if random.u8(0..4) == 0 {
+                    publisher.remove(PATH).await
+                } else {
+                    publisher.publish(PATH, &round.to_string()).await
+                };
+                drop(done);
+                pass(Duration::from_millis(random.u64(0..400))).await;
+            }
+            disturbing.await.unwrap();
+            pass(Duration::from_secs(30)).await;
+            judge(
+                &heard.lock().unwrap(),
+                data_of(&ensemble, PATH).as_deref(),
+                seed,
+            );
+            events.set(events.get() + heard.lock().unwrap().len());
+            task.abort();
+        });
     println!("{} events in {checked}", events.get());
     assert!(checked.seeds == 1 || events.get() > 5 * checked.seeds);
 }

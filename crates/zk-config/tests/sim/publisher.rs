@@ -9,12 +9,15 @@ use std::time::Duration;
 use zk_config::Change;
 use zk_config::Expected;
 use zk_config::PublishError;
+use zk_config::PublishOptions;
+use zk_config::Publisher;
 use zk_core::Acl;
 use zk_core::AclEntry;
 use zk_core::ErrorKind;
 use zk_core::Permissions;
 use zk_core::Session;
 use zk_core::SessionId;
+use zk_core::codec::Text;
 use zk_core::transport::Fault;
 use zk_sim::Chaos;
 use zk_sim::Check;
@@ -277,18 +280,20 @@ async fn history_keeps_the_last_revisions_and_rolls_back_even_what_was_removed()
     );
     assert!(history.iter().all(|one| one.by == session.id()));
 
-    let error = publisher.roll_back(PATH, revisions[0]).await.unwrap_err();
+    let roll_back = publisher.roll_back(PATH, revisions[0], Expected::Any);
+    let error = roll_back.await.unwrap_err();
     assert!(
         matches!(error, PublishError::NoSuchRevision { .. }),
         "{error}"
     );
-    let back = publisher.roll_back(PATH, revisions[1]).await.unwrap();
+    let roll_back = publisher.roll_back(PATH, revisions[1], Expected::Version(4));
+    let back = roll_back.await.unwrap();
     assert_eq!(back.change, Change::Replaced);
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "two");
 
     publisher.remove(PATH).await.unwrap();
     let back = publisher
-        .roll_back(PATH, back.stat.unwrap().mzxid)
+        .roll_back(PATH, back.stat.unwrap().mzxid, Expected::Absent)
         .await
         .unwrap();
     assert_eq!(back.change, Change::Created);
@@ -315,7 +320,9 @@ async fn revision_is_not_missed_at_a_server_that_lags() {
     ensemble.server(1).lag_by(Duration::from_millis(500));
     let publish = keeping(&ahead, 3).publish(PATH, &text("two"));
     publish.await.unwrap();
-    let back = keeping(&behind, 3).roll_back(PATH, first).await.unwrap();
+    let behind = keeping(&behind, 3);
+    let back = behind.roll_back(PATH, first, Expected::Version(1));
+    let back = back.await.unwrap();
     assert_eq!(back.change, Change::Replaced);
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "one");
 }
@@ -349,6 +356,158 @@ async fn what_is_kept_is_as_hidden_as_it_was() {
     );
     let other = ensemble.connect().await;
     assert!(other.get(&kept).await.is_err());
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn removed_key_comes_back_with_the_access_rules_it_had() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().digest("anna", "secret").await;
+    session.create("/app", "").await.unwrap();
+    let restricted = PublishOptions::default()
+        .with_history(3)
+        .with_acl(Acl::creator_only());
+    let publisher = Publisher::with_options(&session, Text, restricted);
+    let published = publisher.publish(PATH, &text("secret")).await.unwrap();
+    let revision = published.stat.unwrap().mzxid;
+    let (had, _) = session.acl(PATH).await.unwrap();
+    publisher.remove(PATH).await.unwrap();
+    // By a publisher that knows nothing of them.
+    let other = keeping(&session, 3);
+    let back = other.roll_back(PATH, revision, Expected::Absent);
+    assert_eq!(back.await.unwrap().change, Change::Created);
+    assert_eq!(session.acl(PATH).await.unwrap().0, had);
+    assert!(ensemble.connect().await.get(PATH).await.is_err());
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn removed_key_comes_back_with_access_rules_that_were_tightened_since_the_revision() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().digest("anna", "secret").await;
+    session.create("/app", "").await.unwrap();
+    let publisher = keeping(&session, 3);
+    let published = publisher.publish(PATH, &text("one")).await.unwrap();
+    let revision = published.stat.unwrap().mzxid;
+    publisher.publish(PATH, &text("two")).await.unwrap();
+    session.set_acl(PATH, Acl::creator_only()).await.unwrap();
+    let (tightened, _) = session.acl(PATH).await.unwrap();
+    publisher.publish(PATH, &text("secret")).await.unwrap();
+    publisher.remove(PATH).await.unwrap();
+    let back = publisher.roll_back(PATH, revision, Expected::Absent);
+    back.await.unwrap();
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "one");
+    assert_eq!(session.acl(PATH).await.unwrap().0, tightened);
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn removed_key_does_not_come_back_under_access_rules_that_are_hidden() {
+    let ensemble = Ensemble::new(1);
+    let owner = ensemble.connect().digest("owner", "secret").await;
+    let reader = [
+        AclEntry::new(Permissions::ALL, "auth", ""),
+        AclEntry::new(Permissions::READ, "world", "anyone"),
+    ];
+    let options = PublishOptions::default().with_history(3);
+    let owned = options.clone().with_acl(Acl::new(reader));
+    let publisher = Publisher::with_options(&owner, Text, owned);
+    let published = publisher.publish(PATH, &text("one")).await.unwrap();
+    let revision = published.stat.unwrap().mzxid;
+    publisher.remove(PATH).await.unwrap();
+
+    let other = ensemble.connect().await;
+    let publisher = keeping(&other, 3);
+    let back = publisher.roll_back(PATH, revision, Expected::Absent);
+    let error = back.await.unwrap_err();
+    assert!(matches!(error, PublishError::HiddenAcl { .. }), "{error:?}");
+    assert_eq!(data_of(&ensemble, PATH), None);
+    // Unless it says itself which ones.
+    let chosen = options.with_acl(Acl::read_only());
+    let publisher = Publisher::with_options(&other, Text, chosen);
+    let back = publisher.roll_back(PATH, revision, Expected::Absent);
+    back.await.unwrap();
+    assert_eq!(other.acl(PATH).await.unwrap().0, Acl::read_only());
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn rollback_never_overwrites_a_publication_that_was_not_seen() {
+    let ensemble = Ensemble::new(1);
+    let (session, other) = (ensemble.connect().await, ensemble.connect().await);
+    let publisher = keeping(&session, 3);
+    let first = publisher.publish(PATH, &text("one")).await.unwrap();
+    let bad = publisher.publish(PATH, &text("bad")).await.unwrap();
+    let (first, bad) = (first.stat.unwrap().mzxid, bad.stat.unwrap().mzxid);
+    let mended = keeping(&other, 3).publish(PATH, &text("mended"));
+    mended.await.unwrap();
+    let back = publisher.roll_back(PATH, first, Expected::Revision(bad));
+    let error = back.await.unwrap_err();
+    assert!(error.is_conflict(), "{error:?}");
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "mended");
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn histories_go_with_the_key_above_them_or_are_purged() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let publisher = keeping(&session, 3);
+    for path in ["/app", "/app/host", "/app/port", "/other"] {
+        for value in ["one", "two", "three"] {
+            publisher.publish(path, &text(value)).await.unwrap();
+        }
+    }
+    // A child that is still there keeps it, and nothing is lost.
+    publisher.remove("/app/host").await.unwrap();
+    let error = publisher.remove("/app").await.unwrap_err();
+    assert!(
+        matches!(&error, PublishError::Operation(error) if error.kind() == ErrorKind::NotEmpty),
+        "{error}"
+    );
+    assert_eq!(publisher.history("/app/host").await.unwrap().len(), 3);
+
+    // Together with the last child, and also without a history of one's own.
+    let several = publisher.several().remove("/app/port").remove("/app");
+    let removed = several.publish().await.unwrap();
+    assert!(removed.iter().all(|one| one.change == Change::Removed));
+    assert_eq!(data_of(&ensemble, "/app"), None);
+    publisher.publish("/app/host", &text("new")).await.unwrap();
+    publisher.remove("/app/host").await.unwrap();
+    crate::publisher(&session).remove("/app").await.unwrap();
+    assert_eq!(data_of(&ensemble, "/app"), None);
+
+    assert_eq!(publisher.history("/app").await.unwrap().len(), 3);
+    publisher.purge_history("/app").await.unwrap();
+    assert_eq!(publisher.history("/app").await.unwrap(), []);
+    assert_eq!(publisher.history("/other").await.unwrap().len(), 2);
+    publisher.purge_history("/other").await.unwrap();
+    publisher.purge_history("/none").await.unwrap();
+    let tree = ensemble.tree();
+    let paths: Vec<_> = tree.nodes().map(|(path, _)| path.to_string()).collect();
+    assert_eq!(paths, ["/other"]);
+}
+
+// covers: G5
+#[tokio::test(start_paused = true)]
+async fn whichever_answer_is_lost_histories_go_once_with_the_key_above_them() {
+    let runs = struck_everywhere(
+        async |session| {
+            let publisher = keeping(session, 3);
+            for value in ["one", "two"] {
+                publisher.publish("/app/key", &text(value)).await.unwrap();
+            }
+            publisher.remove("/app/key").await.unwrap();
+        },
+        async |session| keeping(session, 3).remove("/app").await,
+        |what, ensemble, done| {
+            let published = done.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            assert_eq!(published.change, Change::Removed, "{what}");
+            assert_eq!(data_of(ensemble, "/app"), None, "{what}");
+        },
+    )
+    .await;
+    assert!(runs > 25, "{runs} runs");
 }
 
 /// What strikes one request.
@@ -674,15 +833,11 @@ async fn others_in_between_are_never_overwritten_unseen() {
 }
 
 /// Counts on by compare and set; gives up when the outcome is not known.
-async fn add_one(
-    session: &Session,
-    publisher: &zk_config::Publisher<zk_core::codec::Text>,
-    sum: &AtomicUsize,
-) -> bool {
+async fn add_one(session: &Session, publisher: &Publisher<Text>, sum: &AtomicUsize) -> bool {
     loop {
         if session.state() != zk_core::ConnectionState::Connected {
             tokio::select! {
-                () = session.lost() => return false,
+                _ = session.lost() => return false,
                 () = pass(Duration::from_millis(10)) => continue,
             }
         }
@@ -713,40 +868,42 @@ async fn add_one(
 #[test]
 fn counters_under_chaos_add_up() {
     let (counted, unknown) = (Cell::new(0), Cell::new(0));
-    let checked = Check::new(0..SEEDS).run(async |ensemble, seed| {
-        let sum = Arc::new(AtomicUsize::new(0));
-        let doubts = Arc::new(AtomicUsize::new(0));
-        let mut counters = Vec::new();
-        for _ in 0..3 {
-            let session = ensemble.connect().await;
-            let (sum, doubts) = (Arc::clone(&sum), Arc::clone(&doubts));
-            counters.push(tokio::spawn(async move {
-                let publisher = keeping(&session, 50);
-                for _ in 0..8 {
-                    if !add_one(&session, &publisher, &sum).await {
-                        doubts.fetch_add(1, Ordering::SeqCst);
+    let checked = Check::new(0..SEEDS)
+        .seeds_from_env()
+        .run(async |ensemble, seed| {
+            let sum = Arc::new(AtomicUsize::new(0));
+            let doubts = Arc::new(AtomicUsize::new(0));
+            let mut counters = Vec::new();
+            for _ in 0..3 {
+                let session = ensemble.connect().await;
+                let (sum, doubts) = (Arc::clone(&sum), Arc::clone(&doubts));
+                counters.push(tokio::spawn(async move {
+                    let publisher = keeping(&session, 50);
+                    for _ in 0..8 {
+                        if !add_one(&session, &publisher, &sum).await {
+                            doubts.fetch_add(1, Ordering::SeqCst);
+                        }
+                        pass(Duration::from_millis(300)).await;
                     }
-                    pass(Duration::from_millis(300)).await;
-                }
-            }));
-        }
-        let chaos = Chaos::default()
-            .lasting(Duration::from_secs(4))
-            .every(Duration::from_millis(150));
-        let disturbing = tokio::spawn(chaos.unleash(&ensemble));
-        for counter in counters {
-            soon("all have counted", counter).await.unwrap();
-        }
-        disturbing.await.unwrap();
-        let (sum, doubts) = (sum.load(Ordering::SeqCst), doubts.load(Ordering::SeqCst));
-        let count = data_of(&ensemble, "/count").map_or(0, |data| data.parse().unwrap());
-        assert!(
-            (sum..=sum + doubts).contains(&count),
-            "seed {seed}: {count} of {sum} and {doubts} in doubt"
-        );
-        counted.set(counted.get() + sum);
-        unknown.set(unknown.get() + doubts);
-    });
+                }));
+            }
+            let chaos = Chaos::default()
+                .lasting(Duration::from_secs(4))
+                .every(Duration::from_millis(150));
+            let disturbing = tokio::spawn(chaos.unleash(&ensemble));
+            for counter in counters {
+                soon("all have counted", counter).await.unwrap();
+            }
+            disturbing.await.unwrap();
+            let (sum, doubts) = (sum.load(Ordering::SeqCst), doubts.load(Ordering::SeqCst));
+            let count = data_of(&ensemble, "/count").map_or(0, |data| data.parse().unwrap());
+            assert!(
+                (sum..=sum + doubts).contains(&count),
+                "seed {seed}: {count} of {sum} and {doubts} in doubt"
+            );
+            counted.set(counted.get() + sum);
+            unknown.set(unknown.get() + doubts);
+        });
     println!(
         "{} counted, {} in doubt in {checked}",
         counted.get(),

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -530,62 +531,127 @@ async fn subtree_is_one_value_that_follows_all_its_nodes() {
 #[test]
 fn transaction_over_several_keys_is_never_seen_half() {
     let seen = Cell::new(0);
-    let checked = Check::new(0..SEEDS).run(async |ensemble: Ensemble, seed| {
-        let writing = ensemble.connect().await;
-        let reading = ensemble.connect().await;
-        let typed = keys("/app/pool").build();
-        let mut watching = typed.clone();
-        let _following = typed.follow(&reading);
-        let judge = tokio::spawn(async move {
-            let mut count = 0;
-            let mut last = None;
-            loop {
-                let current = watching.changed().await;
-                assert!(
-                    last < current.revision() || current.is_empty(),
-                    "seed {seed}"
-                );
-                last = current.revision();
-                // The root and `b` have no values.
-                let mut values: Vec<_> = current.values().filter(|it| !it.is_empty()).collect();
-                assert!(values.len() % 3 == 0, "seed {seed}: {current:?}");
-                values.dedup();
-                assert!(values.len() < 2, "seed {seed}: {current:?}");
-                count += 1;
-                if values.first().is_some_and(|value| *value == "last") {
-                    return count;
+    let checked = Check::new(0..SEEDS)
+        .seeds_from_env()
+        .run(async |ensemble: Ensemble, seed| {
+            let writing = ensemble.connect().await;
+            let reading = ensemble.connect().await;
+            let typed = keys("/app/pool").build();
+            let mut watching = typed.clone();
+            let _following = typed.follow(&reading);
+            let judge = tokio::spawn(async move {
+                let mut count = 0;
+                let mut last = None;
+                loop {
+                    let current = watching.changed().await;
+                    assert!(
+                        last < current.revision() || current.is_empty(),
+                        "seed {seed}"
+                    );
+                    last = current.revision();
+                    // The root and `b` have no values.
+                    let mut values: Vec<_> = current.values().filter(|it| !it.is_empty()).collect();
+                    assert!(values.len() % 3 == 0, "seed {seed}: {current:?}");
+                    values.dedup();
+                    assert!(values.len() < 2, "seed {seed}: {current:?}");
+                    count += 1;
+                    if values.first().is_some_and(|value| *value == "last") {
+                        return count;
+                    }
+                }
+            });
+            let chaos = Chaos::default()
+                .lasting(Duration::from_secs(3))
+                .every(Duration::from_millis(200));
+            let disturbing = tokio::spawn(chaos.unleash(&ensemble));
+            let mut random = fastrand::Rng::with_seed(seed);
+            let publish = async |value: &str| {
+                let publisher = publisher(&writing);
+                let mut all = publisher.several();
+                for name in ["a", "b/c", "d"] {
+                    let path = format!("/app/pool/{name}");
+                    all = all.set(path, &value.to_owned());
+                }
+                all.publish().await
+            };
+            for round in 0..30 {
+                drop(publish(&round.to_string()).await);
+                pass(Duration::from_millis(random.u64(0..150))).await;
+            }
+            disturbing.await.unwrap();
+            while !reading.state().is_lost() {
+                if publish("last").await.is_ok() {
+                    seen.set(seen.get() + soon("the last is seen", judge).await.unwrap());
+                    return;
                 }
             }
+            judge.abort();
         });
-        let chaos = Chaos::default()
-            .lasting(Duration::from_secs(3))
-            .every(Duration::from_millis(200));
-        let disturbing = tokio::spawn(chaos.unleash(&ensemble));
-        let mut random = fastrand::Rng::with_seed(seed);
-        let publish = async |value: &str| {
-            let publisher = publisher(&writing);
-            let mut all = publisher.several();
-            for name in ["a", "b/c", "d"] {
-                let path = format!("/app/pool/{name}");
-                all = all.set(path, &value.to_owned());
-            }
-            all.publish().await
-        };
-        for round in 0..30 {
-            drop(publish(&round.to_string()).await);
-            pass(Duration::from_millis(random.u64(0..150))).await;
-        }
-        disturbing.await.unwrap();
-        while !reading.state().eq(&zk_core::ConnectionState::Lost) {
-            if publish("last").await.is_ok() {
-                seen.set(seen.get() + soon("the last is seen", judge).await.unwrap());
-                return;
-            }
-        }
-        judge.abort();
-    });
     println!("{} values in {checked}", seen.get());
     assert!(checked.seeds == 1 || seen.get() > 5 * checked.seeds);
+}
+
+/// Follows 1,000 keys of which one is written every so often, and returns how many values came, and whether it was said
+/// that it changes too fast. Asserts that the value is never late without a word of it.
+async fn followed_under_writes(every: Duration) -> (usize, bool) {
+    const LATE: Duration = Duration::from_millis(300);
+    let ensemble = Ensemble::new(1);
+    let (writing, reading) = (ensemble.connect().await, ensemble.connect().await);
+    for key in 0..1_000 {
+        let path = format!("/app/keys/{key}");
+        writing.create(path, "0").parents().await.unwrap();
+    }
+    let typed = keys("/app/keys").build();
+    let _following = typed.follow(&reading);
+    soon("it is read", typed.ready()).await;
+    until_well(&typed).await;
+    let counting = {
+        let mut typed = typed.clone();
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        let task = tokio::spawn(async move {
+            loop {
+                typed.changed().await;
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        (task, count)
+    };
+    let start = tokio::time::Instant::now();
+    // When each number was written; the newest one that is in force.
+    let mut written = vec![start];
+    let mut is_said = false;
+    while start.elapsed() < Duration::from_secs(1) {
+        let path = format!("/app/keys/{}", written.len() % 1_000);
+        writing.set(path, written.len().to_string()).await.unwrap();
+        written.push(tokio::time::Instant::now());
+        pass(every).await;
+        let current = typed.current().unwrap();
+        let numbers = current.values().filter_map(|value| value.parse().ok());
+        let next = numbers.max().unwrap_or(0) + 1;
+        let is_late = written.get(next).is_some_and(|at| at.elapsed() > LATE);
+        let problem = typed.problem();
+        assert!(!is_late || problem.is_some(), "it is late and says nothing");
+        is_said |= matches!(problem.as_deref(), Some(Problem::Moving { .. }));
+    }
+    counting.0.abort();
+    // In the end it has all, and says so.
+    pass(Duration::from_secs(1)).await;
+    until_well(&typed).await;
+    let last = (written.len() - 1).to_string();
+    assert!(typed.current().unwrap().values().any(|it| *it == last));
+    (counting.1.load(Ordering::SeqCst), is_said)
+}
+
+// covers: G4
+#[tokio::test(start_paused = true)]
+async fn large_subtree_under_writes_is_fresh_or_says_that_it_is_not() {
+    // A write in the midst of a look is made up for.
+    let (values, _) = followed_under_writes(Duration::from_millis(3)).await;
+    assert!(values > 5, "it follows; {values} values");
+    // More of them than can be made up for are a problem.
+    let (_, is_said) = followed_under_writes(Duration::ZERO).await;
+    assert!(is_said, "it cannot follow");
 }
 
 const SEEDS: u64 = 150;
