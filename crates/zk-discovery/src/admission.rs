@@ -7,7 +7,10 @@ use zk_cache::Gap;
 use zk_cache::State;
 use zk_core::ErrorClass;
 
-/// What is picked while the connection is broken.
+/// What is picked while the connection is broken, and after its session has ended, until the next one
+/// [takes over](crate::Providers::follow).
+///
+/// That the registry cannot be reached says nothing of the instances: they may well be up.
 ///
 /// It counts as broken from when that is noticed: an ensemble that falls silent may be so for two thirds of the session
 /// timeout by then.
@@ -66,7 +69,8 @@ pub enum PickError {
         /// For how long it is known to be broken.
         since: Duration,
     },
-    /// The session is over, or what followed the service was stopped. Follow it with the next session.
+    /// The session is over, or what followed the service was stopped, and [`WhenStale`] does not allow to pick from what was
+    /// known last, or nothing was. [Follow](crate::Providers::follow) it with the next session.
     #[error("the service is not followed any more")]
     Ended(#[source] End),
 }
@@ -87,21 +91,26 @@ impl PickError {
     }
 }
 
-/// Tells whether a list in this state may be picked from.
+/// Tells whether a list may be picked from: one in this state, that was [read](crate::State::Synchronized) at least once or
+/// not, and has been stale for so long.
 pub(crate) fn admit(
     state: State,
+    was_read: bool,
     end: Option<&End>,
     stale_for: Option<Duration>,
     policy: WhenStale,
 ) -> Result<(), PickError> {
-    if let Some(end) = end {
-        return Err(PickError::Ended(end.clone()));
-    }
     let since = stale_for.unwrap_or_default();
-    match (state, policy) {
-        (State::Synchronized, _) | (State::Stale, WhenStale::Use) => Ok(()),
-        (State::Stale, WhenStale::UseFor(limit)) if since < limit => Ok(()),
-        (State::Stale, _) => Err(PickError::Stale { since }),
+    let is_tolerated = match policy {
+        WhenStale::Use => true,
+        WhenStale::UseFor(limit) => since < limit,
+        WhenStale::Refuse => false,
+    };
+    match (state, end) {
+        (State::Synchronized, None) => Ok(()),
+        (State::Stale | State::Ended, _) if was_read && is_tolerated => Ok(()),
+        (_, Some(end)) => Err(PickError::Ended(end.clone())),
+        (State::Stale, None) if was_read => Err(PickError::Stale { since }),
         _ => Err(PickError::Loading),
     }
 }
@@ -154,14 +163,8 @@ mod tests {
     fn only_a_list_that_may_be_relied_on_is_picked_from() {
         let second = Duration::from_secs(1);
         let some = WhenStale::UseFor(2 * second);
+        let lost = Some(End::SessionLost);
         for (state, end, stale_for, policy, expected) in [
-            (
-                State::Loading,
-                None,
-                None,
-                WhenStale::Use,
-                "the instances are not known yet",
-            ),
             (State::Synchronized, None, None, WhenStale::Refuse, ""),
             (State::Stale, None, Some(9 * second), WhenStale::Use, ""),
             (State::Stale, None, Some(second), some, ""),
@@ -179,17 +182,46 @@ mod tests {
                 WhenStale::Refuse,
                 "the connection is broken for 0ns, and the instances may be others now",
             ),
+            // The end of the session says nothing of the instances.
             (
                 State::Ended,
-                Some(End::SessionLost),
-                Some(second),
+                lost.clone(),
+                Some(9 * second),
                 WhenStale::Use,
+                "",
+            ),
+            (State::Ended, lost.clone(), Some(second), some, ""),
+            (
+                State::Ended,
+                lost.clone(),
+                Some(2 * second),
+                some,
+                "the service is not followed any more",
+            ),
+            (
+                State::Ended,
+                lost,
+                Some(second),
+                WhenStale::Refuse,
                 "the service is not followed any more",
             ),
         ] {
-            let answer = admit(state, end.as_ref(), stale_for, policy);
+            let answer = admit(state, true, end.as_ref(), stale_for, policy);
             let said = answer.map_or_else(|error| error.to_string(), |()| String::new());
             assert_eq!(said, expected, "{state:?} {policy:?}");
+        }
+        // What was never read is nothing to pick from.
+        for (state, end, expected) in [
+            (State::Loading, None, "the instances are not known yet"),
+            (State::Stale, None, "the instances are not known yet"),
+            (
+                State::Ended,
+                Some(End::SessionLost),
+                "the service is not followed any more",
+            ),
+        ] {
+            let error = admit(state, false, end.as_ref(), None, WhenStale::Use).unwrap_err();
+            assert_eq!(error.to_string(), expected, "{state:?}");
         }
     }
 }

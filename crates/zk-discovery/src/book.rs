@@ -1,6 +1,7 @@
 //! Makes rosters of what a cache of nodes tells.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use zk_cache::State;
 use zk_core::NodePath;
 
 use crate::layout::BadEntry;
-use crate::layout::Format;
+use crate::layout::ReadFormat;
 use crate::pick::Candidate;
 use crate::pick::Incarnation;
 use crate::roster::Member;
@@ -26,9 +27,11 @@ use crate::shown::shown;
 pub(crate) struct Book<P> {
     service: String,
     parent: NodePath,
-    format: Arc<dyn Format<P>>,
+    format: Arc<dyn ReadFormat<P>>,
     most_bytes: usize,
     entries: BTreeMap<NodePath, Result<Member<P>, Quarantined>>,
+    /// Entries that an earlier session has read, and this one has not yet.
+    unconfirmed: BTreeSet<NodePath>,
     unreadable: BTreeMap<NodePath, Quarantined>,
     gap: Option<Gap>,
     state: State,
@@ -40,7 +43,7 @@ impl<P: 'static> Book<P> {
     pub(crate) fn new(
         service: &str,
         parent: &NodePath,
-        format: Arc<dyn Format<P>>,
+        format: Arc<dyn ReadFormat<P>>,
         most_bytes: usize,
     ) -> Self {
         Self {
@@ -49,6 +52,7 @@ impl<P: 'static> Book<P> {
             format,
             most_bytes,
             entries: BTreeMap::new(),
+            unconfirmed: BTreeSet::new(),
             unreadable: BTreeMap::new(),
             gap: None,
             state: State::Loading,
@@ -57,12 +61,35 @@ impl<P: 'static> Book<P> {
         }
     }
 
+    /// Begins with what an earlier session knew last: it is stale until this one knows everything.
+    pub(crate) fn succeeding(mut self, last: &Roster<P>) -> Self {
+        let page = &*last.0;
+        if page.rounds == 0 {
+            return self;
+        }
+        let members = page.members.iter().cloned();
+        let quarantined = page.quarantined.iter().cloned();
+        // What could not be read is asked for anew.
+        let quarantined = quarantined.filter(|entry| entry.mzxid.is_some());
+        self.entries = members
+            .map(|member| (member.path.clone(), Ok(member)))
+            .chain(quarantined.map(|entry| (entry.path.clone(), Err(entry))))
+            .collect();
+        self.unconfirmed = self.entries.keys().cloned().collect();
+        self.state = State::Stale;
+        self.rounds = page.rounds;
+        self
+    }
+
     /// Takes in what the cache tells.
     pub(crate) fn tell(&mut self, event: &Event) {
         match event {
             Event::Created(node) | Event::Changed { new: node, .. } => self.put(node),
             Event::Deleted(node) => drop(self.entries.remove(node.path())),
             Event::Synchronized { .. } => {
+                for gone in std::mem::take(&mut self.unconfirmed) {
+                    self.entries.remove(&gone);
+                }
                 self.state = State::Synchronized;
                 self.rounds += 1;
             }
@@ -74,6 +101,10 @@ impl<P: 'static> Book<P> {
             // What is missing now, `miss` says.
             _ => {}
         }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some()
     }
 
     /// Takes in what the cache misses now.
@@ -98,6 +129,7 @@ impl<P: 'static> Book<P> {
         if *node.path() == self.parent {
             return;
         }
+        self.unconfirmed.remove(node.path());
         let known = match self.entries.get(node.path()) {
             Some(Ok(known)) if known.czxid == node.stat().czxid => Some(known),
             _ => None,

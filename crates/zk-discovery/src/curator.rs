@@ -21,6 +21,7 @@ use crate::layout::BadEntry;
 use crate::layout::Entry;
 use crate::layout::Format;
 use crate::layout::Layout;
+use crate::layout::ReadFormat;
 use crate::uri::Part;
 use crate::uri::UriSpec;
 
@@ -106,7 +107,9 @@ impl<P: Serialize + DeserializeOwned> Format<P> for Curator {
             data,
         })
     }
+}
 
+impl<P: DeserializeOwned> ReadFormat<P> for Curator {
     fn decode(&self, service: &str, node: &str, data: &[u8]) -> Result<Instance<P>, BadEntry> {
         let read: Read = Json.decode(data)?;
         if read.name != service {
@@ -156,24 +159,24 @@ fn is_sequence_number(text: &str) -> bool {
 }
 
 /// Reads a payload; a class in it is Java's.
-fn payload<P: Serialize + DeserializeOwned>(raw: Option<&RawValue>) -> Result<P, DecodeError> {
+///
+/// A type that has no room for anything, such as `()`, takes any payload: who follows a service with it wants none.
+fn payload<P: DeserializeOwned>(raw: Option<&RawValue>) -> Result<P, DecodeError> {
     let text = raw.map_or("null", RawValue::get);
     let read = if text.starts_with('{') && text.contains(CLASS) {
         let mut value: serde_json::Value = Json.decode(text.as_bytes())?;
         if let Some(fields) = value.as_object_mut() {
             fields.remove(CLASS);
         }
-        P::deserialize(value).map_err(|error| shape(error.to_string()))
+        P::deserialize(value)
     } else {
-        Json.decode(text.as_bytes())
+        serde_json::from_str(text)
     };
-    read.map_err(|error| {
-        DecodeError::new(
-            FORMAT,
-            error.kind(),
-            format!("payload: {}", error.message()),
-        )
+    read.or_else(|error| match size_of::<P>() {
+        0 => P::deserialize(serde_json::Value::Null).map_err(|_| error),
+        _ => Err(error),
     })
+    .map_err(|error| shape(format!("payload: {error}")))
 }
 
 fn shape(message: impl fmt::Display) -> DecodeError {

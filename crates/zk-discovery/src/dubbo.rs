@@ -14,6 +14,7 @@ use crate::layout::BadEntry;
 use crate::layout::Entry;
 use crate::layout::Format;
 use crate::layout::Layout;
+use crate::layout::ReadFormat;
 
 mod encoding;
 
@@ -25,6 +26,7 @@ mod encoding;
 /// - What an instance is stands in the name of its node. So its id is that name, whatever it was given; and an update that
 ///   changes the URL is [refused](crate::UpdateError::OtherNode), since there is no changing it in place: register the new
 ///   one, then unregister the old one.
+///   Encoded it may have 32,768 bytes.
 /// - The data of the node is not read, and none is written.
 /// - `timestamp` is the registration time, so that a process that is started anew has another node than before; and `enabled=false` says that the instance is not to be picked.
 /// - Consumers, routers and configurators are not registered, and not read.
@@ -201,7 +203,9 @@ impl Format<DubboProvider> for Dubbo {
             data: Vec::new(),
         })
     }
+}
 
+impl ReadFormat<DubboProvider> for Dubbo {
     fn decode(
         &self,
         service: &str,

@@ -1,6 +1,9 @@
 //! The task that follows the instances of a service.
 
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
@@ -20,6 +23,8 @@ pub(crate) struct Board<P> {
     newest: ArcSwap<Newest<P>>,
     /// How many there were. Who waits for the next one waits for this.
     count: watch::Sender<u64>,
+    /// The publisher that may publish: the one that began last. Held while one does.
+    term: Mutex<u64>,
 }
 
 pub(crate) struct Newest<P> {
@@ -36,6 +41,7 @@ impl<P> Board<P> {
                 stale_since: None,
             }),
             count: watch::Sender::new(0),
+            term: Mutex::new(0),
         })
     }
 
@@ -47,21 +53,49 @@ impl<P> Board<P> {
         self.newest.load().roster.clone()
     }
 
+    fn term(&self) -> MutexGuard<'_, u64> {
+        self.term.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns what says when there is another one.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.count.subscribe()
     }
 }
 
-/// Publishes what a book says, and, however it is dropped, that it has ended.
-struct Publisher<P: 'static> {
+/// Publishes what a book says, and, however it is dropped, that it has ended; nothing any more once the next one has begun.
+pub(crate) struct Publisher<P: 'static> {
     book: Book<P>,
     board: Arc<Board<P>>,
     stale_since: Option<Instant>,
+    term: u64,
 }
 
 impl<P: 'static> Publisher<P> {
+    /// Takes over from an earlier session, if there was one, with what that knew last.
+    pub(crate) fn begin(book: Book<P>, board: &Arc<Board<P>>) -> Self {
+        let mut term = board.term();
+        *term += 1;
+        let last = board.newest();
+        let mut publisher = Self {
+            book: book.succeeding(&last.roster),
+            board: Arc::clone(board),
+            stale_since: last.stale_since,
+            term: *term,
+        };
+        publisher.store();
+        publisher
+    }
+
     fn publish(&mut self) {
+        let board = Arc::clone(&self.board);
+        let term = board.term();
+        if *term == self.term {
+            self.store();
+        }
+    }
+
+    fn store(&mut self) {
         let roster = self.book.roster();
         self.stale_since = match roster.state() {
             State::Stale | State::Ended => Some(self.stale_since.unwrap_or_else(Instant::now)),
@@ -77,7 +111,7 @@ impl<P: 'static> Publisher<P> {
 
 impl<P: 'static> Drop for Publisher<P> {
     fn drop(&mut self) {
-        if self.board.roster().state() != State::Ended {
+        if !self.book.has_ended() {
             self.book.tell(&Event::Ended(End::Stopped));
             self.publish();
         }
@@ -90,14 +124,8 @@ impl<P: 'static> Drop for Publisher<P> {
 pub(crate) async fn follow<P: 'static>(
     cache: ChildrenCache,
     mut events: Events,
-    book: Book<P>,
-    board: Arc<Board<P>>,
+    mut publisher: Publisher<P>,
 ) {
-    let mut publisher = Publisher {
-        book,
-        board,
-        stale_since: None,
-    };
     let mut missed = Vec::new();
     while let Some(first) = events.next_round().await {
         let mut next = Some(first);

@@ -316,7 +316,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
         Err("it is empty")
     } else if name.len() > MOST_BYTES {
-        Err("it is longer than 4,096 bytes")
+        Err("it is longer than 32,768 bytes, and a session has no room for watches of longer paths")
     } else if name.contains('/') {
         Err("it has a slash in it, which ends the name of a node")
     } else if zk_core::NodePath::root().join(name).is_err() {
@@ -353,8 +353,9 @@ pub enum BuildError {
     EmptyAddress,
 }
 
-/// Longer names are nobody's, and many of them make a list of children that no server sends.
-const MOST_BYTES: usize = 4096;
+/// A URL of Dubbo with all its methods takes several kilobytes. A registration watches its node, and the watches of a session
+/// have room for 120 KiB of paths, since they have to fit into one request after a break.
+const MOST_BYTES: usize = 32 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -366,7 +367,7 @@ mod tests {
         let build = |name: &str, id: &str| Instance::builder(name, ()).id(id).build();
         assert!(build("orders", "a").is_ok());
         assert!(build("de.example.Orders:2", "host:80").is_ok());
-        let long = "x".repeat(4097);
+        let long = "x".repeat(32 * 1024 + 1);
         for (name, id, expected) in [
             ("", "a", "a service cannot be named \"\": it is empty"),
             (

@@ -26,8 +26,21 @@ pub trait Layout: fmt::Debug + Send + Sync + 'static {
     fn service(&self, child: &str) -> Option<String>;
 }
 
-/// How an instance with a payload `P` is written into a node, and read from it.
-pub trait Format<P>: Layout {
+/// How an instance with a payload `P` is read from a node; what follows a service needs no more.
+pub trait ReadFormat<P>: Layout {
+    /// Reads an instance of `service` from a node of this name with this data.
+    ///
+    /// The registration time that was written is kept with [`InstanceBuilder::registration_time`]; an update of an instance
+    /// that was read without one writes the one that it had.
+    ///
+    /// # Errors
+    ///
+    /// When it is none; the node is then [quarantined](crate::Quarantined).
+    fn decode(&self, service: &str, node: &str, data: &[u8]) -> Result<Instance<P>, BadEntry>;
+}
+
+/// How an instance with a payload `P` is written into a node; what registers needs it.
+pub trait Format<P>: ReadFormat<P> {
     /// Returns the name and the data of the node of an instance.
     ///
     /// Two registrations have to differ in one of both, as their
@@ -42,16 +55,6 @@ pub trait Format<P>: Layout {
     ///
     /// When the format cannot express it.
     fn encode(&self, instance: &Instance<P>) -> Result<Entry, EncodeError>;
-
-    /// Reads an instance of `service` from a node of this name with this data.
-    ///
-    /// The registration time that was written is kept with [`InstanceBuilder::registration_time`]; an update of an instance
-    /// that was read without one writes the one that it had.
-    ///
-    /// # Errors
-    ///
-    /// When it is none; the node is then [quarantined](crate::Quarantined).
-    fn decode(&self, service: &str, node: &str, data: &[u8]) -> Result<Instance<P>, BadEntry>;
 }
 
 /// The name and the data of a node.

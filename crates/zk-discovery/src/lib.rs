@@ -48,8 +48,9 @@
 //!    Changes played over a list lead to the next one; a slow consumer is told the difference, and holds up nobody.
 //! 8. An entry that is no instance is [quarantined](Quarantined), told once with its path and the reason, and harms no other;
 //!    when it is mended it is an instance.
-//! 9. A list that was not read yet or has ended is never picked from, and one that may be out of date only as
-//!    [`WhenStale`] says.
+//! 9. A list that was not read yet is never picked from, and one that may be out of date as [`WhenStale`] says: by default
+//!    what was known last is picked from, and [marked](Picked::is_stale), however long the ensemble is away. The next
+//!    session [takes over](Providers::follow).
 //! 10. Everything ends with its session, or with its last handle, and leaves no watch and no task behind.
 //!
 //! Not guaranteed: that a picked instance lives; that two processes know of a change at the same moment; that each change is
@@ -60,7 +61,7 @@
 //! | event | who has registered sees | who follows sees |
 //! |---|---|---|
 //! | the connection breaks | nothing | [`Change::Stale`], picks as [`WhenStale`] says; back again the difference and [`Change::Synchronized`] |
-//! | the session is lost | [`Loss::SessionLost`] | [`Change::Ended`], [`PickError::Ended`] |
+//! | the session is lost | [`Loss::SessionLost`] | [`Change::Ended`], picks as [`WhenStale`] says; let the next one [`follow`](Providers::follow) |
 //! | the process is killed | | [`Change::Removed`] within its session timeout, and some |
 //! | somebody removes the node | [`Loss::Deleted`] | [`Change::Removed`] |
 //! | somebody writes the node | nothing; the next update begins with it | [`Change::Updated`], or [`Change::Quarantined`] |
@@ -80,7 +81,7 @@
 //! ```
 //!
 //! That is Curator's, and [`Curator`] says what stands in the JSON and what of it Java understands.
-//! With [`Dubbo`] it is `/dubbo/<interface>/providers/<encoded URL>`, and with a [`Layout`] and a [`Format`] of one's own it is
+//! With [`Dubbo`] it is `/dubbo/<interface>/providers/<encoded URL>`, and with a [`Layout`] and a [`Format`] of one's own, or a [`ReadFormat`] to follow only, it is
 //! that.
 //!
 //! # Picking
@@ -103,7 +104,6 @@
 //! # What it does not do
 //!
 //! It checks nobody's health, and does not tell other processes who failed.
-//! It does not carry a list over to the next session: follow the service with the next one.
 //!
 //! # Features
 //!
@@ -150,6 +150,7 @@ pub use layout::BadEntry;
 pub use layout::Entry;
 pub use layout::Format;
 pub use layout::Layout;
+pub use layout::ReadFormat;
 pub use ledger::FailureRules;
 pub use pick::Candidate;
 pub use pick::ConsistentHash;

@@ -27,9 +27,10 @@ use crate::admission::among;
 use crate::book::Book;
 use crate::changes::Changes;
 use crate::follow::Board;
+use crate::follow::Publisher;
 use crate::follow::follow;
 use crate::instance::Instance;
-use crate::layout::Format;
+use crate::layout::ReadFormat;
 use crate::ledger::FailureRules;
 use crate::ledger::Ledger;
 use crate::pick::Candidate;
@@ -41,7 +42,7 @@ use crate::roster::Roster;
 /// # Defaults
 ///
 /// - [`failures`](Self::with_failures): [`FailureRules::default`]
-/// - [`stale`](Self::with_stale): [`WhenStale::UseFor`] a minute
+/// - [`stale`](Self::with_stale): [`WhenStale::Use`]
 /// - [`all_aside`](Self::with_all_aside): [`WhenAllAside::UseAll`]
 /// - [`most_bytes`](Self::with_most_bytes): 1 MiB
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +57,7 @@ impl Default for ProviderOptions {
     fn default() -> Self {
         Self {
             failures: FailureRules::default(),
-            stale: WhenStale::UseFor(Duration::from_secs(60)),
+            stale: WhenStale::Use,
             all_aside: WhenAllAside::UseAll,
             most_bytes: 1 << 20,
         }
@@ -71,7 +72,8 @@ impl ProviderOptions {
         self
     }
 
-    /// Sets what is picked while the connection is broken; default, for a minute, what was known before.
+    /// Sets what is picked while the connection is broken and after the end of its session; default, for however long, what
+    /// was known before.
     #[must_use]
     pub const fn with_stale(mut self, when: WhenStale) -> Self {
         self.stale = when;
@@ -100,6 +102,9 @@ impl ProviderOptions {
 /// Clones share it.
 /// It keeps its session open, as each clone of that does.
 ///
+/// When the session ends, what was known last stays, and is picked from as [`WhenStale`] says: by default an outage of the
+/// ensemble is none of the service. Let the next session [`follow`](Self::follow) it.
+///
 /// # Dropping
 ///
 /// Dropping the last clone ends it: [`changes`](Self::changes) end with [`End::Stopped`], and its watch is taken back in the
@@ -115,10 +120,13 @@ pub struct Providers<P>(Arc<Inner<P>>);
 
 struct Inner<P> {
     service: String,
+    parent: NodePath,
+    format: Arc<dyn ReadFormat<P>>,
     options: ProviderOptions,
     board: Arc<Board<P>>,
     tally: Arc<Tally>,
-    task: AbortHandle,
+    /// What follows the service now.
+    task: Mutex<Option<AbortHandle>>,
 }
 
 /// What has failed, as one process has seen it.
@@ -132,7 +140,10 @@ struct Tally {
 
 impl<P> Drop for Inner<P> {
     fn drop(&mut self) {
-        self.task.abort();
+        let task = self.task.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = task {
+            task.abort();
+        }
     }
 }
 
@@ -141,25 +152,63 @@ impl<P: Send + Sync + 'static> Providers<P> {
         session: &Session,
         service: &str,
         parent: &NodePath,
-        format: Arc<dyn Format<P>>,
+        format: Arc<dyn ReadFormat<P>>,
         options: ProviderOptions,
     ) -> Self {
-        let cache = ChildrenCache::start(session, parent.clone()).expect("a path is a path");
-        let board = Board::new();
-        let book = Book::new(service, parent, format, options.most_bytes);
-        let events = cache.events();
-        let task = tokio::spawn(follow(cache, events, book, Arc::clone(&board)));
-        Self(Arc::new(Inner {
+        let providers = Self(Arc::new(Inner {
             service: service.to_owned(),
+            parent: parent.clone(),
+            format,
             options,
-            board,
+            board: Board::new(),
             tally: Arc::new(Tally {
                 ledger: Mutex::new(Ledger::new(options.failures)),
                 is_used: AtomicBool::new(false),
                 since: Instant::now(),
             }),
-            task: task.abort_handle(),
-        }))
+            task: Mutex::new(None),
+        }));
+        providers.follow(session);
+        providers
+    }
+
+    /// Lets another session follow the service, in the place of the one that did.
+    ///
+    /// What that knew last stays, and counts as stale, until this one knows everything; what was reported of instances that
+    /// are still there is kept.
+    ///
+    /// ```no_run
+    /// # async fn serve(_: &zk_discovery::Providers<String>) -> Result<(), zk_core::Error> { Ok(()) }
+    /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
+    /// use zk_core::{RetryPolicy, Session};
+    /// use zk_discovery::Registry;
+    ///
+    /// let ensemble = Session::builder("zk1:2181,zk2:2181,zk3:2181");
+    /// let first = ensemble.clone().connect().await?;
+    /// let providers = Registry::new(&first, "/services")?.providers::<String>("orders")?;
+    /// drop(first);
+    /// ensemble
+    ///     .supervise(RetryPolicy::default(), async |session| {
+    ///         providers.follow(&session);
+    ///         serve(&providers).await
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn follow(&self, session: &Session) {
+        let inner = &*self.0;
+        let most_bytes = inner.options.most_bytes;
+        let mut task = inner.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = cache(session, &inner.parent);
+        let format = Arc::clone(&inner.format);
+        let book = Book::new(&inner.service, &inner.parent, format, most_bytes);
+        let publisher = Publisher::begin(book, &inner.board);
+        let events = cache.events();
+        let next = session.spawn(follow(cache, events, publisher));
+        if let Some(last) = task.replace(next.abort_handle()) {
+            last.abort();
+        }
     }
 }
 
@@ -233,13 +282,20 @@ impl<P> Providers<P> {
     ///
     /// # Errors
     ///
-    /// There is none, or the list cannot be had or relied on; a list that was never read or has ended is never used.
+    /// There is none, or the list cannot be had or relied on; a list that was never read is never used.
     pub fn pick(&self, strategy: &(impl Strategy<P> + ?Sized)) -> Result<Picked<P>, PickError> {
         let newest = self.0.board.newest();
         let page = &*newest.roster.0;
         let options = &self.0.options;
         let stale_for = newest.stale_since.map(|since| since.elapsed());
-        admit(page.state, page.end.as_ref(), stale_for, options.stale)?;
+        let was_read = page.rounds > 0;
+        admit(
+            page.state,
+            was_read,
+            page.end.as_ref(),
+            stale_for,
+            options.stale,
+        )?;
         let service = || self.0.service.clone();
         if page.enabled.is_empty() {
             let service = service();
@@ -261,6 +317,7 @@ impl<P> Providers<P> {
         chosen.uses().fetch_add(1, Ordering::Relaxed);
         Ok(Picked {
             candidate: chosen,
+            is_stale: !newest.roster.is_synchronized(),
             tally: Arc::clone(&self.0.tally),
             board: Arc::clone(&self.0.board),
         })
@@ -278,7 +335,7 @@ impl<P> Providers<P> {
     ///
     /// # Session loss
     ///
-    /// [`PickError::Ended`].
+    /// As [`WhenStale`] says: one of those that were known last, or [`PickError::Ended`].
     pub async fn pick_timeout(
         &self,
         strategy: &(impl Strategy<P> + ?Sized),
@@ -320,6 +377,10 @@ impl<P> Providers<P> {
         let failed = |candidate: &Candidate<P>| candidate.instance().id() == id;
         self.0.tally.report(&self.instances(), failed)
     }
+}
+
+fn cache(session: &Session, parent: &NodePath) -> ChildrenCache {
+    ChildrenCache::start(session, parent.clone()).expect("a path is a path")
 }
 
 impl<P> Clone for Providers<P> {
@@ -389,6 +450,7 @@ impl Tally {
 #[must_use = "it counts as in use until this is dropped"]
 pub struct Picked<P> {
     candidate: Candidate<P>,
+    is_stale: bool,
     tally: Arc<Tally>,
     board: Arc<Board<P>>,
 }
@@ -397,6 +459,11 @@ impl<P> Picked<P> {
     /// Returns the instance, to be kept for longer.
     pub fn instance(&self) -> &Arc<Instance<P>> {
         self.candidate.instance()
+    }
+
+    /// Tells whether the list that it was picked from may have been out of date, see [`WhenStale`].
+    pub const fn is_stale(&self) -> bool {
+        self.is_stale
     }
 
     /// Notes that it has failed, see [`Providers::report_failure`], unless it is gone by now or was registered anew.

@@ -101,7 +101,7 @@ impl<P: 'static> Registration<P> {
             leaving: Mutex::new(Leaving::No),
             place: Mutex::new(Some(place)),
         });
-        let watcher = tokio::spawn(watch_over(
+        let watcher = session.spawn(watch_over(
             session.clone(),
             path.clone(),
             stat.czxid,
@@ -312,17 +312,15 @@ impl Drop for Leave<'_> {
 async fn watch_over(session: Session, path: NodePath, czxid: i64, fate: Arc<Fate>) {
     let loss = tokio::select! {
         biased;
-        () = session.lost() => Loss::SessionLost,
+        _ = session.lost() => Loss::SessionLost,
         () = deleted(&session, &path, czxid) => {
-            // A server tells that a session has expired after it has told of its nodes.
-            let asked = session.exists(&path).into_future();
-            match timeout(session.session_timeout() / 10, asked).await {
-                Ok(Err(error)) if error.is_fatal() => Loss::SessionLost,
-                _ if fate.is_leaving() => Loss::Unregistered,
-                _ => {
-                    tracing::warn!(path = %shown(path.as_str()), "a node of ours was removed by somebody");
-                    Loss::Deleted
-                }
+            if session.is_over().await {
+                Loss::SessionLost
+            } else if fate.is_leaving() {
+                Loss::Unregistered
+            } else {
+                tracing::warn!(path = %shown(path.as_str()), "a node of ours was removed by somebody");
+                Loss::Deleted
             }
         }
     };

@@ -28,6 +28,7 @@ use crate::instance::ServiceType;
 use crate::instance::check_name;
 use crate::layout::Format;
 use crate::layout::Layout;
+use crate::layout::ReadFormat;
 use crate::provider::ProviderOptions;
 use crate::provider::Providers;
 use crate::registration::Registration;
@@ -146,10 +147,6 @@ impl<L: Layout> Registry<L> {
     /// [`RegisterError::Taken`] when the node is somebody else's, or of this registry already.
     /// [`RegisterError::Failed`] when the ensemble did not do it within the session's operation timeout, or the instance
     /// is larger than servers take.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which the registration is watched.
     ///
     /// # Cancel safety
     ///
@@ -312,13 +309,9 @@ impl<L: Layout> Registry<L> {
     /// # Errors
     ///
     /// When there can be no such service.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which they are followed.
     pub fn providers<P>(&self, service: &str) -> Result<Providers<P>, ParsePathError>
     where
-        L: Format<P>,
+        L: ReadFormat<P>,
         P: Send + Sync + 'static,
     {
         self.providers_with(service, ProviderOptions::default())
@@ -329,21 +322,17 @@ impl<L: Layout> Registry<L> {
     /// # Errors
     ///
     /// When there can be no such service.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime, on which they are followed.
     pub fn providers_with<P>(
         &self,
         service: &str,
         options: ProviderOptions,
     ) -> Result<Providers<P>, ParsePathError>
     where
-        L: Format<P>,
+        L: ReadFormat<P>,
         P: Send + Sync + 'static,
     {
         let parent = self.layout.parent(&self.base, service)?;
-        let format: Arc<dyn Format<P>> = Arc::<L>::clone(&self.layout);
+        let format: Arc<dyn ReadFormat<P>> = Arc::<L>::clone(&self.layout);
         Ok(Providers::start(
             &self.session,
             service,

@@ -116,7 +116,7 @@ fn what_other_clients_write_is_read() {
 #[test]
 fn entries_that_are_none_say_what_is_wrong_with_them() {
     let decode = |data: &[u8]| -> String {
-        let bad = Format::<Meta>::decode(&Curator::new(), "orders", "one", data).unwrap_err();
+        let bad = ReadFormat::<Meta>::decode(&Curator::new(), "orders", "one", data).unwrap_err();
         match bad {
             BadEntry::Undecodable(error) => format!("{:?}: {}", error.kind(), error.message()),
             other => other.to_string(),

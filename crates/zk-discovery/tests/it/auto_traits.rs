@@ -14,7 +14,6 @@ macro_rules! send_sync_clone {
     ($($type:ty),* $(,)?) => { $( is_send::<$type>(); is_sync::<$type>(); is_clone::<$type>(); )* };
 }
 
-// covers: D1 D2
 #[test]
 fn public_types_are_send_and_sync() {
     send_sync_clone!(

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Barrier;
-use zk_core::ConnectionState;
 use zk_core::Session;
 use zk_discovery::Change;
 use zk_discovery::Changes;
@@ -31,7 +30,7 @@ async fn serve(ensemble: Ensemble, me: usize, mut random: fastrand::Rng, rest: A
     let mut previous = Vec::new();
     let mut held: Vec<Registration<String>> = Vec::new();
     for round in 0..ROUNDS {
-        if session.state() == ConnectionState::Lost {
+        if session.state().is_lost() {
             previous.push(session.id());
             held.clear();
             session = ensemble.connect().await;
@@ -128,9 +127,7 @@ async fn run(ensemble: Ensemble, seed: u64, told: &Cell<usize>, compared: &Cell<
             pass(Duration::from_secs(10)).await;
             let what = format!("{following:?} knows {:?}", known(&following));
             let same = async {
-                while watching.state() != ConnectionState::Lost
-                    && known(&following) != registered(&ensemble)
-                {
+                while !watching.state().is_lost() && known(&following) != registered(&ensemble) {
                     pass(Duration::from_millis(100)).await;
                 }
             };
@@ -148,7 +145,7 @@ async fn run(ensemble: Ensemble, seed: u64, told: &Cell<usize>, compared: &Cell<
         let left = tokio::time::timeout(Duration::from_secs(60), left).await;
         assert!(left.is_ok(), "left: {:?}", registered(&ensemble));
         let settled = async {
-            while watching.state() != ConnectionState::Lost && !known(&following).is_empty() {
+            while !watching.state().is_lost() && !known(&following).is_empty() {
                 pass(Duration::from_millis(100)).await;
             }
         };
@@ -170,6 +167,7 @@ async fn run(ensemble: Ensemble, seed: u64, told: &Cell<usize>, compared: &Cell<
 fn whatever_happens_consumers_know_what_there_is_and_nothing_is_left() {
     let (told, compared) = (Cell::new(0), Cell::new(0));
     let checked = Check::new(0..SEEDS)
+        .seeds_from_env()
         .run(async |ensemble, seed| run(ensemble, seed, &told, &compared).await);
     println!(
         "{} changes told, {} instances compared, in {checked}",

@@ -16,12 +16,15 @@ use zk_discovery::RoundRobin;
 use zk_discovery::WhenAllAside;
 use zk_discovery::WhenStale;
 use zk_sim::Ensemble;
+use zk_sim::matching;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
 
 use crate::instance;
+use crate::path;
 use crate::registry;
+use crate::told_until;
 
 struct Stage {
     ensemble: Ensemble,
@@ -137,10 +140,98 @@ async fn an_empty_list_is_an_error_at_once_or_waited_for() {
     stage.ensemble.expire(stage.session.id());
     stage.session.lost().await;
     let ended = soon("it ends", providers.pick_timeout(&Random, Duration::MAX)).await;
-    // What it knew is not used any more.
-    assert!(matches!(ended, Err(PickError::Ended(_)) | Ok(_)));
+    assert_eq!(ended.unwrap().id(), "b");
+}
+
+/// Trap D1: no server for a minute, and the instances are well.
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_ensemble_is_none_of_the_service() {
+    let second = Duration::from_secs(1);
+    let stage = stage(&["a", "b"], ProviderOptions::default()).await;
+    let providers = &stage.providers;
+    assert!(!providers.pick(&Random).unwrap().is_stale());
+    let mut changes = providers.changes();
+    told_until("synchronized", &mut changes).await;
+    for server in 1..=3 {
+        stage.ensemble.server(server).stop();
+    }
+    told_until("stale", &mut changes).await;
+    for _ in 0..60 {
+        pass(second).await;
+        let picked = providers.pick(&Random).unwrap();
+        assert!(picked.is_stale());
+        assert!(!providers.is_synchronized());
+    }
+    let ended = told_until("ended", &mut changes).await;
+    assert_eq!(ended, ["ended: the session is over"]);
+    assert!(stage.session.state().is_lost());
+    for server in 1..=3 {
+        stage.ensemble.server(server).start();
+    }
+    // The instances had another one, which is over as well.
+    for session in stage.ensemble.sessions() {
+        stage.ensemble.expire(session);
+    }
+
+    // The next session takes over, and until it has read the list, what was known stays.
+    let next = stage.ensemble.connect().await;
+    let held = stage.ensemble.on(matching::gets(&path("*"))).every().hold();
+    let _c = registry(&next).register(instance("c", "x")).await.unwrap();
+    providers.follow(&next);
+    let known = providers.instances();
+    let mut changes = providers.changes_since(&known);
     pass(second).await;
-    assert!(matches!(providers.pick(&Random), Err(PickError::Ended(_))));
+    assert_eq!(picks(providers, &RoundRobin::new(), 2), "ab");
+    assert!(providers.pick(&Random).unwrap().is_stale());
+    held.release();
+    let told = told_until("synchronized", &mut changes).await;
+    assert_eq!(told, ["- a x", "- b x", "+ c x", "synchronized"]);
+    assert_eq!(picks(providers, &RoundRobin::new(), 2), "cc");
+    assert!(!providers.pick(&Random).unwrap().is_stale());
+}
+
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn a_limit_on_what_is_stale_holds_beyond_the_end_of_the_session() {
+    let second = Duration::from_secs(1);
+    for (policy, is_picked) in [
+        (WhenStale::UseFor(60 * second), true),
+        (WhenStale::UseFor(20 * second), false),
+        (WhenStale::Refuse, false),
+    ] {
+        let stage = stage(&["a"], ProviderOptions::default().with_stale(policy)).await;
+        stage.ensemble.session(stage.session.id()).partition();
+        soon("the session is over", stage.session.lost()).await;
+        pass(30 * second).await;
+        let picked = stage.providers.pick(&Random);
+        assert_eq!(picked.is_ok(), is_picked, "{policy:?}");
+        assert!(matches!(picked, Ok(_) | Err(PickError::Ended(_))));
+    }
+}
+
+/// One session may take over from another one that lives, and the end of that is none.
+// covers: D2
+#[tokio::test(start_paused = true)]
+async fn another_session_takes_over_from_one_that_lives() {
+    let stage = stage(&["a", "b"], ProviderOptions::default()).await;
+    let providers = &stage.providers;
+    let used = providers.pick(&RoundRobin::new()).unwrap();
+    assert_eq!(used.id(), "a");
+    let mut changes = providers.changes();
+    told_until("synchronized", &mut changes).await;
+    let next = stage.ensemble.connect().await;
+    providers.follow(&next);
+    let told = told_until("synchronized", &mut changes).await;
+    assert_eq!(told, ["stale", "synchronized"]);
+    stage.ensemble.expire(stage.session.id());
+    soon("the first one is over", stage.session.lost()).await;
+    stage.held[1].set_payload("y".to_owned()).await.unwrap();
+    let told = told_until("~", &mut changes).await;
+    assert_eq!(told, ["~ b x -> y"]);
+    assert!(providers.is_synchronized());
+    // What was in use is so still.
+    assert_eq!(providers.pick(&LeastUsed).unwrap().id(), "b");
 }
 
 // covers: D2

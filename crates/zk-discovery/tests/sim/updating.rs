@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use zk_core::ErrorKind;
+use zk_core::Session;
 use zk_discovery::Instance;
 use zk_discovery::Registration;
 use zk_discovery::UpdateError;
 use zk_sim::Ensemble;
+use zk_sim::Scripted;
 use zk_sim::Setback;
 use zk_sim::matching;
 use zk_sim::wait::polled;
@@ -29,6 +31,17 @@ fn data(ensemble: &Ensemble) -> String {
 async fn add(registration: &Registration<String>, more: &str) -> Result<(), UpdateError> {
     let update = |one: &mut Instance<String>| one.payload_mut().push_str(more);
     registration.update(update).await
+}
+
+/// Loses a write of the instance, before or after it is made.
+fn lose_write(ensemble: &Ensemble, session: &Session, on_the_way_back: bool) -> Scripted {
+    let script = ensemble.on(matching::sets(&path("a")));
+    let script = script.session(session.id());
+    if on_the_way_back {
+        script.lose_reply()
+    } else {
+        script.lose_request()
+    }
 }
 
 // covers: D1
@@ -162,14 +175,7 @@ async fn an_update_that_is_lost_does_not_write_a_node_that_took_the_place_meanwh
         let (session, other) = (ensemble.connect().await, ensemble.connect().await);
         let registration = registry(&session).register(instance("a", "1")).await;
         let registration = registration.unwrap();
-        let script = ensemble
-            .on(matching::sets(&path("a")))
-            .session(session.id());
-        let lost = if on_the_way_back {
-            script.lose_reply()
-        } else {
-            script.lose_request()
-        };
+        let lost = lose_write(&ensemble, &session, on_the_way_back);
         let replacing = async {
             soon("the write is lost", lost.happened()).await;
             ensemble
@@ -196,14 +202,7 @@ async fn a_write_whose_answer_was_lost_is_made_once() {
             let (session, other) = (ensemble.connect().await, ensemble.connect().await);
             let registration = registry(&session).register(instance("a", "1")).await;
             let registration = registration.unwrap();
-            let script = ensemble
-                .on(matching::sets(&path("a")))
-                .session(session.id());
-            let lost = if on_the_way_back {
-                script.lose_reply()
-            } else {
-                script.lose_request()
-            };
+            let lost = lose_write(&ensemble, &session, on_the_way_back);
             let writing = async {
                 soon("the write is lost", lost.happened()).await;
                 ensemble
