@@ -109,6 +109,9 @@ pub(crate) enum Config {
     },
     /// Publish a replaced revision again
     Rollback {
+        /// The revision that is to be replaced, as `put` or `follow` printed it, or 0 if the node was removed
+        #[arg(short, long, value_name = "REVISION", value_parser = parse_revision)]
+        expecting: i64,
         /// Keep so many replaced revisions
         #[arg(long, value_name = "REVISIONS", default_value_t = 10)]
         history: usize,
@@ -219,5 +222,21 @@ mod tests {
     #[test]
     fn command_line_is_well_formed() {
         <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_in_the_readmes_are_understood() {
+        for (readme, prompt, at_least) in [
+            (include_str!("../README.md"), "$ zk ", 6),
+            (include_str!("../../../README.md"), "$ cargo xtask zk ", 4),
+        ] {
+            let lines = readme.lines().filter_map(|line| line.strip_prefix(prompt));
+            let commands: Vec<&str> = lines.collect();
+            assert!(commands.len() >= at_least, "{commands:?}");
+            for command in commands {
+                let parsed = Cli::try_parse_from(["zk"].into_iter().chain(command.split(' ')));
+                assert!(parsed.is_ok(), "{command}: {parsed:?}");
+            }
+        }
     }
 }

@@ -63,11 +63,7 @@ pub(crate) async fn carry_out(
         } => {
             let document = read_file(file)?;
             check(&document).map_err(|error| not_toml(file, &error))?;
-            let expected = match expecting {
-                None => Expected::Any,
-                Some(0) => Expected::Absent,
-                Some(revision) => Expected::Revision(*revision),
-            };
+            let expected = expecting.map_or(Expected::Any, expected);
             let publish = publisher(*history).publish(path, &document);
             let published = publish.expecting(expected).only_if_changed().await?;
             print(told(&published).as_bytes())
@@ -119,11 +115,24 @@ pub(crate) async fn carry_out(
             print(lines.collect::<String>().as_bytes())
         }
         Config::Rollback {
-            history, revision, ..
+            expecting,
+            history,
+            revision,
+            ..
         } => {
-            let published = publisher(*history).roll_back(path, *revision).await?;
+            let publisher = publisher(*history);
+            let back = publisher.roll_back(path, *revision, expected(*expecting));
+            let published = back.await?;
             print(told(&published).as_bytes())
         }
+    }
+}
+
+/// What has to be there if this revision has: 0 is that of no node.
+fn expected(revision: i64) -> Expected {
+    match revision {
+        0 => Expected::Absent,
+        revision => Expected::Revision(revision),
     }
 }
 

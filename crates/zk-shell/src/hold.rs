@@ -32,7 +32,7 @@ pub(crate) async fn until_released(session: &Session, is_stdin_read: bool) -> Re
         _ = terminate.recv() => Ok(()),
         _ = hangup.recv() => Ok(()),
         () = end_of_stdin(), if watches_stdin => Ok(()),
-        () = session.lost() => Err(Failure::operation("the session is lost, and its ephemeral node with it", None)),
+        _ = session.lost() => Err(Failure::operation("the session is lost, and its ephemeral node with it", None)),
     }
 }
 

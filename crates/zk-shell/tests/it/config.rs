@@ -99,7 +99,11 @@ async fn document_is_put_compared_followed_and_rolled_back() {
             )
         );
         let session = Session::builder(connect).connect().await.unwrap();
-        session.set("/app/pool", "size = = 3\n").await.unwrap();
+        let bad = session
+            .set("/app/pool", "size = = 3\n")
+            .await
+            .unwrap()
+            .mzxid;
         assert!(line().await.contains("changed: version 2"));
         assert!(
             line()
@@ -113,7 +117,13 @@ async fn document_is_put_compared_followed_and_rolled_back() {
             (first.clone(), 2),
             "{history}"
         );
-        let back = zk(connect, &["config", "rollback", "/app/pool", &first]).await;
+        let roll_back = async |expecting: &str, revision: &str| {
+            let arguments = ["config", "rollback", "-e", expecting, "/app/pool", revision];
+            zk(connect, &arguments).await
+        };
+        let unseen = roll_back(&first, &first).await;
+        assert!(unseen.contains("/app/pool is not as expected"), "{unseen}");
+        let back = roll_back(&bad.to_string(), &first).await;
         assert!(back.starts_with("Replaced /app/pool, version 3"), "{back}");
         let copy = directory.path().join("copy.toml");
         let got = zk(
@@ -126,7 +136,7 @@ async fn document_is_put_compared_followed_and_rolled_back() {
             std::fs::read_to_string(&copy).unwrap(),
             "size = 1 # small\n"
         );
-        let gone = zk(connect, &["config", "rollback", "/app/pool", "0x7"]).await;
+        let gone = roll_back("0", "0x7").await;
         assert!(
             gone.ends_with("help: `zk config history` lists the revisions\nexit 1"),
             "{gone}"

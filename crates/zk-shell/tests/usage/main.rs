@@ -168,7 +168,7 @@ fn nobody_there_is_said_within_the_timeout_for_every_server() {
          exit 1"
     );
     assert!(
-        start.elapsed() < Duration::from_secs(3),
+        start.elapsed() < Duration::from_secs(10),
         "took {:?}",
         start.elapsed()
     );
