@@ -7,16 +7,14 @@
 
 use std::path::Path;
 
-use zk_bench::Facts;
 use zk_bench::Settings;
 use zk_bench::Stage;
 use zk_bench::cache;
 
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
-    let load = Facts::load();
     let stage = Stage::new(settings)?;
-    let results = cache::run(&stage, settings, load)?;
+    let results = cache::run(&stage, settings)?;
     stage.down()?;
     let command = settings.command("cache");
     println!("\n{}", results.section(&command));

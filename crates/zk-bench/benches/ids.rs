@@ -18,8 +18,8 @@ use ferroid::time::MonotonicClock;
 use ferroid::time::TWITTER_EPOCH;
 use free::FreeId;
 use snowflake::SnowflakeIdGenerator;
-use zk_bench::Facts;
 use zk_bench::Settings;
+use zk_bench::WorkMeter;
 use zk_bench::ids::Lane;
 use zk_bench::ids::OURS;
 use zk_bench::ids::alone;
@@ -46,7 +46,7 @@ mod free {
 
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
-    let load = Facts::load();
+    let meter = WorkMeter::begin();
     // For the task that looks at the clock.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -66,7 +66,7 @@ fn main() -> anyhow::Result<()> {
         _ => (9, Duration::from_millis(800)),
     };
     run(&mut lanes, rounds, time);
-    let text = section(&settings.command("id"), &load, &lanes);
+    let text = section(&settings.command("id"), meter.read([]), &lanes);
     println!("{text}");
     if settings.peers && !settings.smoke {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

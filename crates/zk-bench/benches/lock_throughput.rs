@@ -16,6 +16,7 @@ use zk_bench::Settings;
 use zk_bench::Side;
 use zk_bench::Stage;
 use zk_bench::Standing;
+use zk_bench::WorkMeter;
 use zk_bench::lock;
 use zk_bench::race;
 use zk_bench::report;
@@ -28,7 +29,7 @@ fn main() -> anyhow::Result<()> {
     if settings.peers && !settings.smoke {
         return next_to_peers(settings);
     }
-    let load = Facts::load();
+    let meter = WorkMeter::begin();
     let stage = Stage::new(settings)?;
     let mut contest = Contest::new(&stage, settings);
     contest.pair(
@@ -56,7 +57,7 @@ fn main() -> anyhow::Result<()> {
     }
     let standings = contest.finish();
     if !standings.is_empty() {
-        report(&stage, settings, load, standings)?;
+        report(&stage, settings, &meter, standings)?;
     }
     stage.down()
 }
@@ -64,17 +65,17 @@ fn main() -> anyhow::Result<()> {
 fn report(
     stage: &Stage,
     settings: Settings,
-    load: String,
+    meter: &WorkMeter,
     standings: Vec<Standing>,
 ) -> anyhow::Result<()> {
-    let facts = Facts::of(stage.ensemble()?, load);
+    let facts = Facts::of(stage.ensemble()?, meter);
     println!("\n{:<12} {}", "command", settings.command(NAME));
     for (name, fact) in facts.lines() {
         println!("{name:<12} {fact}");
     }
     println!("\n{}\n", table(&standings, io::stdout().is_terminal()));
-    if facts.is_busy() {
-        println!("The machine had other work when this began: these figures are not to be kept.\n");
+    if facts.other_work.is_too_much() {
+        println!("The machine had other work while this ran: these figures are not to be kept.\n");
     }
     let path = Record::new(NAME, settings.command(NAME), facts, standings).write()?;
     println!("written to {}", path.display());
@@ -185,20 +186,18 @@ fn next_to_peers(settings: Settings) -> anyhow::Result<()> {
         &[false, true]
     };
     let mut races = Vec::new();
-    let load = Facts::load();
     for &memory in places {
         let mut settings = settings;
         settings.memory = memory;
         println!("data {}", if memory { "in memory" } else { "on disk" });
         let stage = Stage::new(settings)?;
-        races.push(race::race(&stage, settings, load.clone())?);
+        races.push(race::race(&stage, settings)?);
         stage.down()?;
     }
-    let is_busy = races.first().is_some_and(|race| race.facts.is_busy());
     let command = settings.command(NAME);
-    println!("\n{}", report::section(&command, is_busy, &races));
+    println!("\n{}", report::section(&command, &races));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    report::write(&root, &command, is_busy, &races)?;
+    report::write(&root, &command, &races)?;
     println!("written to BENCHMARKS.md and docs/bench/lock.svg");
     Ok(())
 }

@@ -25,6 +25,7 @@ use zk_tests::peers::Curator;
 use zk_tests::peers::measure_cache;
 
 use crate::facts::Facts;
+use crate::other_work::WorkMeter;
 use crate::report;
 use crate::report::markdown;
 use crate::round::Latencies;
@@ -72,7 +73,8 @@ pub const fn course(settings: Settings) -> CacheCourse {
 /// # Errors
 ///
 /// Those of the caches; that Curator is not there; and that a cache has not what it should have.
-pub fn run(stage: &Stage, settings: Settings, load: String) -> anyhow::Result<Results> {
+pub fn run(stage: &Stage, settings: Settings) -> anyhow::Result<Results> {
+    let meter = WorkMeter::begin();
     let course = course(settings);
     let curator = if settings.peers && !settings.smoke {
         Some(stage.run_unlimited("looking for Curator", Curator::find())?)
@@ -81,14 +83,7 @@ pub fn run(stage: &Stage, settings: Settings, load: String) -> anyhow::Result<Re
     };
     let address = stage.servers(1)?.remove(0);
     stage.run("the preparation", prepare(address.clone(), course))?;
-    let mut results = Results {
-        facts: Facts::of(stage.ensemble()?, load),
-        course,
-        curator: curator.as_ref().map(Curator::version),
-        ours: Vec::new(),
-        theirs: Vec::new(),
-        bare: Vec::new(),
-    };
+    let (mut our_figures, mut theirs, mut bare_millis) = (Vec::new(), Vec::new(), Vec::new());
     let rounds = match (settings.smoke, settings.quick) {
         (true, _) => 1,
         (_, true) => 3,
@@ -101,17 +96,22 @@ pub fn run(stage: &Stage, settings: Settings, load: String) -> anyhow::Result<Re
     }
     for _ in 0..rounds {
         let figures = stage.run("our cache", ours(address.clone(), course))?;
-        results.ours.push(figures);
-        let bare = stage.run("the bare reads", bare(address.clone(), course))?;
-        results.bare.push(bare.as_secs_f64() * 1e3);
+        our_figures.push(figures);
+        let took = stage.run("the bare reads", bare(address.clone(), course))?;
+        bare_millis.push(took.as_secs_f64() * 1e3);
         if let Some(curator) = &curator {
             let measured = measure_cache(curator, &address, ROOT, course);
-            results
-                .theirs
-                .push(stage.run_unlimited("Curator's cache", measured)?);
+            theirs.push(stage.run_unlimited("Curator's cache", measured)?);
         }
     }
-    Ok(results)
+    Ok(Results {
+        facts: Facts::of(stage.ensemble()?, &meter),
+        course,
+        curator: curator.as_ref().map(Curator::version),
+        ours: our_figures,
+        theirs,
+        bare: bare_millis,
+    })
 }
 
 /// Makes the nodes, each with a hundred bytes.
@@ -283,17 +283,17 @@ impl Results {
     /// The figures in Markdown, with what they depend on.
     pub fn section(&self, command: &str) -> String {
         let mut text = String::new();
-        if self.facts.is_busy() {
+        if self.facts.other_work.is_too_much() {
             text += "**The machine had other work while this ran: not to be kept.**\n\n";
         }
         let curator = self.curator.as_deref().unwrap_or("did not take part");
         let _ = writeln!(
             text,
-            "- command: `{command}`\n- machine: {}; clients and servers share it\n- system: {}, load before: {}\n\
+            "- command: `{command}`\n- machine: {}; clients and servers share it\n- system: {}; other work: {}\n\
              - ensemble: {}; data: {}\n- Curator: {curator}\n- {} nodes of 100 bytes in {} directories, {} rounds\n",
             self.facts.machine,
             self.facts.system,
-            self.facts.load,
+            self.facts.other_work,
             self.facts.ensemble,
             self.facts.data,
             self.course.nodes,

@@ -8,17 +8,21 @@ use serde::Deserialize;
 use serde::Serialize;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
+use zk_harness::Server;
+
+use crate::other_work::OtherWork;
+use crate::other_work::WorkMeter;
 
 /// The machine and the ensemble of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Facts {
     /// The processor, how many of them there are, and how much memory.
     pub machine: String,
     /// The kernel.
     pub system: String,
-    /// How busy the machine was before the run began: the load averages.
-    pub load: String,
+    /// What other processes did during the run.
+    pub other_work: OtherWork,
     /// How many servers there are, of which version, and on which Java.
     pub ensemble: String,
     /// Where their data lies, and whether they wait for the disk.
@@ -26,8 +30,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Collects them; what cannot be read is said to be unknown.
-    pub fn of(ensemble: &Ensemble, load: String) -> Self {
+    /// Collects them at the end of a run, while the servers run; what cannot be read is said to be unknown.
+    pub fn of(ensemble: &Ensemble, meter: &WorkMeter) -> Self {
         let in_memory = ensemble.spec().data == DataStore::Memory;
         let directory = if in_memory {
             Path::new("/dev/shm")
@@ -47,7 +51,7 @@ impl Facts {
             system: read("/proc/version").map_or_else(unknown, |version| {
                 version.split(" (").next().unwrap_or_default().to_owned()
             }),
-            load,
+            other_work: meter.read(ensemble.servers().iter().filter_map(Server::pid)),
             ensemble: format!(
                 "{} servers, ZooKeeper {}, {}",
                 ensemble.servers().len(),
@@ -71,49 +75,16 @@ impl Facts {
         )
     }
 
-    /// The machine's load averages now.
-    pub fn load() -> String {
-        read("/proc/loadavg").map_or_else(unknown, |text| {
-            text.split_whitespace()
-                .take(3)
-                .collect::<Vec<_>>()
-                .join(" ")
-        })
-    }
-
-    /// Whether something else kept the machine busy before the run: then the figures say little, and are not to be
-    /// kept.
-    pub fn is_busy(&self) -> bool {
-        Self::is_busy_at(&self.load)
-    }
-
-    /// The same of load averages, as [`load`](Self::load) answers them.
-    pub fn is_busy_at(load: &str) -> bool {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        busy(load, cores)
-    }
-
     /// The facts as lines, each with a name.
-    pub fn lines(&self) -> [(&'static str, &str); 5] {
+    pub fn lines(&self) -> [(&'static str, String); 5] {
         [
-            ("machine", &self.machine),
-            ("system", &self.system),
-            ("load before", &self.load),
-            ("ensemble", &self.ensemble),
-            ("data", &self.data),
+            ("machine", self.machine.clone()),
+            ("system", self.system.clone()),
+            ("other work", self.other_work.to_string()),
+            ("ensemble", self.ensemble.clone()),
+            ("data", self.data.clone()),
         ]
     }
-}
-
-/// Whether in the last minute more than a quarter of the cores had work.
-fn busy(load: &str, cores: usize) -> bool {
-    let last_minute = load
-        .split(' ')
-        .next()
-        .and_then(|load| load.parse::<f64>().ok());
-    #[expect(clippy::cast_precision_loss, reason = "some hundreds at most")]
-    let limit = cores as f64 / 4.0;
-    last_minute.is_some_and(|load| load > limit)
 }
 
 fn unknown() -> String {
@@ -172,16 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_with_other_work_is_busy() {
-        assert!(busy("0.51 0.10 0.00", 2));
-        assert!(!busy("0.50 9.00 9.00", 2));
-        assert!(!busy("0.51 0.10 0.00", 4));
-        assert!(!busy("unknown", 2));
-    }
-
-    #[test]
-    fn this_machine_has_a_processor_and_a_load() {
+    fn this_machine_has_a_processor() {
         assert!(field("/proc/cpuinfo", "processor").is_some());
-        assert_eq!(Facts::load().split(' ').count(), 3, "{}", Facts::load());
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crate::facts::Facts;
+use crate::other_work::OtherWork;
 use crate::standing::Spread;
 
 /// One generator under one question.
@@ -104,14 +105,14 @@ pub fn shared<T>(threads: u64, ids: u64, next: impl Fn() -> T + Sync) -> Duratio
 }
 
 /// The figures, with what they depend on.
-pub fn section(command: &str, load: &str, lanes: &[Lane]) -> String {
+pub fn section(command: &str, other_work: OtherWork, lanes: &[Lane]) -> String {
     let mut text = String::new();
-    if Facts::is_busy_at(load) {
+    if other_work.is_too_much() {
         text += "**The machine had other work while this ran: not to be kept.**\n\n";
     }
     let _ = writeln!(
         text,
-        "- command: `{command}`\n- machine: {}\n- load before: {load}\n",
+        "- command: `{command}`\n- machine: {}\n- other work: {other_work}\n",
         Facts::this_machine()
     );
     text += "| question | generator | ns per id | min–max | ours is |\n|---|---|--:|--:|--:|\n";
@@ -160,7 +161,7 @@ mod tests {
             Lane::new("cap", "other", |ids| Duration::from_nanos(ids * 20)).peer(),
         ];
         run(&mut lanes, 3, Duration::from_millis(1));
-        let text = section("x", "0", &lanes);
+        let text = section("x", OtherWork { share: Some(0.0) }, &lanes);
         assert!(
             text.contains("| cost | zk-id | 5.0 | 5.0–5.0 |  |"),
             "{text}"

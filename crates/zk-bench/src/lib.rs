@@ -22,8 +22,8 @@
 //! - [`Standing`] is what a contest came to, [`table()`] and [`Record`] show and keep it.
 //! - [`ids`] measures what an id costs, without an ensemble.
 //!
-//! `cargo xtask bench lock`, `bench id`, `bench cache` and `bench queue` run them; `BENCHMARKS.md` has figures, with the machine
-//! they are from.
+//! `cargo xtask bench lock`, `bench id`, `bench cache`, `bench queue` and `bench fleet` run them; `BENCHMARKS.md` has
+//! figures, with the machine they are from.
 
 mod baton;
 pub mod cache;
@@ -32,6 +32,7 @@ mod contest;
 mod facts;
 pub mod ids;
 pub mod lock;
+mod other_work;
 pub mod race;
 mod record;
 pub mod report;
@@ -49,6 +50,8 @@ pub use self::baton::Baton;
 pub use self::contest::Contest;
 pub use self::contest::Side;
 pub use self::facts::Facts;
+pub use self::other_work::OtherWork;
+pub use self::other_work::WorkMeter;
 pub use self::record::Record;
 pub use self::round::Latencies;
 pub use self::round::Round;

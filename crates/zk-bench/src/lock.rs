@@ -131,7 +131,7 @@ async fn share(lock: CohortLock, holder: usize, baton: Arc<Baton>) -> anyhow::Re
         let guard = lock.acquire().await.context("cannot acquire")?;
         let token = guard.token();
         ensure!(token.turn() < 1 << TURN_BITS, "one place had {token} turns");
-        let number = (token.fencing_token().as_u64() << TURN_BITS) + token.turn();
+        let number = (token.place_token().as_u64() << TURN_BITS) + token.turn();
         if let Some(took) = baton.take(holder, number)? {
             latencies.record(took);
         }

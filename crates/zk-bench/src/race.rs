@@ -19,6 +19,7 @@ use zk_tests::peers::Workload;
 
 use crate::facts::Facts;
 use crate::lock;
+use crate::other_work::WorkMeter;
 use crate::round::Round;
 use crate::settings::Settings;
 use crate::stage::Stage;
@@ -114,7 +115,8 @@ struct Peers {
 /// # Errors
 ///
 /// Those of the locks and of the peers; Curator has to be there, kazoo need not.
-pub fn race(stage: &Stage, settings: Settings, load: String) -> anyhow::Result<Race> {
+pub fn race(stage: &Stage, settings: Settings) -> anyhow::Result<Race> {
+    let meter = WorkMeter::begin();
     let curator = stage.run_unlimited("looking for Curator", Curator::find())?;
     let kazoo = stage.run_unlimited("looking for kazoo", Kazoo::find()).ok();
     let mut peers = vec![format!("Curator {}", curator.version())];
@@ -151,7 +153,7 @@ pub fn race(stage: &Stage, settings: Settings, load: String) -> anyhow::Result<R
     }
     let waits = |at: usize| Spread::of(course.stranger.iter().map(|waits| waits[at]));
     Ok(Race {
-        facts: Facts::of(stage.ensemble()?, load),
+        facts: Facts::of(stage.ensemble()?, &meter),
         in_memory: settings.memory,
         peers,
         stranger: Some([waits(0).median, waits(1).max]),

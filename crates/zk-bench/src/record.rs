@@ -76,6 +76,7 @@ fn directory(program: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::other_work::OtherWork;
     use crate::round::Latencies;
     use crate::round::Round;
     use crate::standing::standings;
@@ -89,7 +90,7 @@ mod tests {
         let facts = Facts {
             machine: "m".to_owned(),
             system: "s".to_owned(),
-            load: "0 0 0".to_owned(),
+            other_work: OtherWork { share: Some(0.01) },
             ensemble: "e".to_owned(),
             data: "d".to_owned(),
         };

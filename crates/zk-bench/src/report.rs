@@ -25,14 +25,14 @@ use crate::standing::Spread;
 /// # Errors
 ///
 /// If a file cannot be read or written, or has no place for it.
-pub fn write(root: &Path, command: &str, is_busy: bool, races: &[Race]) -> anyhow::Result<()> {
+pub fn write(root: &Path, command: &str, races: &[Race]) -> anyhow::Result<()> {
     let drawing = root.join(CHART);
     if let Some(directory) = drawing.parent() {
         fs::create_dir_all(directory)?;
     }
     fs::write(&drawing, chart::svg(races))
         .with_context(|| format!("cannot write {}", drawing.display()))?;
-    put(root, BEGIN, &section(command, is_busy, races))
+    put(root, BEGIN, &section(command, races))
 }
 
 /// Puts figures into the repository's `BENCHMARKS.md`, in place of those between the line `begin` and the end that is
@@ -60,20 +60,22 @@ fn replaced(text: &str, begin: &str, section: &str) -> anyhow::Result<String> {
 }
 
 /// The figures, with what they depend on.
-pub fn section(command: &str, is_busy: bool, races: &[Race]) -> String {
+pub fn section(command: &str, races: &[Race]) -> String {
     let mut text = String::new();
-    if is_busy {
+    if races.iter().any(|race| race.facts.other_work.is_too_much()) {
         text += "**The machine had other work while this ran: not to be kept.**\n\n";
     }
     if let Some(race) = races.first() {
         let facts = &race.facts;
+        let other_work = races.iter().map(|race| race.facts.other_work.to_string());
+        let other_work: Vec<_> = other_work.collect();
         let _ = writeln!(
             text,
-            "- command: `{command}`\n- machine: {}; clients and servers share it\n- system: {}, load before: {}\n\
+            "- command: `{command}`\n- machine: {}; clients and servers share it\n- system: {}; other work: {}\n\
              - ensemble: {}\n- peers: {}\n",
             facts.machine,
             facts.system,
-            facts.load,
+            other_work.join(", then "),
             facts.ensemble,
             race.peers.join(", ")
         );
@@ -233,6 +235,7 @@ const END: &str = "<!-- to here -->";
 pub(crate) mod tests {
     use super::*;
     use crate::facts::Facts;
+    use crate::other_work::OtherWork;
     use crate::race::Go;
     use crate::traffic::Traffic;
 
@@ -262,7 +265,7 @@ pub(crate) mod tests {
             facts: Facts {
                 machine: text("m"),
                 system: text("s"),
-                load: text("0 0 0"),
+                other_work: OtherWork { share: Some(0.25) },
                 ensemble: text("e"),
                 data: text("memory"),
             },
@@ -282,7 +285,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_reached_and_what_is_not_is_said() {
-        let text = section("cargo xtask bench lock --peers", true, &[example()]);
+        let text = section("cargo xtask bench lock --peers", &[example(), example()]);
         let row = |start: &str| {
             let row = text
                 .lines()
@@ -306,6 +309,11 @@ pub(crate) mod tests {
         );
         assert!(text.contains("104 ms at most; the bound is 100 ms"));
         assert!(text.contains("not to be kept"));
+        let each = "other work: 25.0 % of one core, then 25.0 % of one core";
+        assert!(text.contains(each), "{text}");
+        let mut quiet = example();
+        quiet.facts.other_work.share = Some(0.01);
+        assert!(!section("x", &[quiet]).contains("not to be kept"));
     }
 
     #[test]

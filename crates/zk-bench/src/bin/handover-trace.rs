@@ -13,6 +13,7 @@ use comfy_table::presets;
 use zk_bench::Facts;
 use zk_bench::Settings;
 use zk_bench::Trace;
+use zk_bench::WorkMeter;
 use zk_core::Session;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
@@ -29,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
-    let load = Facts::load();
+    let meter = WorkMeter::begin();
     let data = if settings.memory {
         DataStore::Memory
     } else {
@@ -51,7 +52,7 @@ async fn main() -> anyhow::Result<()> {
             traces.push(trace);
         }
     }
-    let facts = Facts::of(&ensemble, load);
+    let facts = Facts::of(&ensemble, &meter);
     say("\na hand-over step by step, in microseconds\n")?;
     for (name, fact) in facts.lines() {
         say(&format!("{name:<12} {fact}"))?;

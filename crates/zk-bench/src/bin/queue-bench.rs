@@ -13,6 +13,7 @@ use comfy_table::presets;
 use zk_bench::Facts;
 use zk_bench::Settings;
 use zk_bench::Spread;
+use zk_bench::WorkMeter;
 use zk_core::Session;
 use zk_core::codec::Text;
 use zk_harness::DataStore;
@@ -67,7 +68,7 @@ type Rates = Vec<(Workload, Vec<f64>)>;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
-    let load = Facts::load();
+    let meter = WorkMeter::begin();
     let data = if settings.memory {
         DataStore::Memory
     } else {
@@ -119,7 +120,7 @@ async fn main() -> anyhow::Result<()> {
             }
         }
     }
-    let facts = Facts::of(&ensemble, load);
+    let facts = Facts::of(&ensemble, &meter);
     say("\nqueues, items a second\n")?;
     for (name, fact) in facts.lines() {
         say(&format!("{name:<12} {fact}"))?;
