@@ -15,6 +15,7 @@ use zk_core::Session;
 
 use crate::plan::Step;
 use crate::plan::View;
+use crate::tell::Teller;
 use crate::tree::Tree;
 
 /// The tasks, the workers and the assignments, followed.
@@ -23,6 +24,7 @@ use crate::tree::Tree;
 #[derive(Debug)]
 pub(crate) struct Desk {
     tree: Tree,
+    teller: Teller,
     tasks: ChildrenCache,
     workers: ChildrenCache,
     assigned: TreeCache,
@@ -46,7 +48,7 @@ pub(crate) struct Move {
 
 impl Desk {
     /// Follows everything with this session. It has nothing until [`changed`](Self::changed) says so.
-    pub(crate) fn new(session: &Session, tree: &Tree) -> Self {
+    pub(crate) fn new(session: &Session, tree: &Tree, teller: &Teller) -> Self {
         let depth = CacheOptions::default().with_max_depth(2);
         let tasks = ChildrenCache::start(session, tree.tasks()).expect("the path is one");
         let workers = ChildrenCache::start(session, tree.workers()).expect("the path is one");
@@ -54,6 +56,7 @@ impl Desk {
         let assigned = assigned.expect("the path is one");
         Self {
             tree: tree.clone(),
+            teller: teller.clone(),
             news: [tasks.events(), workers.events(), assigned.events()],
             tasks,
             workers,
@@ -62,20 +65,25 @@ impl Desk {
         }
     }
 
-    /// Waits until something has changed, and takes everything for seen that has by then. An error when a cache no longer
-    /// shows all there is.
+    /// Waits until something has changed, and takes everything for seen that has by then. An error when a cache has
+    /// ended or may not list its node.
     pub(crate) async fn changed(&mut self) -> anyhow::Result<()> {
+        let roots = [
+            &self.tree.tasks(),
+            &self.tree.workers(),
+            &self.tree.assigned(),
+        ];
         let [tasks, workers, assigned] = &mut self.news;
-        let first = tokio::select! {
+        let (event, root) = tokio::select! {
             biased;
-            event = tasks.next() => event,
-            event = workers.next() => event,
-            event = assigned.next() => event,
+            event = tasks.next() => (event, roots[0]),
+            event = workers.next() => (event, roots[1]),
+            event = assigned.next() => (event, roots[2]),
         };
-        followed(first)?;
-        for news in &mut self.news {
+        followed(event, root, &self.teller)?;
+        for (news, root) in self.news.iter_mut().zip(roots) {
             while let Some(event) = news.next().now_or_never() {
-                followed(event)?;
+                followed(event, root, &self.teller)?;
             }
         }
         Ok(())
@@ -150,14 +158,26 @@ impl Desk {
     }
 }
 
-/// Refuses an event after which its cache does not show all there is: it has ended, or may not read a node.
-pub(crate) fn followed(event: Option<Event>) -> anyhow::Result<Event> {
+/// Refuses an event after which its cache is of no use: it has ended, or may not list the node that it follows.
+///
+/// One child that may not be read is another matter: it is left alone, with a word about it, as those are whose names are
+/// none of ours. If it ended the process it would end the next one, too.
+pub(crate) fn followed(
+    event: Option<Event>,
+    root: &NodePath,
+    teller: &Teller,
+) -> anyhow::Result<Event> {
     match event {
         Some(Event::Ended(end)) => Err(end.into()),
-        Some(Event::Incomplete { path, gap }) => {
+        Some(Event::Incomplete { path, gap }) if path == *root => {
             Err(anyhow::Error::new(gap).context(format!("{path} cannot be followed")))
         }
-        Some(event) => Ok(event),
+        Some(event) => {
+            if let Event::Incomplete { path, gap } = &event {
+                teller.say(format_args!("leaves {path} alone: {gap}"));
+            }
+            Ok(event)
+        }
         None => anyhow::bail!("the cache has ended"),
     }
 }

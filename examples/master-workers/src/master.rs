@@ -177,7 +177,7 @@ impl Master {
 
     /// Assigns tasks, and takes back those of workers that are gone, whenever something changes; says how many wait.
     async fn assign(&self, lease: &Lease, waiting: &watch::Sender<usize>) -> anyhow::Result<()> {
-        let mut desk = Desk::new(&self.session, &self.tree);
+        let mut desk = Desk::new(&self.session, &self.tree, &self.teller);
         let mut settings = self.settings.clone();
         loop {
             let (mut is_settled, mut is_founded) = (true, true);

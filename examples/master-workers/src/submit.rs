@@ -113,9 +113,9 @@ pub async fn submit(
 pub(crate) fn inbox(session: &Session, tree: &Tree) -> WorkQueue<String> {
     let options = WorkOptions::default()
         .with_capacity(CAPACITY)
-        // A text does nothing to the master that makes a task of it: however many have died meanwhile, it is not why, and
-        // to put it aside would be to lose it.
-        .with_most_deliveries(u32::MAX);
+        // A text does nothing to the master that makes a task of it: masters that die meanwhile do not die of it. What no
+        // master can read is put aside all the same, after an hour and a half.
+        .with_most_deliveries(100);
     WorkQueue::with_options(session, tree.inbox(), Text, &options)
         .expect("the path is one, and not the root")
 }

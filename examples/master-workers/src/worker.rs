@@ -18,6 +18,7 @@ use zk_cache::Event;
 use zk_config::Typed;
 use zk_core::Error;
 use zk_core::ErrorClass;
+use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::codec::Codec as _;
 use zk_core::codec::Toml;
@@ -154,18 +155,25 @@ impl Worker {
     /// Ends the registration, which is what the others go by, and then the lease of the number.
     async fn leave(&self, name: WorkerName, number: WorkerId) -> Result<(), Error> {
         let registration = self.tree.worker(name);
-        let whole = self
-            .session
-            .transaction()
-            .delete(&registration)
-            .delete(self.tree.assigned_to(name))
-            .commit();
-        // With tasks left its node has to stay, until the master has taken them back. If the answer is lost, the second
-        // request finds nothing or ends it.
-        if whole.await.is_err() {
-            match self.session.delete(&registration).await {
-                Err(error) if !error.is_no_node() => return Err(error),
-                _ => {}
+        loop {
+            let whole = self
+                .session
+                .transaction()
+                .delete(&registration)
+                .delete(self.tree.assigned_to(name))
+                .commit();
+            match whole.await {
+                Ok(_) => break,
+                // With tasks left its node has to stay, until the master has taken them back. One of both may be gone:
+                // somebody removed it, or the transaction before this one, whose answer was lost, removed both.
+                Err(error) if error.kind() == ErrorKind::NotEmpty || error.is_no_node() => {
+                    match self.session.delete(&registration).await {
+                        Err(error) if !error.is_no_node() => return Err(error),
+                        _ => break,
+                    }
+                }
+                Err(error) if error.class() == ErrorClass::Recoverable => pause(A_MOMENT).await,
+                Err(error) => return Err(error),
             }
         }
         number.release().await
@@ -214,7 +222,7 @@ impl Worker {
                 }
                 // How many at once may be more by now.
                 _ = settings.changed() => {}
-                event = events.next() => match followed(event)? {
+                event = events.next() => match followed(event, assigned.path(), &self.teller)? {
                     Event::Created(node) => {
                         if let Some(Ok(task)) = node.name().map(str::parse) {
                             let text = node.data().unwrap_or_default();

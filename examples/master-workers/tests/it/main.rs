@@ -19,6 +19,7 @@ use tokio::process::Command;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_harness::Ensemble;
+use zk_harness::program_of_next_process;
 
 mod ending;
 mod soak;
@@ -34,7 +35,9 @@ fn tree() -> Tree {
 }
 
 fn program(connect: &str) -> Command {
-    let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_master-workers")));
+    let mut command = Command::new(program_of_next_process(Path::new(env!(
+        "CARGO_BIN_EXE_master-workers"
+    ))));
     command
         .args(["--connect", connect, "--session-timeout"])
         .arg(SESSION_TIMEOUT.as_millis().to_string())

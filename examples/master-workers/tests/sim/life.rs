@@ -28,6 +28,7 @@ use crate::heard;
 use crate::places;
 use crate::run;
 use crate::set;
+use crate::started;
 use crate::texts;
 use crate::tree;
 use crate::until;
@@ -42,9 +43,7 @@ async fn who_is_told_to_end_finishes_what_it_works_at_and_leaves_the_rest() {
         ..Settings::default()
     };
     set(&session, &settings).await;
-    let (teller, lines) = heard("anna");
-    let (stopper, stop) = Stopper::new();
-    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), teller), stop));
+    let (lines, stopper, process) = started(&ensemble);
     submit(&session, &tree(), texts(6)).await.unwrap();
     until("it works", || {
         let lines = lines.lock().unwrap().clone();
@@ -119,9 +118,7 @@ fn lost_answers_make_no_second_worker_and_no_second_result() {
         let which = usize::try_from(seed).expect("it is small");
         let scripted = lost(which, &ensemble);
         let session = ensemble.connect().await;
-        let (anna, lines) = heard("anna");
-        let (stopper, stop) = Stopper::new();
-        let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+        let (lines, stopper, process) = started(&ensemble);
         submit(&session, &tree(), texts(3)).await.unwrap();
         until("all is done", || count(&ensemble, &tree().done()) == 3).await;
         assert_eq!(scripted.count(), 1, "nothing was lost");
@@ -153,9 +150,7 @@ async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another
         ..Settings::default()
     };
     set(&session, &settings).await;
-    let (anna, lines) = heard("anna");
-    let (stopper, stop) = Stopper::new();
-    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+    let (lines, stopper, process) = started(&ensemble);
     submit(&session, &tree(), texts(1)).await.unwrap();
     let said = |what: &str| lines.lock().unwrap().iter().any(|it| it.contains(what));
     until("it works", || said(" begins task 0")).await;

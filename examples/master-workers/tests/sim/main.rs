@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use master_workers::Node;
 use master_workers::Stop;
+use master_workers::Stopper;
 use master_workers::TaskId;
 use master_workers::Teller;
 use master_workers::Tree;
 use master_workers::settings::Settings;
+use tokio::task::JoinHandle;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::codec::Codec as _;
@@ -34,9 +36,12 @@ fn deaf(name: &str) -> Teller {
     Teller::new(name, |_| {})
 }
 
+/// What somebody has said.
+type Lines = Arc<Mutex<Vec<String>>>;
+
 /// Somebody whose lines are kept.
-fn heard(name: &str) -> (Teller, Arc<Mutex<Vec<String>>>) {
-    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+fn heard(name: &str) -> (Teller, Lines) {
+    let lines = Lines::default();
     let noted = Arc::clone(&lines);
     let teller = Teller::new(name, move |line| {
         noted.lock().unwrap().push(line.to_owned());
@@ -56,14 +61,22 @@ async fn run(ensemble: Ensemble, node: Node, stop: Stop) {
         let served = tokio::select! {
             biased;
             served = node.serve(&session, &stop) => served,
-            () = session.lost() => continue,
+            _ = session.lost() => continue,
         };
         match served {
             Ok(()) => return,
-            Err(_) if session.state() == zk_core::ConnectionState::Lost => {}
+            Err(_) if session.state().is_lost() => {}
             Err(error) => panic!("{error:#}"),
         }
     }
+}
+
+/// Starts a process named anna; with its lines, and what stops it.
+fn started(ensemble: &Ensemble) -> (Lines, Stopper, JoinHandle<()>) {
+    let (anna, lines) = heard("anna");
+    let (stopper, stop) = Stopper::new();
+    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+    (lines, stopper, process)
 }
 
 /// Sets how long work takes.

@@ -8,6 +8,7 @@ use master_workers::TaskId;
 use master_workers::WorkerName;
 use master_workers::settings::Settings;
 use master_workers::submit::submit;
+use zk_core::Acl;
 use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::transport::Fault;
@@ -23,6 +24,7 @@ use crate::heard;
 use crate::places;
 use crate::run;
 use crate::set;
+use crate::started;
 use crate::texts;
 use crate::tree;
 use crate::until;
@@ -50,9 +52,7 @@ async fn a_result_that_somebody_else_has_made_stays_and_ends_no_process() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     working_for(&session, Duration::from_secs(3)).await;
-    let (anna, lines) = heard("anna");
-    let (stopper, stop) = Stopper::new();
-    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+    let (lines, stopper, process) = started(&ensemble);
     submit(&session, &tree(), texts(1)).await.unwrap();
     let said = |what: &str| lines.lock().unwrap().iter().any(|it| it.contains(what));
     until("it works", || said(" begins task 0")).await;
@@ -80,9 +80,7 @@ async fn whichever_foundation_is_deleted_is_made_again_and_work_goes_on() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     working_for(&session, Duration::from_millis(40)).await;
-    let (anna, lines) = heard("anna");
-    let (stopper, stop) = Stopper::new();
-    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+    let (lines, stopper, process) = started(&ensemble);
     until("it is there", || count(&ensemble, &tree().workers()) == 1).await;
     for (number, path) in tree().foundations().into_iter().enumerate() {
         session.delete(&path).recursive().await.unwrap();
@@ -156,9 +154,7 @@ async fn servers_that_are_too_busy_for_long_cost_a_session_and_not_the_process()
         .on(creates("/app/tasks"))
         .every()
         .refuse(Fault::Later(ErrorKind::Throttled));
-    let (anna, lines) = heard("anna");
-    let (stopper, stop) = Stopper::new();
-    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+    let (lines, stopper, process) = started(&ensemble);
     until("it begins anew", || {
         let lines = lines.lock().unwrap();
         let mut anew = lines.iter().filter(|it| it.contains("begins anew with"));
@@ -185,9 +181,7 @@ async fn how_many_at_once_is_followed_while_all_that_may_be_are_worked_at() {
         ..Settings::default()
     };
     set(&session, &hour).await;
-    let (anna, lines) = heard("anna");
-    let (_stopper, stop) = Stopper::new();
-    let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), anna), stop));
+    let (lines, _stopper, process) = started(&ensemble);
     submit(&session, &tree(), texts(4)).await.unwrap();
     let begun = || {
         let lines = lines.lock().unwrap();
@@ -206,4 +200,55 @@ async fn how_many_at_once_is_followed_while_all_that_may_be_are_worked_at() {
     set(&session, &Settings { at_once: 3, ..hour }).await;
     until("it works at three", || begun() == 3).await;
     process.abort();
+}
+
+/// What another client has put among the nodes, and hidden, is left alone: the rest of the work goes on.
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn nodes_that_cannot_be_read_end_no_master() {
+    let ensemble = Ensemble::new(3);
+    let session = ensemble.connect().await;
+    let owner = ensemble.connect().digest("operator", "secret").await;
+    working_for(&session, Duration::from_millis(40)).await;
+    let (lines, stopper, process) = started(&ensemble);
+    until("it is there", || count(&ensemble, &tree().assigned()) == 1).await;
+    let task = TaskId::new(1_000);
+    let (own, gone) = (worker(&ensemble), WorkerName::new(7, 7));
+    let hidden = [
+        tree().task(task),
+        tree().worker(gone),
+        tree().assigned_to(gone),
+        tree().assignment(own, task),
+    ];
+    let foreign = ["/app/tasks/\u{e9}", "/app/workers/x", "/app/assigned/x"];
+    for path in foreign {
+        session.create(path, b"\xff").await.unwrap();
+    }
+    for path in &hidden {
+        let create = owner.create(path, b"\xff").acl(Acl::creator_only());
+        create.await.unwrap();
+    }
+    // Servers tell nothing of a hidden node until it is listed.
+    for session in ensemble.sessions() {
+        ensemble.session(session).cut();
+    }
+    pass(Duration::from_secs(5)).await;
+    submit(&session, &tree(), texts(3)).await.unwrap();
+    until("the others are done", || {
+        count(&ensemble, &tree().done()) == 3
+    })
+    .await;
+    assert!(!process.is_finished());
+    let lines: Vec<_> = lines.lock().unwrap().clone();
+    let said = |what: &str| lines.iter().filter(|it| it.contains(what)).count();
+    assert_eq!(said("is the master, with"), 1, "{lines:#?}");
+    for path in &hidden {
+        assert!(said(&format!("leaves {path} alone")) > 0, "{lines:#?}");
+        owner.delete(path).await.unwrap();
+    }
+    for path in foreign {
+        session.delete(path).await.unwrap();
+    }
+    stopper.stop();
+    soon("it ends", process).await.unwrap();
+    ensemble.assert_nothing_left([session, owner]).await;
 }
