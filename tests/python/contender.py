@@ -4,12 +4,18 @@
 
     command                       answer
                                   ready SESSION_ID               once connected, the id in hexadecimal
-    acquire [read|write] WAIT_MS  acquired NANOS | timeout NANOS
-    release [read|write]          released NANOS
+    acquire [KIND] WAIT_MS        acquired NANOS | timeout NANOS
+    release [KIND]                released NANOS
     quit                          bye                            the session is closed
                                   failed MESSAGE                 instead of any of these
 
-Without a kind it is a Lock, otherwise a ReadLock or a WriteLock. The words mean what they mean to Contender.java and
+Without a kind it is a Lock, otherwise a ReadLock or a WriteLock, or a Lock that is set up for Curator's names:
+
+    curator   _NODE_NAME and _EXCLUDE_NAMES both name "-lock-"
+    named     _NODE_NAME alone
+    extra     extra_lock_patterns names "-lock-"
+
+The words mean what they mean to Contender.java and
 RwContender.java. When the standard input ends, so does the process.
 """
 
@@ -19,6 +25,15 @@ import time
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
+from kazoo.recipe.lock import Lock
+
+
+class NamedLock(Lock):
+    _NODE_NAME = "-lock-"
+
+
+class CuratorLock(NamedLock):
+    _EXCLUDE_NAMES = ["-lock-"]
 
 
 def say(line):
@@ -28,7 +43,14 @@ def say(line):
 def main(connect, path, session_timeout_ms):
     client = KazooClient(hosts=connect, timeout=int(session_timeout_ms) / 1000)
     client.start(timeout=20)
-    locks = {"": client.Lock(path), "read": client.ReadLock(path), "write": client.WriteLock(path)}
+    locks = {
+        "": client.Lock(path),
+        "read": client.ReadLock(path),
+        "write": client.WriteLock(path),
+        "curator": CuratorLock(client, path),
+        "named": NamedLock(client, path),
+        "extra": Lock(client, path, extra_lock_patterns=["-lock-"]),
+    }
     # Masked, as it is an unsigned number elsewhere.
     say("ready %x" % (client.client_id[0] & 0xFFFFFFFFFFFFFFFF))
     for command in sys.stdin:

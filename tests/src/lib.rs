@@ -4,3 +4,7 @@ pub mod contention;
 pub mod melee;
 pub mod orphan;
 pub mod peers;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}

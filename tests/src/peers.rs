@@ -13,6 +13,7 @@
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `Lock` |
 //! | `RwContender.java` | [`PeerRwLock`] | acquires and releases an `InterProcessReadWriteLock` when told to |
 //! | `contender.py` | [`PeerRwLock`] | the same with kazoo's `ReadLock` and `WriteLock` |
+//! | `hbase_contender.py` | [`PeerRwLock`] | the requests of HBase's `ZKInterProcessReadWriteLock`, re-enacted over kazoo's connection |
 //! | `RecipeContender.java` | [`PeerContender`] | the same as `Contender.java` with ZooKeeper's own `WriteLock` |
 //! | `Elector.java` | [`PeerContender`] | takes part in an election of `LeaderLatch` or `LeaderSelector` |
 //! | `Melee.java`, `melee.py` | [`Melee`](crate::melee::Melee) | take locks again and again, and are killed |

@@ -119,7 +119,7 @@ impl Worker {
                         }
                     }
                 }
-                self.rest(Duration::from_millis(fastrand::u64(0..20))).await;
+                self.rest(Duration::from_millis(fastrand::u64(0..60))).await;
             }
             drop(session.close().await);
         }

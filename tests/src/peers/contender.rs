@@ -187,6 +187,37 @@ impl PeerContender {
             .await
     }
 
+    /// Acquires a lock of one of the kinds that the program knows, see `contender.py`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// That of [`acquire`](Self::acquire).
+    pub async fn acquire_kind(
+        &mut self,
+        kind: &str,
+        within: Duration,
+    ) -> anyhow::Result<Option<Duration>> {
+        let command = format!("acquire {kind} {}", within.as_millis());
+        self.acquire_by(&command, within).await
+    }
+
+    /// Releases a lock of that kind.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`release`](Self::release).
+    ///
+    /// # Cancel safety
+    ///
+    /// That of [`release`](Self::release).
+    pub async fn release_kind(&mut self, kind: &str) -> anyhow::Result<Duration> {
+        self.release_by(&format!("release {kind}")).await
+    }
+
     /// Does the same by a command of the program.
     pub(super) async fn acquire_by(
         &mut self,

@@ -20,6 +20,7 @@ pub struct Kazoo {
 
 const PACKAGES: [&str; 2] = ["python3-kazoo", "python3-six"];
 const PROGRAM: &str = include_str!("../../python/contender.py");
+const HBASE: &str = include_str!("../../python/hbase_contender.py");
 const MELEE: &str = include_str!("../../python/melee.py");
 const QUEUE: &str = include_str!("../../python/queue_peer.py");
 const BENCH: &str = include_str!("../../python/bench.py");
@@ -77,6 +78,13 @@ impl Kazoo {
     pub(super) fn program(&self) -> Command {
         let mut command = self.python();
         command.args(["-c", PROGRAM]);
+        command
+    }
+
+    /// The program that makes HBase's requests over kazoo's connection, to be given its arguments.
+    pub(super) fn hbase_program(&self) -> Command {
+        let mut command = self.python();
+        command.args(["-c", HBASE]);
         command
     }
 

@@ -56,6 +56,23 @@ impl PeerRwLock {
         Ok(Self { contender })
     }
 
+    /// Starts a process that contends on `path` as HBase's `ZKInterProcessReadWriteLock` does.
+    ///
+    /// It is no HBase: it makes the same requests, with the same names and data.
+    ///
+    /// # Errors
+    ///
+    /// Python cannot be started, or there is no session after 30 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the process is killed.
+    pub async fn hbase(kazoo: &Kazoo, connect: &str, path: &str) -> anyhow::Result<Self> {
+        let mut program = kazoo.hbase_program();
+        let contender = PeerContender::start(&mut program, connect, path).await?;
+        Ok(Self { contender })
+    }
+
     /// The id of its session, as servers count them.
     pub fn session_id(&self) -> i64 {
         self.contender.session_id()

@@ -10,12 +10,14 @@ use zk_harness::Ensemble;
 use zk_harness::Run;
 use zk_harness::check::FencedMutex;
 use zk_harness::check::Linearizable;
+use zk_harness::program_of_next_process;
 use zk_tests::contention::Worker;
 
 mod counter;
 mod crowd;
 mod curator;
 mod holders;
+mod kazoo;
 mod listener;
 mod melee;
 mod numbers;
@@ -82,8 +84,8 @@ async fn start(
     session_timeout: Duration,
     history: &Path,
 ) -> Worker {
-    let program = Path::new(env!("CARGO_BIN_EXE_lock-worker"));
-    Worker::start(program, name, connect, path, session_timeout, history)
+    let program = program_of_next_process(Path::new(env!("CARGO_BIN_EXE_lock-worker")));
+    Worker::start(&program, name, connect, path, session_timeout, history)
         .await
         .expect("a worker starts")
 }

@@ -10,4 +10,5 @@ mod lock;
 mod nemesis;
 mod peers;
 mod queue;
+mod smoke;
 mod sweep;

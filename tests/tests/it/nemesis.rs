@@ -11,54 +11,39 @@ use std::time::Duration;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
 use zk_harness::Run;
-use zk_harness::fault::probe_clock;
-use zk_harness::fault::require;
 use zk_harness::nemesis::Fault;
 use zk_harness::nemesis::Nemesis;
 use zk_harness::nemesis::Struck;
+use zk_harness::nemesis::fault_time;
 
-/// How long a run is broken for: a minute, or `NEMESIS_SECONDS`.
-fn broken_for() -> Duration {
-    let asked = std::env::var("NEMESIS_SECONDS").ok();
-    let seconds = asked.map(|text| {
-        text.parse()
-            .expect("NEMESIS_SECONDS is a number of seconds")
-    });
-    Duration::from_secs(seconds.unwrap_or(60))
-}
-
-/// Three servers that the nemesis can do everything to that this machine allows, and what that is.
-async fn stage() -> (Ensemble, Vec<Fault>) {
-    let probed = tokio::task::spawn_blocking(probe_clock).await.unwrap();
-    let has_clock = require(probed).unwrap().is_some();
-    let ensemble = Ensemble::builder()
+/// Three servers that the nemesis can do everything to.
+async fn stage() -> Ensemble {
+    Ensemble::builder()
         .servers(3)
         .data(DataStore::Memory)
         // A leader that stalls is replaced after a second.
         .sync_limit(5)
         .proxied(true)
         .quorum_links(true)
-        .movable_clock(has_clock)
+        .movable_clock(true)
         .start_timeout(Duration::from_secs(180))
         .start()
         .await
-        .expect("the servers start");
-    let faults = Fault::ALL
-        .into_iter()
-        .filter(|fault| has_clock || *fault != Fault::Clock);
-    (ensemble, faults.collect())
+        .expect("the servers start")
 }
 
-/// Breaks things for a while, after some seconds in which nothing is broken.
+/// Breaks everything there is to break for a while, after some seconds in which nothing is broken.
 ///
 /// When it returns, all is undone and the servers serve; whether the workers get on again is for the caller to wait for.
-async fn torment(run: &Run, ensemble: &Ensemble, faults: Vec<Fault>) -> Vec<Struck> {
+async fn torment(run: &Run, ensemble: &Ensemble) -> Vec<Struck> {
     let recorder = run.recorder("nemesis").expect("the run can be written");
-    let nemesis = Nemesis::new(run.seed()).faults(faults).recorder(recorder);
+    let nemesis = Nemesis::new(run.seed())
+        .faults(Fault::ALL)
+        .recorder(recorder);
     // What the rate before the first fault is measured over.
     drop(tokio::time::timeout(QUIET, std::future::pending::<()>()).await);
     nemesis
-        .torment(ensemble, broken_for())
+        .torment(ensemble, fault_time(Duration::from_secs(15)))
         .await
         .expect("faults can be made and undone")
 }

@@ -11,6 +11,8 @@ mod semaphore;
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use zk_core::Session;
 use zk_harness::DataStore;
@@ -25,8 +27,8 @@ use zk_harness::proxy::Steer;
 
 /// For what takes moments on an idle machine.
 const SOON: Duration = Duration::from_secs(60);
-/// How many stories are under way at once.
-const AT_ONCE: u64 = 8;
+/// How many stories with the same strike and home are under way at once.
+const AT_ONCE: u64 = 4;
 /// The longest story has fewer requests; one that has more is a story without end.
 const LAST: u64 = 80;
 
@@ -62,6 +64,8 @@ struct Stage {
     proxy: FaultProxy,
     /// The server that leads, and one that follows.
     homes: [u32; 2],
+    /// Held while new connections are led to one server.
+    steering: Mutex<()>,
 }
 
 impl Stage {
@@ -81,6 +85,7 @@ impl Stage {
             ensemble,
             proxy,
             homes: [leader, follower],
+            steering: Mutex::default(),
         }
     }
 
@@ -91,9 +96,11 @@ impl Stage {
                 .steer(Clients::All, server)
                 .expect("it is one of three");
         };
+        let steering = self.steering.lock().await;
         to(Steer::To(home));
         let session = connect(&self.ensemble.connect_string()).await;
         to(Steer::Home);
+        drop(steering);
         let id = session.id().as_i64();
         let other = (1..=3)
             .rev()
@@ -136,40 +143,54 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let observer = stage.observer().await;
-    let mut total = 0;
-    for (strike, make, undo) in STRIKES {
+    let mut sweeping = Vec::new();
+    for strike in STRIKES {
         for home in stage.homes {
-            let (mut nth, mut here) = (0, 0);
-            loop {
-                let mut scenes = JoinSet::new();
-                for _ in 0..AT_ONCE {
-                    nth += 1;
-                    let struck = stage.session(home).await;
-                    let matching = Match::requests().session(struck.id().as_i64());
-                    let rule = make(stage.proxy.on(matching).nth(nth));
-                    let scene = Scene {
-                        what: format!("{name}, {strike}, request {nth} at server {home}"),
-                        path: format!("/{name}/{}-{home}-{nth}", strike.replace(' ', "-")),
-                        struck,
-                        observer: observer.clone(),
-                    };
-                    scenes.spawn(play(scene.clone(), story(scene), rule, undo));
-                }
-                let struck: u64 = scenes.join_all().await.into_iter().map(u64::from).sum();
-                here += struck;
-                if struck < AT_ONCE {
-                    break;
-                }
-                assert!(nth < LAST, "{name}, {strike}: no end after {nth} requests");
-            }
-            assert!(
-                here > 0,
-                "{name}, {strike}: nothing was struck at server {home}"
-            );
-            total += here;
+            sweeping.push(strike_each(stage, name, &observer, &story, strike, home));
         }
     }
-    total
+    join_all(sweeping).await.into_iter().sum()
+}
+
+/// Plays the story once for each of its requests; returns how many requests were struck.
+async fn strike_each<F>(
+    stage: &Stage,
+    name: &str,
+    observer: &Session,
+    story: &impl Fn(Scene) -> F,
+    (strike, make, undo): Strike,
+    home: u32,
+) -> u64
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (mut nth, mut total) = (0, 0);
+    loop {
+        let mut scenes = JoinSet::new();
+        for _ in 0..AT_ONCE {
+            nth += 1;
+            let struck = stage.session(home).await;
+            let matching = Match::requests().session(struck.id().as_i64());
+            let rule = make(stage.proxy.on(matching).nth(nth));
+            let scene = Scene {
+                what: format!("{name}, {strike}, request {nth} at server {home}"),
+                path: format!("/{name}/{}-{home}-{nth}", strike.replace(' ', "-")),
+                struck,
+                observer: observer.clone(),
+            };
+            scenes.spawn(play(scene.clone(), story(scene), rule, undo));
+        }
+        let struck: u64 = scenes.join_all().await.into_iter().map(u64::from).sum();
+        total += struck;
+        if struck < AT_ONCE {
+            assert!(
+                total > 0,
+                "{name}, {strike}: nothing was struck at server {home}"
+            );
+            return total;
+        }
+        assert!(nth < LAST, "{name}, {strike}: no end after {nth} requests");
+    }
 }
 
 /// Plays one scene to its end; returns whether its request was struck.
@@ -202,6 +223,17 @@ async fn play(
     let closed = tokio::time::timeout(SOON, scene.struck.close()).await;
     assert!(closed.is_ok(), "{}: the session does not close", scene.what);
     struck
+}
+
+/// Waits until it is so, for at most two seconds: a strike may keep it from that.
+async fn until_or_late<F: Future<Output = bool>>(is_so: impl Fn() -> F) {
+    let looking = async {
+        let mut looks = tokio::time::interval(Duration::from_millis(10));
+        while !is_so().await {
+            looks.tick().await;
+        }
+    };
+    drop(tokio::time::timeout(Duration::from_secs(2), looking).await);
 }
 
 /// Waits until the session has nothing left to clean up.

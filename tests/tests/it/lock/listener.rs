@@ -1,96 +1,104 @@
-//! A listener that takes its time, and a lock on the same session.
+//! Listeners that block for as long as they like, beside others and a lock on the same sessions.
 
-use std::sync::mpsc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
+use tokio::runtime::Handle;
+use tokio::sync::watch;
 use zk_core::Update;
 use zk_lock::FairLock;
 
-use super::LONG;
 use super::SOON;
 use super::observer;
 use super::three_servers;
 use super::until;
 
 const ROUNDS: usize = 100;
-const NAP: Duration = Duration::from_secs(10);
+const CHANGES: i32 = 100;
 
+/// The ones that block do so until the end of the test: whoever had to wait for one would wait for ever.
 // covers: C8
 #[tokio::test(flavor = "multi_thread")]
-async fn listeners_that_sleep_for_ten_seconds_delay_no_hand_over_of_a_lock() {
+async fn listeners_that_block_hold_up_no_listener_and_no_lock() {
     let ensemble = three_servers().await;
     let (one, two) = (observer(&ensemble).await, observer(&ensemble).await);
     one.create("/told", "").await.unwrap();
     one.create("/lock", "").await.unwrap();
     let alone = hand_overs(&one, &two).await;
 
-    // Both sessions have one that sleeps, one that blocks its thread, and one that is told at once.
+    // Both sessions have one that waits in its task, one that blocks its thread, and one that reads what it is told of.
+    let (open, gate) = watch::channel(false);
+    let (blocked, let_go) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut listeners = Vec::new();
-    let (slept, mut naps) = tokio::sync::mpsc::unbounded_channel();
-    let (quick, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let mut seen = Vec::new();
     for session in [&one, &two] {
         for is_blocking in [false, true] {
             let updates = session.subscribe("/told").await.unwrap();
-            let slept = slept.clone();
-            listeners.push(if is_blocking {
-                let (never, nothing) = mpsc::channel::<()>();
-                updates.call_blocking(move |update| {
+            let (gate, blocked, let_go) = (gate.clone(), Arc::clone(&blocked), Arc::clone(&let_go));
+            let function = move |update| {
+                let (mut gate, blocked, let_go) =
+                    (gate.clone(), Arc::clone(&blocked), Arc::clone(&let_go));
+                async move {
                     if matches!(update, Update::Changed { .. }) {
-                        let began = Instant::now();
-                        assert!(
-                            nothing.recv_timeout(NAP).is_err(),
-                            "{never:?} sends nothing"
-                        );
-                        slept.send((began, Instant::now())).unwrap();
+                        blocked.fetch_add(1, Ordering::SeqCst);
+                        drop(gate.wait_for(|is_open| *is_open).await);
+                        let_go.fetch_add(1, Ordering::SeqCst);
                     }
-                })
+                }
+            };
+            let runtime = Handle::current();
+            listeners.push(if is_blocking {
+                updates.call_blocking(move |update| runtime.block_on(function(update)))
             } else {
-                updates.call(move |update| {
-                    let slept = slept.clone();
-                    async move {
-                        if matches!(update, Update::Changed { .. }) {
-                            let began = Instant::now();
-                            drop(tokio::time::timeout(NAP, std::future::pending::<()>()).await);
-                            slept.send((began, Instant::now())).unwrap();
-                        }
-                    }
-                })
+                updates.call(function)
             });
         }
-        let quick = quick.clone();
-        let updates = session.subscribe("/told").await.unwrap();
-        listeners.push(updates.call(move |update| {
-            if matches!(update, Update::Changed { .. }) {
-                quick.send(()).unwrap();
+        let (version, versions) = watch::channel(-1);
+        seen.push(versions);
+        let (updates, reader) = (session.subscribe("/told").await.unwrap(), session.clone());
+        listeners.push(updates.call(move |_| {
+            let (reader, version) = (reader.clone(), version.clone());
+            async move {
+                let stat = reader.stat("/told").await.unwrap();
+                version.send_replace(stat.version);
             }
-            async {}
         }));
     }
-    one.set("/told", "now").await.unwrap();
-    for _ in 0..2 {
-        let quick = tokio::time::timeout(SOON, told.recv()).await;
-        quick.expect("told while the others sleep").unwrap();
+    for change in 1..=CHANGES {
+        one.set("/told", "now").await.unwrap();
+        for versions in &mut seen {
+            let told = versions.wait_for(|version| *version >= change);
+            let told = tokio::time::timeout(SOON, told).await;
+            drop(told.expect("told while the others block").unwrap());
+        }
     }
-    let began = Instant::now();
+    until("four listeners block", SOON, async || {
+        blocked.load(Ordering::SeqCst) == 4
+    })
+    .await;
     let beside = hand_overs(&one, &two).await;
-    let took = began.elapsed();
-    let mut ended = Vec::new();
-    for _ in 0..4 {
-        let nap = tokio::time::timeout(LONG, naps.recv()).await;
-        ended.push(nap.expect("all have slept").unwrap());
-    }
     println!(
-        "{ROUNDS} hand-overs, median and longest: alone {alone:?}, beside four that sleep {beside:?}"
+        "{ROUNDS} hand-overs, median and longest: alone {alone:?}, beside four that block {beside:?}"
     );
-    for (from, to) in ended {
-        assert!(to - from >= NAP, "{:?} is no nap", to - from);
-    }
-    assert!(
-        took < NAP * 3,
-        "with one hand-over held up for each nap it would take {:?}: {took:?}",
-        NAP * u32::try_from(ROUNDS).unwrap()
+    assert_eq!(
+        blocked.load(Ordering::SeqCst),
+        4,
+        "each in its first change"
     );
+    assert_eq!(
+        let_go.load(Ordering::SeqCst),
+        0,
+        "they blocked all the time"
+    );
+    // What happened meanwhile was kept for them.
+    open.send_replace(true);
+    until("those that blocked go on", SOON, async || {
+        let_go.load(Ordering::SeqCst) > 4
+    })
+    .await;
     drop(listeners);
     ensemble.down().await.unwrap();
 }

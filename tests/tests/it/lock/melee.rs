@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use zk_harness::program_of_next_process;
 use zk_tests::melee::Fighter;
 use zk_tests::melee::Melee;
 use zk_tests::peers::Curator;
@@ -36,7 +37,8 @@ async fn fight(name: &str, fighters: &[Fighter], parents: &[&str]) {
 }
 
 fn ours(layout: &'static str, role: &'static str) -> Fighter {
-    Fighter::ours(Path::new(env!("CARGO_BIN_EXE_melee")), layout, role)
+    let program = program_of_next_process(Path::new(env!("CARGO_BIN_EXE_melee")));
+    Fighter::ours(&program, layout, role)
 }
 
 // covers: L1 L13

@@ -13,7 +13,7 @@ use zk_lock::FairLock;
 use zk_tests::peers::seed_counter;
 
 use super::SOON;
-use super::names;
+use super::until_empty;
 use super::until_enlisted;
 
 /// One server, since the counter is changed in its files, with two locks whose numbers end soon.
@@ -72,7 +72,7 @@ async fn near_the_end_of_the_numbers_nobody_is_granted_the_lock_until_its_node_i
         assert!(number >= i32::MAX - 1, "{exhausted}");
         locks.push(lock);
     }
-    assert!(names(&session, "/end").await.is_empty());
+    until_empty(&session, "/end").await;
     // As the message says.
     session.delete("/end").await.unwrap();
     for lock in &locks {
@@ -92,7 +92,7 @@ async fn near_the_end_of_the_numbers_nobody_is_granted_the_lock_until_its_node_i
         matches!(&error, AcquireError::SequenceExhausted(_)),
         "{error:?}"
     );
-    assert_eq!(names(&session, "/near").await.len(), 2);
+    until_enlisted(&session, "/near", 2).await;
     let before = held.fencing_token();
     held.release().await.unwrap();
     let next = tokio::time::timeout(SOON, waiting)

@@ -192,6 +192,42 @@ async fn kazoos_read_write_lock_and_ours_exclude_each_other_through_all_changes(
     ensemble.down().await.unwrap();
 }
 
+/// The peer is a program that makes HBase's requests, not HBase.
+// covers: L4 L13
+#[tokio::test(flavor = "multi_thread")]
+async fn hbases_read_write_recipe_and_ours_exclude_each_other() {
+    let ensemble = one_server().await;
+    let kazoo = Kazoo::find().await.unwrap();
+    let session = observer(&ensemble).await;
+    let connect = ensemble.connect_string();
+    let (theirs, second) = tokio::join!(
+        PeerRwLock::hbase(&kazoo, &connect, PATH),
+        PeerRwLock::hbase(&kazoo, &connect, PATH)
+    );
+    let (mut theirs, second) = (theirs.unwrap(), second.unwrap());
+    for (side, name) in [
+        (Side::Read, "read-master:16000"),
+        (Side::Write, "write-master:16000"),
+    ] {
+        theirs.acquire(side, SOON).await.unwrap().unwrap();
+        let (names, _) = session.list(PATH).await.unwrap();
+        let number = names[0].strip_prefix(name).expect("the name of HBase");
+        assert_eq!(number.len(), 10, "{names:?}");
+        let (data, _) = session.get(format!("{PATH}/{}", names[0])).await.unwrap();
+        assert_eq!(data[..5], [0xff, 0, 0, 0, 20]);
+        assert_eq!(&data[5..17], b"master:16000");
+        assert_eq!(&data[25..], b"PBUF");
+        theirs.release(side).await.unwrap();
+    }
+    let lock = ours(&session, Layout::hbase());
+    theirs_first(&session, &lock, &mut theirs).await;
+    ours_first(&lock, &mut theirs).await;
+    a_downgrade_before_a_reader(&session, &lock, theirs).await;
+    a_downgrade_before_a_writer(&session, &lock, second).await;
+    until_empty(&session, PATH).await;
+    ensemble.down().await.unwrap();
+}
+
 // covers: L13
 #[tokio::test(flavor = "multi_thread")]
 async fn zookeepers_own_lock_recipe_and_ours_exclude_each_other_in_order() {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use zk_core::ConnectionState;
 use zk_core::Session;
 use zk_harness::Run;
 use zk_harness::check::FencedMutex;
@@ -48,7 +47,7 @@ async fn work(connect: String, work: Work, mut random: fastrand::Rng) {
         loop {
             let session = open(&connect).await;
             let latch = LeaderLatch::new(&session, PATH).expect("the path is one");
-            while session.state() != ConnectionState::Lost {
+            while !session.state().is_lost() {
                 participate(&session, latch.join(), &work, &mut random).await;
             }
         }

@@ -46,7 +46,7 @@ async fn work(connect: String, work: Work, mut random: fastrand::Rng) {
         loop {
             let session = open(&connect).await;
             let lock = FairLock::new(&session, PATH).expect("the path is one");
-            while session.state() != ConnectionState::Lost {
+            while !session.state().is_lost() {
                 turn(&session, &lock, &work, &mut random).await;
             }
         }
@@ -147,7 +147,7 @@ fn waits(struck: &[Struck], grants: &[u64], kinds: &[Fault]) -> Vec<Duration> {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
     // Before the run, so that a run that fails finds the servers' files.
-    let (ensemble, faults) = stage().await;
+    let ensemble = stage().await;
     let run = Run::seeded("nemesis-lock")
         .unwrap()
         .judged_by(FencedMutex::default().with_order())
@@ -200,7 +200,7 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
         semaphore::start(&connect, &ends, &mut random),
         leader::start(&connect, &ends, &mut random),
     ];
-    let struck = torment(&run, &ensemble, faults).await;
+    let struck = torment(&run, &ensemble).await;
     assert!(!struck.is_empty(), "nothing was broken");
     // If the lock is not granted any more, the checkers say so, with the history.
     drop(tokio::time::timeout(BOUND, grants.since(&struck, WORKERS)).await);
@@ -214,7 +214,7 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
     workers.join_all().await;
     agreed(&ensemble);
     for one in beside {
-        one.finish(&struck).await;
+        one.finish(&struck, &ensemble).await;
     }
     assert!(
         idle.is_empty(),

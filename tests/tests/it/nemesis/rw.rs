@@ -46,7 +46,7 @@ async fn work(connect: String, work: Work, mut random: fastrand::Rng) {
         loop {
             let session = open(&connect).await;
             let lock = RwLock::new(&session, PATH).expect("the path is one");
-            while session.state() != ConnectionState::Lost {
+            while !session.state().is_lost() {
                 if random.u8(0..3) == 0 {
                     write(&session, &lock, &work, &mut random).await;
                 } else {

@@ -44,7 +44,7 @@ async fn work(connect: String, work: Work, mut random: fastrand::Rng) {
         loop {
             let session = open(&connect).await;
             let semaphore = Semaphore::new(&session, PATH, LIMIT).expect("the path is one");
-            while session.state() != ConnectionState::Lost {
+            while !session.state().is_lost() {
                 turn(&session, &semaphore, &work, &mut random).await;
             }
         }

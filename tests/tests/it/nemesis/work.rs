@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use zk_core::Session;
+use zk_harness::Ensemble;
 use zk_harness::Run;
 use zk_harness::check::Progress;
 use zk_harness::history::Answer;
@@ -93,7 +94,7 @@ impl Beside {
     }
 
     /// Judges what they did, once they have been told to end.
-    pub(super) async fn finish(self, struck: &[Struck]) {
+    pub(super) async fn finish(self, struck: &[Struck], ensemble: &Ensemble) {
         let Self {
             name,
             run,
@@ -103,6 +104,7 @@ impl Beside {
             counts,
         } = self;
         workers.join_all().await;
+        run.keep_with(ensemble);
         let excused = grants.excuse(&recorder, struck);
         drop(recorder);
         let seed = run.seed();

@@ -65,6 +65,8 @@ async fn curators_other_queues_are_read_and_read_ours() {
     act(CuratorQueue::Distributed, QueueAct::OfferTogether(3))
         .await
         .unwrap();
+    // They were offered through another server.
+    session.sync(PATH).await.unwrap();
     let drained = ours.drain().await;
     drained.end.unwrap();
     assert_eq!(drained.items, ["0", "1", "2", "0", "1", "2"]);

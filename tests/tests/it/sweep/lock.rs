@@ -1,13 +1,12 @@
 //! Every request of a lock's life.
 
-use std::time::Duration;
-
 use zk_lock::FairLock;
 
 use super::Scene;
 use super::Stage;
 use super::settled;
 use super::sweep;
+use super::until_or_late;
 
 /// A free lock is taken and given back; one that is held is tried for, then waited for and given back.
 async fn life_of_a_lock(scene: Scene) {
@@ -24,16 +23,11 @@ async fn life_of_a_lock(scene: Scene) {
     assert!(ours.try_acquire().await.expect(what).is_none(), "{what}");
     let waiting = tokio::spawn(async move { ours.acquire().await });
     // Until it waits, or until something keeps it from that: both are of interest.
-    let enlisted = async {
-        while theirs
-            .contenders()
-            .await
-            .expect("nothing strikes this one")
-            .len()
-            < 2
-        {}
-    };
-    drop(tokio::time::timeout(Duration::from_secs(2), enlisted).await);
+    until_or_late(|| async {
+        let seen = theirs.contenders().await.expect("nothing strikes this one");
+        seen.len() >= 2
+    })
+    .await;
     let token = held.fencing_token();
     held.release().await.expect("nothing strikes this one");
     let guard = waiting.await.expect("it does not panic").expect(what);

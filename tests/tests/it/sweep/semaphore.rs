@@ -1,13 +1,12 @@
 //! Every request of a semaphore's life.
 
-use std::time::Duration;
-
 use zk_lock::Semaphore;
 
 use super::Scene;
 use super::Stage;
 use super::settled;
 use super::sweep;
+use super::until_or_late;
 
 /// Two leases are made and given back; then one of them is taken, and both are waited for.
 async fn life_of_leases(scene: Scene) {
@@ -20,16 +19,11 @@ async fn life_of_leases(scene: Scene) {
     let held = theirs.acquire().await.expect("nothing strikes this one");
     let waiting = tokio::spawn(async move { ours.acquire_many(2).await });
     // Until it waits, or until something keeps it from that: both are of interest.
-    let enlisted = async {
-        while theirs
-            .leases()
-            .await
-            .expect("nothing strikes this one")
-            .len()
-            < 3
-        {}
-    };
-    drop(tokio::time::timeout(Duration::from_secs(2), enlisted).await);
+    until_or_late(|| async {
+        let seen = theirs.leases().await.expect("nothing strikes this one");
+        seen.len() >= 3
+    })
+    .await;
     held.release().await.expect("nothing strikes this one");
     let lease = waiting.await.expect("it does not panic").expect(what);
     assert!(lease.is_trusted(), "{what}");
