@@ -27,6 +27,8 @@ enum Which {
     /// One hand-over, step by step.
     Trace,
     Queue,
+    /// What sessions cost that do nothing.
+    Fleet,
 }
 
 impl Bench {
@@ -39,15 +41,16 @@ impl Bench {
             Some(name) if name == "cache" => Which::Cache,
             Some(name) if name == "trace" => Which::Trace,
             Some(name) if name == "queue" => Which::Queue,
+            Some(name) if name == "fleet" => Which::Fleet,
             Some(name) => {
                 return Err(format!(
-                    "there is no benchmark {}; there are: lock, id, cache, queue, trace",
+                    "there is no benchmark {}; there are: lock, id, cache, queue, trace, fleet",
                     name.display()
                 ));
             }
             None => {
                 return Err(
-                    "bench needs the name of a benchmark; there are: lock, id, cache, queue, trace"
+                    "bench needs the name of a benchmark; there are: lock, id, cache, queue, trace, fleet"
                         .to_owned(),
                 );
             }
@@ -64,6 +67,9 @@ impl Bench {
                 Some("--quick") => bench.quick = true,
                 Some("--peers") => bench.peers = true,
                 Some("--memory") => bench.memory = true,
+                Some(count) if which == Which::Fleet && count.parse::<u32>().is_ok() => {
+                    bench.rest = vec![arg];
+                }
                 Some("--") => bench.rest = args.by_ref().collect(),
                 _ => {
                     return Err(format!(
@@ -95,6 +101,7 @@ impl Bench {
             Which::Cache => ["--bench", "cache"],
             Which::Trace => ["--bin", "handover-trace"],
             Which::Queue => ["--bin", "queue-bench"],
+            Which::Fleet => ["--bin", "fleet-bench"],
         }
     }
 }
@@ -108,7 +115,7 @@ pub(crate) fn command(workspace: &Workspace, bench: &Bench) -> anyhow::Result<bo
         Which::Lock | Which::Id | Which::Cache => {
             workspace.cargo(&["bench", "--package", "zk-bench", kind, target])
         }
-        Which::Trace | Which::Queue => {
+        Which::Trace | Which::Queue | Which::Fleet => {
             workspace.cargo(&["run", "--release", "--package", "zk-bench", kind, target])
         }
     };
@@ -132,6 +139,9 @@ mod tests {
         assert_eq!(parse(&["cache"]).unwrap().target(), ["--bench", "cache"]);
         assert_eq!(parse(&["trace"]).unwrap().target()[1], "handover-trace");
         assert_eq!(parse(&["queue"]).unwrap().target()[1], "queue-bench");
+        let fleet = parse(&["fleet", "--memory", "1000"]).unwrap();
+        assert_eq!(fleet.target()[1], "fleet-bench");
+        assert!(fleet.memory && fleet.rest == ["1000"]);
         assert!(plain.environment().iter().all(|(_, value)| *value == "0"));
         let bench = parse(&["lock", "--memory", "--quick"]).unwrap();
         assert_eq!(
@@ -166,13 +176,16 @@ mod tests {
         assert_eq!(
             parse(&[]),
             Err(
-                "bench needs the name of a benchmark; there are: lock, id, cache, queue, trace"
+                "bench needs the name of a benchmark; there are: lock, id, cache, queue, trace, fleet"
                     .to_owned()
             )
         );
         assert_eq!(
             parse(&["locks", "--quick"]),
-            Err("there is no benchmark locks; there are: lock, id, cache, queue, trace".to_owned())
+            Err(
+                "there is no benchmark locks; there are: lock, id, cache, queue, trace, fleet"
+                    .to_owned()
+            )
         );
         for wrong in ["--fast", "-q", "contention/20"] {
             let error = parse(&["lock", wrong]).unwrap_err();

@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use crate::licences;
 use crate::test;
 use crate::test::Outcome;
+use crate::test::Scope;
 use crate::test::seconds;
 use crate::tidy;
 use crate::workspace::Workspace;
@@ -26,7 +27,7 @@ pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
     let good = steps.run_all()?;
     println!("\n{}", steps.table());
     if let (_, Some(outcome)) = &good {
-        println!("{}", outcome.counts);
+        outcome.print();
     }
     Ok(good.0)
 }
@@ -92,8 +93,9 @@ impl Steps<'_> {
         let mut outcome = None;
         let good = self.step("tests", |workspace| {
             let run = tests(workspace)?;
+            let good = run.good;
             outcome = Some(run);
-            Ok(run.good)
+            Ok(good)
         })?;
         if !good {
             return Ok((false, outcome));
@@ -151,7 +153,7 @@ fn tests(workspace: &Workspace) -> anyhow::Result<Outcome> {
         (name, cache.clone()),
         ("NEXTEST_PROFILE", "ci".into()),
     ];
-    let mut outcome = test::run(workspace, &[], &env)?;
+    let mut outcome = test::run(workspace, Scope::Full, &[], &env)?;
     if !leftovers::gone(&cache, &before, Duration::from_secs(5)) {
         outcome.good = false;
     }

@@ -15,6 +15,8 @@ pub(crate) enum Command {
     Bench(Bench),
     Ci,
     Tidy,
+    /// The feature rows with the tests that show them.
+    TidyRows,
     Help,
 }
 
@@ -42,6 +44,7 @@ impl Command {
             Some("orphan") => alone(Self::Orphan),
             Some("bench") => Bench::parse(rest).map(Self::Bench),
             Some("ci") => alone(Self::Ci),
+            Some("tidy") if rest == ["--rows"] => Ok(Self::TidyRows),
             Some("tidy") => alone(Self::Tidy),
             Some("help" | "--help" | "-h") => Ok(Self::Help),
             _ => Err(format!("there is no command {}", name.display())),
@@ -53,10 +56,16 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask COMMAND [ARGS]
 
   ensemble ARGS   run zk-ensemble: a real ensemble of servers on this machine
-                  (up, down, list, status, kill, stop, start, restart, pause, resume, logs, env)
-  zk ARGS         run zk, the shell commands on nodes (ls, get, set, create, delete, stat) and on locks (locks);
+                  (up, down, list, status, kill, stop, start, restart, pause, resume, logs, env),
+                  and what breaks it on purpose (partition, slow, cut, heal, expire, fill-disk, free-disk, clock)
+  zk ARGS         run zk, the shell commands on nodes (ls, get, set, create, delete, deleteall, stat), on locks (locks)
+                  and on configuration (config);
                   without --connect and ZK_CONNECT it talks to the running ensemble
-  test [ARGS]     run all tests; ARGS go to the test runner, and leave the documentation's tests out
+  test [quick|deep] [ARGS]
+                  run all tests; ARGS go to the test runner, and leave the documentation's tests out;
+                  quick runs the pure and simulated ones and one on real servers, deep the long ones in full length
+  test beside COMMIT [ARGS]
+                  run the tests of several processes, every second process built from that commit
   check [DIR]     judge a run again that a test kept because it failed, the newest without DIR; --help tells more
   bench lock [--quick] [--peers] [--memory] [-- ARGS]
                   measure the lock next to the least that the same servers allow; with --peers next to Curator and others,
@@ -66,12 +75,15 @@ usage: cargo xtask COMMAND [ARGS]
                   take a hand-over of the lock apart: how long the servers, the clients and the wire take
   bench queue [--quick] [--peers] [--memory]
                   measure the queue next to plain creates and deletes, with --peers next to Curator's and kazoo's as well
+  bench fleet [--memory] [SESSIONS]
+                  measure what sessions cost the servers while they do nothing, idle and holding a lock each; 500 of them
   bench cache [--quick] [--peers]
                   measure the cache next to the bare reads of its nodes, with --peers next to Curator's as well
   bench id [--quick] [--peers]
                   measure what an id costs, with --peers next to other crates
   orphan          play the orphan contender with our lock, Curator's, kazoo's and the client crate's, and compare them
-  tidy            check the rules of this workspace that no compiler checks
+  tidy [--rows]   check the rules of this workspace that no compiler checks;
+                  with --rows list the feature rows with the tests that show them: real, simulated or pure
   ci              run what the continuous integration runs, in its order";
 
 #[cfg(test)]
@@ -112,6 +124,7 @@ mod tests {
     fn ci_and_tidy_stand_alone() {
         assert_eq!(parse(&["ci"]), Ok(Command::Ci));
         assert_eq!(parse(&["tidy"]), Ok(Command::Tidy));
+        assert_eq!(parse(&["tidy", "--rows"]), Ok(Command::TidyRows));
         assert_eq!(
             parse(&["ci", "--fast"]),
             Err("ci takes no argument, but --fast was given".to_owned())
@@ -131,7 +144,7 @@ mod tests {
         assert_eq!(
             parse(&["bench", "barrier"]),
             Err(
-                "there is no benchmark barrier; there are: lock, id, cache, queue, trace"
+                "there is no benchmark barrier; there are: lock, id, cache, queue, trace, fleet"
                     .to_owned()
             )
         );
@@ -146,6 +159,71 @@ mod tests {
         );
         for help in ["help", "--help", "-h"] {
             assert_eq!(parse(&[help]), Ok(Command::Help));
+        }
+    }
+
+    /// The names of the commands in the source of a command line that is made with clap.
+    fn commands_in(source: &str) -> Vec<String> {
+        let (_, variants) = source.split_once("\npub(crate) enum Command {\n").unwrap();
+        let (variants, _) = variants.split_once("\n}\n").unwrap();
+        let mut is_hidden = false;
+        let mut commands = Vec::new();
+        for line in variants.lines() {
+            let Some(line) = line.strip_prefix("    ") else {
+                continue;
+            };
+            if line.starts_with("#[") {
+                is_hidden |= line.contains("hide = true");
+            } else if line.starts_with(|c: char| c.is_ascii_uppercase()) {
+                let name = line.split([' ', '(', ',', '{']).next().unwrap();
+                let mut kebab = String::new();
+                for c in name.chars() {
+                    if c.is_ascii_uppercase() && !kebab.is_empty() {
+                        kebab.push('-');
+                    }
+                    kebab.push(c.to_ascii_lowercase());
+                }
+                if !is_hidden {
+                    commands.push(kebab);
+                }
+                is_hidden = false;
+            }
+        }
+        commands
+    }
+
+    #[test]
+    fn usage_names_the_commands_of_the_programs_it_runs() {
+        for (command, source, some) in [
+            (
+                "  ensemble ",
+                include_str!("../../crates/zk-harness/src/bin/zk-ensemble/args.rs"),
+                ["up", "free-disk"],
+            ),
+            (
+                "  zk ",
+                include_str!("../../crates/zk-shell/src/cli.rs"),
+                ["ls", "config"],
+            ),
+        ] {
+            let commands = commands_in(source);
+            assert!(
+                some.iter()
+                    .all(|it| commands.iter().any(|found| found == it)),
+                "{commands:?}"
+            );
+            // A command's lines are those up to the next one's.
+            let (_, usage) = USAGE.split_once(command).unwrap();
+            let lines = usage.lines().enumerate();
+            let lines = lines.take_while(|(at, line)| *at == 0 || line.starts_with("   "));
+            let usage: Vec<&str> = lines.map(|(_, line)| line).collect();
+            let usage = usage.join("\n");
+            let words: Vec<&str> = usage
+                .split(|c: char| !(c.is_ascii_lowercase() || c == '-'))
+                .collect();
+            for name in commands {
+                assert!(words.contains(&name.as_str()), "{command}: {name}");
+            }
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 use std::process::Stdio;
 
@@ -12,10 +15,18 @@ use crate::workspace::Workspace;
 
 /// Becomes `zk-ensemble`; returns only if its build fails.
 pub(crate) fn ensemble(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
+    let directory = ensembles(workspace, args, env::var_os(DIR));
+    let features = if asks_for_containers(args) || has_containers(&directory) {
+        "cli,containers"
+    } else {
+        // Without containers there is much less to build.
+        "cli"
+    };
     if !build(
         workspace,
         "zk-ensemble",
-        &["-p", "zk-harness", "--features", "cli"],
+        &["-p", "zk-harness", "--features", features],
+        asks_for_containers(args),
     )? {
         return Ok(false);
     }
@@ -29,7 +40,7 @@ pub(crate) fn ensemble(workspace: &Workspace, args: &[OsString]) -> anyhow::Resu
 pub(crate) fn orphan(workspace: &Workspace) -> anyhow::Result<bool> {
     // One of the contenders is a program next to it.
     for program in ["wire-contender", "orphan"] {
-        if !build(workspace, program, &["-p", "zk-bench"])? {
+        if !build(workspace, program, &["-p", "zk-bench"], false)? {
             return Ok(false);
         }
     }
@@ -38,7 +49,7 @@ pub(crate) fn orphan(workspace: &Workspace) -> anyhow::Result<bool> {
 
 /// Becomes `zk`, connected to the running ensemble unless told otherwise; returns only if its build fails.
 pub(crate) fn zk(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
-    if !build(workspace, "zk", &["-p", "zk-shell"])? {
+    if !build(workspace, "zk", &["-p", "zk-shell"], false)? {
         return Ok(false);
     }
     let mut zk = command(workspace, "zk");
@@ -58,19 +69,26 @@ pub(crate) fn check(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<
         workspace,
         "zk-check",
         &["-p", "zk-harness", "--features", "cli"],
+        false,
     )? {
         return Ok(false);
     }
     become_program(command(workspace, "zk-check").args(args))
 }
 
-/// Returns whether the build went well; cargo has said why not.
-fn build(workspace: &Workspace, program: &str, package: &[&str]) -> anyhow::Result<bool> {
+/// Returns whether the build went well; cargo has said why not. With `watched` it says all that it does.
+fn build(
+    workspace: &Workspace,
+    program: &str,
+    package: &[&str],
+    watched: bool,
+) -> anyhow::Result<bool> {
     let mut cargo = workspace.cargo(&["build", "--bin", program]);
     cargo.args(package);
-    if workspace.program(program).exists() {
+    let is_there = workspace.program(program).exists();
+    if is_there && !watched {
         cargo.arg("--quiet");
-    } else {
+    } else if !is_there {
         eprintln!("building {program} (first time only: about a minute)");
     }
     Ok(cargo.status().context("cannot run cargo")?.success())
@@ -79,9 +97,47 @@ fn build(workspace: &Workspace, program: &str, package: &[&str]) -> anyhow::Resu
 fn command(workspace: &Workspace, program: &str) -> Command {
     let mut command = Command::new(workspace.program(program));
     if env::var_os(DIR).is_none() {
-        command.env(DIR, workspace.target_dir().join("zk-ensembles"));
+        command.env(DIR, default_ensembles(workspace));
     }
     command
+}
+
+fn default_ensembles(workspace: &Workspace) -> PathBuf {
+    workspace.target_dir().join("zk-ensembles")
+}
+
+/// The directory of the ensembles, as the program will find it.
+fn ensembles(workspace: &Workspace, args: &[OsString], environment: Option<OsString>) -> PathBuf {
+    let given = option(args, "--dir").or(environment);
+    given.map_or_else(|| default_ensembles(workspace), PathBuf::from)
+}
+
+/// Whether the program is asked for servers in containers.
+fn asks_for_containers(args: &[OsString]) -> bool {
+    option(args, "--backend").is_some_and(|backend| backend == "containers")
+}
+
+/// Whether servers of one of the ensembles run in containers, so that no command can do without.
+fn has_containers(ensembles: &Path) -> bool {
+    let entries = fs::read_dir(ensembles).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| fs::read_to_string(entry.path().join("ensemble.json")).ok())
+        .any(|state| state.contains("\"containers\":"))
+}
+
+/// The value of an option, behind it or behind a `=`.
+fn option(args: &[OsString], name: &str) -> Option<OsString> {
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if arg == name {
+            return args.next().cloned();
+        }
+        let value = arg.to_str().and_then(|arg| arg.strip_prefix(name));
+        if let Some(value) = value.and_then(|rest| rest.strip_prefix('=')) {
+            return Some(value.into());
+        }
+    }
+    None
 }
 
 fn become_program(command: &mut Command) -> anyhow::Result<bool> {
@@ -138,6 +194,49 @@ mod tests {
         assert!(says_where(&args(&["--connect", "h:1", "ls", "/"]), None));
         assert!(says_where(&args(&["ls", "--connect=h:1", "/"]), None));
         assert!(says_where(&args(&["ls", "/"]), Some("h:1".into())));
+    }
+
+    // covers: H4 H6
+    #[test]
+    fn containers_are_built_for_those_who_ask_or_have_some() {
+        assert!(asks_for_containers(&args(&[
+            "up",
+            "--backend",
+            "containers"
+        ])));
+        assert!(asks_for_containers(&args(&["--backend=containers", "up"])));
+        for other in [
+            &["up"][..],
+            &["up", "--backend"],
+            &["up", "--backend=processes"],
+            &["logs", "containers"],
+        ] {
+            assert!(!asks_for_containers(&args(other)), "{other:?}");
+        }
+        let root = env::temp_dir().join(format!("xtask-programs-{}", std::process::id()));
+        let write = |name: &str, text: &str| {
+            fs::create_dir_all(root.join(name)).unwrap();
+            fs::write(root.join(name).join("ensemble.json"), text).unwrap();
+        };
+        let before = has_containers(&root);
+        write("one", r#"{"spec": {"container_check_interval": "1s"}}"#);
+        let without = has_containers(&root);
+        write("two", r#"{"containers": "zk-harness-1"}"#);
+        let with = has_containers(&root);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!((before, without, with), (false, false, true));
+    }
+
+    #[test]
+    fn the_directory_is_the_one_that_the_program_uses() {
+        let workspace = Workspace::find().unwrap();
+        let of = |words: &[&str], environment: Option<&str>| {
+            ensembles(&workspace, &args(words), environment.map(OsString::from))
+        };
+        assert_eq!(of(&["--dir", "/a", "up"], Some("/b")), Path::new("/a"));
+        assert_eq!(of(&["up", "--dir=/a"], None), Path::new("/a"));
+        assert_eq!(of(&["up"], Some("/b")), Path::new("/b"));
+        assert_eq!(of(&["up"], None), default_ensembles(&workspace));
     }
 
     #[test]

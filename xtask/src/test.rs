@@ -1,6 +1,8 @@
 //! `test`: everything, with the counts at the end.
 
+mod beside;
 mod counts;
+mod needs;
 
 use std::ffi::OsString;
 use std::io;
@@ -15,48 +17,100 @@ use std::time::Instant;
 use anyhow::Context as _;
 
 pub(crate) use counts::Counts;
+pub(crate) use needs::Skipped;
 
 use crate::workspace::Workspace;
 
 /// What a run of the tests came to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     /// All that was counted.
     pub(crate) counts: Counts,
     /// Whether every runner ended well; a test that does not compile is counted nowhere.
     pub(crate) good: bool,
+    /// What this machine lacks for some of them.
+    pub(crate) skipped: Option<Skipped>,
+}
+
+impl Outcome {
+    /// Prints what was skipped and, on the last line, the counts.
+    pub(crate) fn print(&self) {
+        if let Some(skipped) = &self.skipped {
+            println!("{skipped}");
+        }
+        println!("{}", self.counts);
+    }
+}
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Pure and simulated tests, and one on real servers that uses every recipe.
+    Quick,
+    /// Everything, long programmes in their short form.
+    Full,
+    /// Everything, long programmes in their full length.
+    Deep,
+}
+
+impl Scope {
+    /// Reads the scope that may come before the runner's arguments.
+    pub(crate) fn split(args: &[OsString]) -> (Self, &[OsString]) {
+        match args.split_first() {
+            Some((first, rest)) if first == "quick" => (Self::Quick, rest),
+            Some((first, rest)) if first == "deep" => (Self::Deep, rest),
+            _ => (Self::Full, args),
+        }
+    }
+
+    /// The profile of `.config/nextest.toml`; the runner's own choice for the full scope.
+    fn profile(self) -> Option<&'static str> {
+        match self {
+            Self::Quick => Some("quick"),
+            Self::Full => None,
+            Self::Deep => Some("deep"),
+        }
+    }
+
+    /// How long the programmes are that a variable sets; a caller's own setting wins.
+    fn lengths(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Quick | Self::Full => &[],
+            Self::Deep => &[
+                ("FAULT_SECONDS", "60"),
+                ("SEEDS", "2000"),
+                ("PROGRAMS", "1000"),
+            ],
+        }
+    }
 }
 
 /// Runs the tests, prints the counts as the last line, and returns whether all went well.
 pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
-    let outcome = run(workspace, args, &[])?;
-    println!("{}", outcome.counts);
+    let outcome = match args.split_first() {
+        Some((first, args)) if first == "beside" => beside::beside(workspace, args)?,
+        _ => {
+            let (scope, args) = Scope::split(args);
+            run(workspace, scope, args, &[])?
+        }
+    };
+    outcome.print();
     Ok(outcome.good)
 }
 
 /// Runs the tests with these additions to the environment.
 pub(crate) fn run(
     workspace: &Workspace,
+    scope: Scope,
     args: &[OsString],
     env: &[(&str, OsString)],
 ) -> anyhow::Result<Outcome> {
     let started = Instant::now();
-    // Tests start the workspace's programs, also those of other packages than their own.
-    let mut build = workspace.cargo(&[
-        "build",
-        "--quiet",
-        "--workspace",
-        "--all-features",
-        "--bins",
-    ]);
-    if !build.status().context("cannot run cargo")?.success() {
-        return Ok(Outcome {
-            counts: Counts::default(),
-            good: false,
-        });
-    }
-
     let nextest = has_nextest();
+    anyhow::ensure!(
+        nextest || scope == Scope::Full,
+        "`test quick` and `test deep` need cargo-nextest: cargo install --locked cargo-nextest"
+    );
     let mut tests = if nextest {
         workspace.cargo(&["nextest", "run", "--workspace", "--all-features"])
     } else {
@@ -71,16 +125,30 @@ pub(crate) fn run(
             "--lib",
             "--bins",
             "--tests",
+            "--examples",
         ]);
         // What the group `ensemble` is to nextest.
         tests.env("RUST_TEST_THREADS", "2");
         tests
     };
-    tests.args(args);
-    let not_run = workspace.target_dir().join("zk-harness-not-run");
-    // Of an earlier run.
-    drop(std::fs::remove_file(&not_run));
-    tests.env("ZK_HARNESS_NOT_RUN", &not_run);
+    if let Some(profile) = scope.profile() {
+        tests.args(["--profile", profile]);
+    }
+    for (name, value) in scope.lengths() {
+        if std::env::var_os(name).is_none() {
+            tests.env(name, value);
+        }
+    }
+    let skipped = Skipped::probe();
+    let mut skip = Vec::new();
+    if skipped.is_some() {
+        skip.push(needs::MARK);
+    }
+    if !nextest {
+        // What nextest's configuration leaves to the deep scope.
+        skip.push("deep::");
+    }
+    tests.args(with_skips(args, &skip));
     let (good, mut counts) = counted(
         &mut tests,
         env,
@@ -91,19 +159,16 @@ pub(crate) fn run(
         },
     )?;
     let tests_took = started.elapsed();
-    for line in std::fs::read_to_string(&not_run)
-        .unwrap_or_default()
-        .lines()
-    {
-        println!("not run: {line}");
-    }
-
-    if !args.is_empty() {
+    if scope == Scope::Quick || !args.is_empty() {
         println!(
-            "tests took {}; the documentation's were left out, as arguments were given",
+            "tests took {}; those in the documentation are run by `cargo xtask test` alone",
             seconds(tests_took)
         );
-        return Ok(Outcome { counts, good });
+        return Ok(Outcome {
+            counts,
+            good,
+            skipped,
+        });
     }
     let mut doctests = workspace.cargo(&[
         "test",
@@ -123,7 +188,20 @@ pub(crate) fn run(
     Ok(Outcome {
         counts,
         good: good && doctests_good && counts.failed == 0,
+        skipped,
     })
+}
+
+/// The runner's arguments with those that leave out tests by a part of their names; nextest and `cargo test` share them.
+fn with_skips(args: &[OsString], skip: &[&str]) -> Vec<OsString> {
+    let mut args = args.to_vec();
+    if !skip.is_empty() && !args.iter().any(|arg| arg == "--") {
+        args.push("--".into());
+    }
+    for part in skip {
+        args.extend(["--skip", part].map(OsString::from));
+    }
+    args
 }
 
 pub(crate) fn seconds(time: Duration) -> String {
@@ -211,6 +289,33 @@ fn tee(mut from: impl Read, mut to: impl Write) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scope_comes_before_the_runners_arguments() {
+        let split = |args: &[&str]| {
+            let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+            let (scope, rest) = Scope::split(&args);
+            (scope, rest.len())
+        };
+        assert_eq!(split(&[]), (Scope::Full, 0));
+        assert_eq!(split(&["quick"]), (Scope::Quick, 0));
+        assert_eq!(split(&["deep", "-p", "zk-lock"]), (Scope::Deep, 2));
+        assert_eq!(split(&["-p", "quick"]), (Scope::Full, 2));
+    }
+
+    #[test]
+    fn skips_go_behind_the_callers_arguments() {
+        let add = |args: &[&str], skip: &[&str]| {
+            let args: Vec<_> = args.iter().map(OsString::from).collect();
+            let args = with_skips(&args, skip);
+            let args = args.iter().map(|arg| arg.to_str().unwrap().to_owned());
+            args.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(add(&[], &[]), "");
+        assert_eq!(add(&[], &["a"]), "-- --skip a");
+        assert_eq!(add(&["-p", "x"], &["a", "b"]), "-p x -- --skip a --skip b");
+        assert_eq!(add(&["--", "lock"], &["a"]), "-- lock --skip a");
+    }
 
     #[test]
     fn what_is_passed_on_is_kept_whole() {

@@ -15,6 +15,7 @@ use anyhow::Context as _;
 
 use crate::workspace::Workspace;
 use coverage::Coverage;
+use coverage::Rows;
 use manifest::Manifest;
 
 /// Files that decide and do nothing else, so that they can be tested without a server, a clock or a disk.
@@ -160,8 +161,8 @@ const TRANSPORT: [&str; 3] = [
 pub(crate) struct Report {
     /// Broken rules, as `place: what is wrong and what would be right`.
     pub(crate) problems: Vec<String>,
-    /// Feature rows that no test is marked with.
-    pub(crate) uncovered: Vec<String>,
+    /// Which tests show which feature rows.
+    pub(crate) rows: Rows,
 }
 
 /// Prints what was found and returns whether no rule is broken.
@@ -170,17 +171,28 @@ pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
     for problem in &report.problems {
         eprintln!("error: {problem}");
     }
-    if !report.uncovered.is_empty() {
-        println!(
-            "feature rows without a test yet: {}",
-            report.uncovered.join(" ")
-        );
+    for (heading, rows) in [
+        (
+            "feature rows that need a real server and have only simulated or pure tests",
+            &report.rows.weak,
+        ),
+        ("feature rows not built yet", &report.rows.not_built),
+    ] {
+        if !rows.is_empty() {
+            println!("{heading}: {}", rows.join(" "));
+        }
     }
     match report.problems.len() {
         0 => println!("tidy: every rule is kept"),
         broken => println!("tidy: {broken} broken"),
     }
     Ok(report.problems.is_empty())
+}
+
+/// Prints every feature row with the tests that show it.
+pub(crate) fn print_rows(workspace: &Workspace) -> anyhow::Result<bool> {
+    print!("{}", look(&workspace.root)?.rows.list());
+    Ok(true)
 }
 
 /// Looks at the whole tree below `root`.
@@ -230,7 +242,9 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
         if PURE.contains(&at.as_str()) {
             report.problems.extend(prefixed(&at, source::pure(&text)));
         }
-        report.problems.extend(prefixed(&at, coverage.add(&text)));
+        report
+            .problems
+            .extend(prefixed(&at, coverage.add(&at, &text)));
         seen.insert(at);
     }
     for gone in PURE.iter().filter(|pure| !seen.contains(**pure)) {
@@ -238,7 +252,21 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
             "{gone}: listed as a pure file in xtask/src/tidy.rs, but not there"
         ));
     }
-    report.uncovered = coverage.uncovered();
+    let mut rows = coverage.rows();
+    report.problems.append(&mut rows.problems);
+    for row in &rows.uncovered {
+        report.problems.push(format!(
+            "feature row {row}: a test that asserts something is needed, with the mark `// covers: {row}`"
+        ));
+    }
+    if coverage::REAL_TESTS_ARE_REQUIRED {
+        for row in &rows.weak {
+            report.problems.push(format!(
+                "feature row {row}: a test on a real server is needed; `cargo xtask tidy --rows` lists those there are"
+            ));
+        }
+    }
+    report.rows = rows;
     Ok(report)
 }
 
@@ -329,7 +357,11 @@ mod tests {
         write("crates/zk-lock/src/order.rs", "fn order() {}\n");
         write(
             "tests/it/main.rs",
-            "// covers: L1 L99\nfn main() { std::thread::sleep(D) }\n",
+            &[
+                "// covers: L1 L99\n#[test]\nfn a() { std::thread::sleep(D); assert!(true) }\n",
+                "// covers: L2\n#[test]\nfn b() {}\n// covers: L3\nfn c() {}\n",
+            ]
+            .concat(),
         );
         let report = look(&root);
         fs::remove_dir_all(&root).unwrap();
@@ -343,7 +375,10 @@ mod tests {
             "crates/zk-lock/src/lib.rs:5: ",
             "crates/zk-lock/src/order.rs: module documentation",
             "tests/it/main.rs:1: L99",
-            "tests/it/main.rs:2: a bare sleep",
+            "tests/it/main.rs:3: a bare sleep",
+            "tests/it/main.rs:4: a covers mark stands above a test that asserts nothing: b",
+            "tests/it/main.rs:7: a covers mark stands directly above a test",
+            "feature row L2: a test",
         ] {
             assert!(
                 report
@@ -360,9 +395,6 @@ mod tests {
                 .any(|problem| problem.contains("zk-lock: ")),
             "{report:#?}"
         );
-        assert!(
-            !report.uncovered.contains(&"L1".to_owned())
-                && report.uncovered.contains(&"L2".to_owned())
-        );
+        assert!(!report.rows.uncovered.contains(&"L1".to_owned()));
     }
 }

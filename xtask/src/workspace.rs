@@ -29,6 +29,14 @@ impl Workspace {
         })
     }
 
+    /// Another checkout of the workspace.
+    pub(crate) fn at(&self, root: PathBuf) -> Self {
+        Self {
+            root,
+            programs: self.programs.clone(),
+        }
+    }
+
     /// The root of the workspace, which cargo tells a program it runs.
     pub(crate) fn root() -> PathBuf {
         let xtask = env::var_os("CARGO_MANIFEST_DIR")

@@ -1,108 +1,353 @@
-//! Which feature rows the tests say they cover.
+//! Which tests show which feature row, and whether with real servers.
+//!
+//! A mark `// covers: L1` counts if it stands directly above a test that asserts something, itself or in a function of
+//! the same test binary that it names.
+//! The test is *real* if it, or such a function, starts an ensemble of `zk-harness`; *simulated* if the files of these
+//! functions name `zk_sim`; otherwise *pure*.
+//! Tests below `src` are never real: they are compiled without the harness.
 
+mod functions;
+
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
-/// The rows of the feature list: a letter for the part, and how many it has.
-const ROWS: &[(char, u32)] = &[
-    ('C', 18),
-    ('K', 5),
-    ('G', 5),
-    ('L', 13),
-    ('E', 3),
-    ('Q', 5),
-    ('I', 5),
-    ('D', 2),
-    ('H', 9),
+use functions::Against;
+use functions::Function;
+
+/// Whether a row that needs a server and has no real test breaks the rules; otherwise it is only listed.
+pub(super) const REAL_TESTS_ARE_REQUIRED: bool = true;
+
+/// The rows of the feature list: a letter for the part, how many it has, and how many of these work.
+///
+/// The others are features to come: their marks count, and without a mark they are listed as not built.
+const ROWS: &[(char, u32, u32)] = &[
+    ('C', 25, 18),
+    ('K', 5, 5),
+    ('G', 5, 5),
+    ('L', 14, 13),
+    ('E', 3, 3),
+    ('Q', 5, 5),
+    ('I', 5, 5),
+    ('D', 2, 2),
+    ('H', 10, 9),
+    ('W', 7, 0),
+    ('M', 6, 0),
+    ('O', 6, 0),
+    ('S', 4, 0),
+    ('V', 2, 0),
 ];
 
-/// The rows that a `// covers:` mark names.
+/// Rows to which a server adds nothing, and why.
+const SERVER_ADDS_NOTHING: &[(&str, &str)] = &[
+    ("H9", "checkers judge recorded text"),
+    (
+        "H10",
+        "the claim is that the simulated ensemble needs no server",
+    ),
+    (
+        "I3",
+        "the bits of an id and its clock are arithmetic; no request is made for an id",
+    ),
+    ("I4", "no request is made for an id"),
+    ("S4", "parsers take bytes from the test"),
+    ("V2", "the differences are played by a scripted server"),
+    ("W1", "the protocol core has no I/O"),
+];
+
+impl Against {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Nothing => "pure",
+            Self::Simulation => "simulated",
+            Self::Servers => "real",
+        }
+    }
+}
+
+/// The functions of all files, with their marks.
 #[derive(Debug, Default)]
 pub(super) struct Coverage {
-    covered: BTreeSet<String>,
+    functions: Vec<Function>,
+    mains: BTreeSet<String>,
+}
+
+/// What the marks show.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    /// Broken rules, as `file:line: what`.
+    pub(super) problems: Vec<String>,
+    /// Rows of working features that no asserting test is marked with.
+    pub(super) uncovered: Vec<String>,
+    /// Rows that need a server and are shown without one only.
+    pub(super) weak: Vec<String>,
+    /// Rows of features to come without a test.
+    pub(super) not_built: Vec<String>,
+    shown: BTreeMap<String, Vec<(Against, String)>>,
 }
 
 impl Coverage {
-    /// Takes the marks of one file, and returns what is wrong with them.
-    pub(super) fn add(&mut self, text: &str) -> Vec<String> {
-        let mut problems = Vec::new();
-        for (at, line) in text.lines().enumerate() {
-            let Some(marked) = line.trim_start().strip_prefix("// covers:") else {
-                continue;
-            };
-            let rows: Vec<&str> = marked
-                .split([' ', ','])
-                .filter(|row| !row.is_empty())
-                .collect();
-            if rows.is_empty() {
-                problems.push(format!(
-                    "{}: a covers mark names at least one feature row",
-                    at + 1
-                ));
-            }
-            for row in rows {
-                if all().any(|known| known == row) {
-                    self.covered.insert(row.to_owned());
-                } else {
-                    problems.push(format!("{}: {row} is no feature row", at + 1));
+    /// Takes one file, and returns what is wrong with its marks.
+    pub(super) fn add(&mut self, path: &str, text: &str) -> Vec<String> {
+        let scan = functions::scan(path, text);
+        let mut problems = scan.problems;
+        for function in &scan.functions {
+            for row in &function.rows {
+                if !all().any(|(known, _)| known == *row) {
+                    problems.push(format!("{}: {row} is no feature row", function.line));
                 }
             }
         }
+        if let Some(directory) = path.strip_suffix("/main.rs") {
+            self.mains.insert(directory.to_owned());
+        }
+        self.functions.extend(scan.functions);
         problems
     }
 
-    /// The rows no test is marked with, in the list's order.
-    pub(super) fn uncovered(&self) -> Vec<String> {
-        all().filter(|row| !self.covered.contains(row)).collect()
+    /// Judges the marks, once all files are there.
+    pub(super) fn rows(&mut self) -> Rows {
+        // Most of what a function names is no function.
+        let functions = self.functions.iter().map(|it| it.name.clone());
+        let functions: BTreeSet<String> = functions.collect();
+        for function in &mut self.functions {
+            function.names.retain(|name| functions.contains(name));
+        }
+        let mut by_name: BTreeMap<(&str, &str), Vec<&Function>> = BTreeMap::new();
+        for function in self.functions.iter().filter(|it| !it.is_test) {
+            let key = (function.binary.as_str(), function.name.as_str());
+            by_name.entry(key).or_default().push(function);
+        }
+        let mut scopes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let mut rows = Rows::default();
+        for test in self.functions.iter().filter(|it| !it.rows.is_empty()) {
+            let scopes = scopes
+                .entry(&test.binary)
+                .or_insert_with(|| self.scopes(&test.binary));
+            let reached = reached(test, scopes, &by_name);
+            if !reached.iter().any(|it| it.asserts) {
+                rows.problems.push(format!(
+                    "{}:{}: a covers mark stands above a test that asserts nothing: {}",
+                    test.file, test.line, test.name
+                ));
+                continue;
+            }
+            let against = reached.iter().map(|it| it.against);
+            let against = against.max().unwrap_or(test.against);
+            for row in &test.rows {
+                let place = format!("{} {}", test.file, test.name);
+                let shown = rows.shown.entry(row.clone()).or_default();
+                shown.push((against, place));
+            }
+        }
+        for (row, is_built) in all() {
+            let strongest = rows.shown.get(&row);
+            let strongest = strongest.and_then(|tests| tests.iter().map(|(it, _)| *it).max());
+            let needs_server = !SERVER_ADDS_NOTHING.iter().any(|(it, _)| *it == row);
+            match strongest {
+                None if is_built => rows.uncovered.push(row),
+                None => rows.not_built.push(row),
+                Some(against) if needs_server && against != Against::Servers => rows.weak.push(row),
+                Some(_) => {}
+            }
+        }
+        rows
+    }
+
+    /// The directories whose functions a test of `binary` may call: its own, those beside it that are no binaries, and
+    /// the library of the tests across crates.
+    fn scopes<'a>(&'a self, binary: &'a str) -> BTreeSet<&'a str> {
+        let mut scopes = BTreeSet::from([binary]);
+        if binary.starts_with("tests/") {
+            scopes.insert("tests/src");
+        }
+        if let Some((parent, _)) = binary.rsplit_once('/')
+            && parent.ends_with("/tests")
+        {
+            let others = self.functions.iter().map(|it| it.binary.as_str());
+            scopes.extend(others.filter(|other| {
+                other.rsplit_once('/').is_some_and(|(of, _)| of == parent)
+                    && !self.mains.contains(*other)
+            }));
+        }
+        scopes
     }
 }
 
-fn all() -> impl Iterator<Item = String> {
-    ROWS.iter()
-        .flat_map(|&(part, count)| (1..=count).map(move |number| format!("{part}{number}")))
+impl Rows {
+    /// Every row with the tests that show it.
+    pub(super) fn list(&self) -> String {
+        let mut list = String::new();
+        for (row, is_built) in all() {
+            let reason = SERVER_ADDS_NOTHING.iter().find(|(it, _)| *it == row);
+            let note = match (self.shown.get(&row), reason) {
+                (None, _) if is_built => " no test".to_owned(),
+                (None, _) => " not built yet".to_owned(),
+                (Some(_), Some((_, why))) => format!(" (a server adds nothing: {why})"),
+                (Some(_), None) if self.weak.contains(&row) => " NO REAL SERVER".to_owned(),
+                (Some(_), None) => String::new(),
+            };
+            writeln!(list, "{row}{note}").expect("a string takes everything");
+            for (against, place) in self.shown.get(&row).into_iter().flatten() {
+                let word = against.word();
+                writeln!(list, "    {word:<9} {place}").expect("a string takes everything");
+            }
+        }
+        list
+    }
+}
+
+/// The test and the functions that it names, and that these name, within what is compiled into its binary.
+fn reached<'a>(
+    test: &'a Function,
+    scopes: &BTreeSet<&str>,
+    by_name: &BTreeMap<(&str, &str), Vec<&'a Function>>,
+) -> Vec<&'a Function> {
+    let mut reached: Vec<&Function> = vec![test];
+    let mut looked_up: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut next = 0;
+    while let Some(&from) = reached.get(next) {
+        next += 1;
+        for name in &from.names {
+            if !looked_up.insert((&from.file, name)) {
+                continue;
+            }
+            let found: Vec<&Function> = scopes
+                .iter()
+                .filter_map(|scope| by_name.get(&(*scope, name.as_str())))
+                .flatten()
+                .copied()
+                .collect();
+            // One of the same file hides those of others.
+            let is_near = found.iter().any(|it| it.file == from.file);
+            for function in found {
+                let is_meant = !is_near || function.file == from.file;
+                if is_meant && !reached.iter().any(|it| std::ptr::eq(*it, function)) {
+                    reached.push(function);
+                }
+            }
+        }
+    }
+    reached
+}
+
+/// Every row, and whether its feature works.
+fn all() -> impl Iterator<Item = (String, bool)> {
+    ROWS.iter().flat_map(|&(part, count, built)| {
+        (1..=count).map(move |number| (format!("{part}{number}"), number <= built))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn marks_take_rows_off_the_list() {
+    const IT: &str = "crates/a/tests/it/basic.rs";
+
+    fn rows_of(files: &[(&str, &str)]) -> Rows {
         let mut coverage = Coverage::default();
-        assert_eq!(coverage.uncovered().len(), 65);
-        let problems =
-            coverage.add("// covers: H1 H2\n#[test]\nfn a() {}\n    // covers: C18, L13\n");
-        assert_eq!(problems, [""; 0]);
-        let left = coverage.uncovered();
-        assert_eq!(left.len(), 61);
-        assert!(
-            ["H1", "H2", "C18", "L13"]
-                .iter()
-                .all(|row| !left.contains(&(*row).to_owned()))
-        );
+        for (path, text) in files {
+            assert_eq!(coverage.add(path, text), [""; 0], "{path}");
+        }
+        coverage.rows()
     }
 
     #[test]
-    fn unknown_rows_and_empty_marks_are_told_with_their_line() {
-        let mut coverage = Coverage::default();
-        let problems = coverage.add("\n// covers: H10 C1 X1 c2\n// covers:\n");
+    fn marks_above_asserting_tests_take_rows_off_the_list() {
+        let before = rows_of(&[]);
+        assert_eq!((before.uncovered.len(), before.not_built.len()), (65, 34));
+        let text = [
+            "// covers: H1 H2\n#[test]\nfn a() {\n    assert!(b());\n}\n",
+            "// covers: C18, W3\n#[test]\nfn c() {\n    check();\n}\n",
+            "fn check() {\n    assert_eq!(1, 1);\n}\n",
+        ];
+        let after = rows_of(&[("crates/a/src/b/tests.rs", &text.concat())]);
+        assert_eq!(after.problems, [""; 0]);
+        assert_eq!((after.uncovered.len(), after.not_built.len()), (62, 33));
+        assert_eq!(after.weak, ["C18", "H1", "H2", "W3"]);
+    }
+
+    #[test]
+    fn a_test_that_asserts_nothing_covers_nothing() {
+        let table = "// covers: L1\n#[test]\nfn types_are_send() {\n    is_send::<u8>();\n}\nfn is_send<T: Send>() {}\n";
+        let rows = rows_of(&[(IT, table)]);
+        assert_eq!(
+            rows.problems,
+            [
+                "crates/a/tests/it/basic.rs:1: a covers mark stands above a test that asserts nothing: types_are_send"
+            ]
+        );
+        assert!(rows.uncovered.contains(&"L1".to_owned()));
+    }
+
+    #[test]
+    fn a_real_server_is_one_that_the_harness_starts() {
+        let test = |rows: &str| {
+            format!(
+                "// covers: {rows}\n#[tokio::test]\nasync fn a() {{\n    with_servers(b).await;\n}}\n"
+            )
+        };
+        let helpers = "use zk_harness::Ensemble;\nasync fn with_servers() {\n    Ensemble::builder();\n    assert!(true);\n}\n";
+        let simulated = helpers.replace("zk_harness", "zk_sim");
+        let rows = rows_of(&[
+            (IT, &test("L1")),
+            ("crates/a/tests/it/main.rs", helpers),
+            ("crates/a/tests/sim/basic.rs", &test("L2")),
+            ("crates/a/tests/sim/main.rs", &simulated),
+            ("crates/b/tests/it/basic.rs", &test("L3")),
+            ("crates/b/tests/it/main.rs", "fn main() {}\n"),
+            ("crates/b/tests/shared/servers.rs", helpers),
+            ("tests/tests/it/lock.rs", &test("L4")),
+            ("tests/src/lib.rs", helpers),
+            ("crates/c/src/lib.rs", &format!("{}{helpers}", test("L5"))),
+            ("crates/d/src/lib.rs", &format!("{}{simulated}", test("I4"))),
+        ]);
+        assert_eq!(rows.problems, [""; 0]);
+        assert_eq!(rows.weak, ["L2", "L5"], "a server adds nothing to I4");
+        for (row, word) in [
+            ("L1", "real"),
+            ("L2", "simulated"),
+            ("L3", "real"),
+            ("L4", "real"),
+            ("L5", "pure"),
+            ("I4", "simulated"),
+        ] {
+            assert_eq!(rows.shown[row][0].0.word(), word, "{row}");
+        }
+        let list = rows.list();
+        for line in [
+            "L1",
+            "    real      crates/a/tests/it/basic.rs a",
+            "L2 NO REAL SERVER",
+            "L6 no test",
+            "I4 (a server adds nothing: no request is made for an id)",
+            "W1 not built yet",
+        ] {
+            assert!(list.lines().any(|it| it == line), "{line}: {list}");
+        }
+    }
+
+    #[test]
+    fn a_mark_of_an_unknown_row_is_told_with_its_line() {
+        let problems = Coverage::default().add(
+            IT,
+            "\n// covers: H11 C1 X1 c2\n#[test]\nfn a() {\n    assert!(true);\n}\n",
+        );
         assert_eq!(
             problems,
             [
-                "2: H10 is no feature row",
+                "2: H11 is no feature row",
                 "2: X1 is no feature row",
                 "2: c2 is no feature row",
-                "3: a covers mark names at least one feature row"
             ]
         );
-        assert!(!coverage.uncovered().contains(&"C1".to_owned()));
     }
 
     #[test]
-    fn text_about_marks_is_no_mark() {
-        let mut coverage = Coverage::default();
-        assert_eq!(
-            coverage.add("let s = \"// covers: X9\";\n//! A mark is `// covers: X9`.\n"),
-            [""; 0]
-        );
+    fn rows_to_which_a_server_adds_nothing_are_rows() {
+        for (row, why) in SERVER_ADDS_NOTHING {
+            assert!(all().any(|(known, _)| known == *row), "{row}");
+            assert!(!why.is_empty(), "{row}");
+        }
     }
 }
