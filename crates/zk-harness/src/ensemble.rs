@@ -11,9 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::check::{Judgement, ServerLogs, Verdict};
 use crate::config::{Plan, STATE_FILE};
 use crate::container::Fleet;
 use crate::error::Error;
+use crate::history::History;
 use crate::ports;
 use crate::process::ProcessState;
 use crate::reaper::{self, Reaper};
@@ -400,6 +402,9 @@ impl Drop for Ensemble {
             )]
             {
                 eprintln!("the files of the ensemble are kept: {directory}");
+                if let Some(lost) = lost_writes(&self.plan.directory) {
+                    eprintln!("{lost}");
+                }
             }
             // Containers that are gone cannot be attached to.
             if !in_containers && let Err(error) = files::save(&self.plan) {
@@ -416,6 +421,13 @@ impl Drop for Ensemble {
             drop(std::fs::remove_file(file));
         }
     }
+}
+
+/// What the servers' logs say of committed writes that are lost, so that nobody looks for the fault in a client.
+fn lost_writes(directory: &Path) -> Option<Verdict> {
+    let logs = ServerLogs::read([directory]).ok()?;
+    let verdict = logs.verdict(&History::default())?;
+    (verdict.judgement == Judgement::RolledBack).then_some(verdict)
 }
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);

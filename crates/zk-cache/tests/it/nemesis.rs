@@ -1,4 +1,4 @@
-//! Caches whose servers and connections are broken at random, on real servers.
+//! Caches whose servers and connections are broken at random.
 
 use std::time::Duration;
 
@@ -74,21 +74,27 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Plays what comes within a time. Dropped at any moment, it can go on later.
     async fn play_for(&mut self, time: Duration) {
         let until = tokio::time::Instant::now() + time;
         while let Ok(event) = tokio::time::timeout_at(until, self.events.next()).await {
-            let event = event.expect("nothing comes after the end, and after that another cache");
+            let Some(event) = event else {
+                self.resume().await;
+                continue;
+            };
             self.replay.play(&event);
             self.stale += usize::from(matches!(event, Event::Stale));
-            if matches!(event, Event::Ended(_)) {
-                let last = self.cache.snapshot();
-                assert_eq!(nodes_of(&last), self.replay.nodes);
-                let session = connect(self.ensemble).await;
-                self.cache = TreeCache::resume(&session, &last, &CacheOptions::default());
-                self.events = self.cache.events_since(&last);
-                self.resumed += 1;
-            }
         }
+    }
+
+    /// Goes on after the end with another cache, on the next session.
+    async fn resume(&mut self) {
+        let session = connect(self.ensemble).await;
+        let last = self.cache.snapshot();
+        assert_eq!(nodes_of(&last), self.replay.nodes);
+        self.cache = TreeCache::resume(&session, &last, &CacheOptions::default());
+        self.events = self.cache.events_since(&last);
+        self.resumed += 1;
     }
 
     async fn settle(&mut self, seed: u64) {
@@ -139,19 +145,27 @@ async fn nodes_on(session: &Session) -> Nodes {
 // against traps T1 T4 X13
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_broken_on_3_9_the_events_lead_to_what_there_is() {
-    the_events_lead_to_what_there_is("3.9").await;
+    the_events_lead_to_what_there_is("3.9", &Fault::ALL).await;
 }
 
 // covers: K3 K4
 // against traps T1 T4 X13
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_broken_on_3_8_the_events_lead_to_what_there_is() {
-    the_events_lead_to_what_there_is("3.8").await;
+async fn whatever_connection_is_broken_on_3_8_the_events_lead_to_what_there_is() {
+    // No elections: in one of them 3.8.0 may roll back what clients have seen, see docs/compatibility.md.
+    let faults = [
+        Fault::Cut,
+        Fault::LoseRequest,
+        Fault::LoseReply,
+        Fault::Silence,
+        Fault::Expire,
+    ];
+    the_events_lead_to_what_there_is("3.8", &faults).await;
 }
 
 /// After each rest the cache has what there is, and every event fits to what was told before: nothing comes twice, and
 /// nothing out of order.
-async fn the_events_lead_to_what_there_is(version: &str) {
+async fn the_events_lead_to_what_there_is(version: &str, faults: &[Fault]) {
     let seed = seed();
     let ensemble = Ensemble::builder()
         .zookeeper(version)
@@ -184,7 +198,7 @@ async fn the_events_lead_to_what_there_is(version: &str) {
         for _ in 0..3 {
             writers.spawn(write(ensemble.connect_string(), random.fork()));
         }
-        let nemesis = Nemesis::new(seed.wrapping_add(round)).faults(Fault::ALL);
+        let nemesis = Nemesis::new(seed.wrapping_add(round)).faults(faults.iter().copied());
         let time = fault_time(Duration::from_secs(10)) / u32::try_from(ROUNDS).unwrap();
         let mut torment = std::pin::pin!(nemesis.torment(&ensemble, time));
         let dealt = loop {
@@ -194,6 +208,14 @@ async fn the_events_lead_to_what_there_is(version: &str) {
             }
         };
         struck += dealt.len();
+        // On a machine that is slow or busy little may have happened so far.
+        let enough = reader.replay.played + ENOUGH;
+        let playing = async {
+            while reader.replay.played < enough {
+                reader.play_for(Duration::from_millis(100)).await;
+            }
+        };
+        soon("there are events", playing).await;
         // The nemesis may have spared the reader.
         let proxy = ensemble.proxy().expect("it was asked for");
         proxy.cut(Clients::All, Close::Rst).await;
@@ -208,16 +230,14 @@ async fn the_events_lead_to_what_there_is(version: &str) {
         reader.resumed
     );
     assert!(
-        reader.replay.played > 200,
-        "{} events prove nothing",
-        reader.replay.played
-    );
-    assert!(
-        reader.stale > 0 && struck > 4,
-        "{struck} faults prove nothing"
+        reader.stale > 0 && struck > 0,
+        "without faults this proves nothing"
     );
     drop(reader);
     ensemble.down().await.unwrap();
 }
 
 const ROUNDS: u64 = 3;
+
+/// How many events there are in a round at least after its faults.
+const ENOUGH: usize = 50;

@@ -73,13 +73,31 @@ async fn child_holds_an_ensemble() {
     let builder = in_memory(3).directory(&directory);
     let ensemble = builder.start().await.unwrap();
     println!("serving");
-    assert!(
-        std::env::var_os("PANIC").is_none(),
-        "as a failing test does"
-    );
+    if std::env::var_os("PANIC").is_some() {
+        for (id, text) in [(8, COMMITTED), (9, ROLLED_BACK)] {
+            let server = directory.join(format!("server-{id}"));
+            std::fs::create_dir(&server).unwrap();
+            std::fs::write(server.join("server.log"), text).unwrap();
+        }
+        panic!("as a failing test does");
+    }
     std::future::pending::<()>().await;
     drop(ensemble);
 }
+
+/// What leaders of two epochs write, of which the second one lacks what the first one had committed.
+const COMMITTED: &str = "\
+New election. My id = 8, proposed zxid=0x0
+LEADING - LEADER ELECTION TOOK - 12 MS
+Have quorum of supporters, sids: [[8, 3]]; starting up and setting last processed zxid: 0x100000000
+Synchronizing with Learner sid: 9 maxCommittedLog=0x1000000a8 minCommittedLog=0x100000001 lastProcessedZxid=0x1000000a8 peerLastZxid=0x100000005
+";
+const ROLLED_BACK: &str = "\
+New election. My id = 9, proposed zxid=0x100000005
+LEADING - LEADER ELECTION TOOK - 12 MS
+Synchronizing with Learner sid: 3 maxCommittedLog=0x100000005 minCommittedLog=0x100000001 lastProcessedZxid=0x100000005 peerLastZxid=0x1000000a8
+Have quorum of supporters, sids: [[9, 3]]; starting up and setting last processed zxid: 0x200000000
+";
 
 /// Starts the child and waits until its ensemble serves.
 fn serving_child(directory: &Path, panics: bool) -> std::process::Child {
@@ -163,7 +181,7 @@ fn kill_9_during_start_leaves_nothing() {
 
 // covers: H3
 #[tokio::test]
-async fn panic_keeps_the_files_and_says_where() {
+async fn panic_keeps_the_files_and_says_where_and_what_servers_lost() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("ensemble");
     let child = serving_child(&directory, true);
@@ -175,6 +193,8 @@ async fn panic_keeps_the_files_and_says_where() {
         directory.display()
     );
     assert!(text.contains(&line), "{text}");
+    let lost = "server 3 was told by server 9 to truncate its log to 0x100000005 although 0x1000000a8 had been committed";
+    assert!(text.contains(lost), "{text}");
     assert_eq!(processes_of(&directory), 0);
     assert!(directory.join("server-1/server.log").exists());
     // Kept for a person to look at, who removes them like this; the data in memory goes too.
