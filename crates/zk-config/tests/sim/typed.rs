@@ -595,9 +595,10 @@ fn transaction_over_several_keys_is_never_seen_half() {
 /// that it changes too fast. Asserts that the value is never late without a word of it.
 async fn followed_under_writes(every: Duration) -> (usize, bool) {
     const LATE: Duration = Duration::from_millis(300);
+    const KEYS: usize = 300;
     let ensemble = Ensemble::new(1);
     let (writing, reading) = (ensemble.connect().await, ensemble.connect().await);
-    for key in 0..1_000 {
+    for key in 0..KEYS {
         let path = format!("/app/keys/{key}");
         writing.create(path, "0").parents().await.unwrap();
     }
@@ -622,7 +623,7 @@ async fn followed_under_writes(every: Duration) -> (usize, bool) {
     let mut written = vec![start];
     let mut is_said = false;
     while start.elapsed() < Duration::from_secs(1) {
-        let path = format!("/app/keys/{}", written.len() % 1_000);
+        let path = format!("/app/keys/{}", written.len() % KEYS);
         writing.set(path, written.len().to_string()).await.unwrap();
         written.push(tokio::time::Instant::now());
         pass(every).await;

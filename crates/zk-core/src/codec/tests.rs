@@ -209,8 +209,8 @@ mod formats {
     fn pools() -> impl Strategy<Value = Pool> {
         (
             any::<u16>(),
-            any::<Vec<String>>(),
-            any::<BTreeMap<String, i32>>(),
+            prop::collection::vec(any::<String>(), 0..8),
+            prop::collection::btree_map(any::<String>(), any::<i32>(), 0..8),
         )
             .prop_map(|(size, hosts, labels)| Pool {
                 size,

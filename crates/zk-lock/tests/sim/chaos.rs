@@ -144,6 +144,6 @@ fn endure(seeds: Range<u64>) {
     );
 }
 
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 600;
 const CONTENDERS: u64 = 5;
 const ROUNDS: usize = 8;
