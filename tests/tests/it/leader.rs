@@ -90,7 +90,7 @@ async fn curators_latch_waits_for_ours_and_ours_for_curators() {
     theirs.release().await.unwrap();
     let lease = leading(&ours).await;
     assert_eq!(theirs.acquire(SHORT).await.unwrap(), None, "we lead");
-    assert_eq!(theirs.participants().await.unwrap(), ["ours*", "curator"]);
+    they_see(&mut theirs, &["ours*", "curator"]).await;
     ours.resign().await.unwrap();
     theirs.acquire(SOON).await.unwrap().expect("we resigned");
     assert!(!lease.is_trusted() && !ours.is_leader());
@@ -143,7 +143,7 @@ async fn curators_selector_waits_for_ours_and_ours_for_curators() {
     let leads = tokio::time::timeout(SOON, handle.leading()).await;
     leads.expect("it is our turn").unwrap();
     assert_eq!(theirs.acquire(SHORT).await.unwrap(), None, "we lead");
-    assert_eq!(theirs.participants().await.unwrap(), ["ours*", "curator"]);
+    they_see(&mut theirs, &["ours*", "curator"]).await;
     handle.resign().await.unwrap();
     theirs.acquire(SOON).await.unwrap().expect("we resigned");
     running.await.unwrap().unwrap();

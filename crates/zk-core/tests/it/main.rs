@@ -112,9 +112,9 @@ async fn watches_of(ensemble: &Ensemble) -> u64 {
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Asks until `condition` holds, for at most ten seconds.
+/// Asks until `condition` holds, for at most a minute.
 async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
-    within(Duration::from_secs(10), what, async {
+    within(PATIENCE, what, async {
         while !condition().await {
             // A look that costs nothing must not keep everything else from happening.
             let pause = std::future::pending::<()>();
@@ -165,7 +165,7 @@ async fn polled<F: Future + Unpin>(future: &mut F, times: usize) -> bool {
                 Poll::Pending
             }
         });
-        within(Duration::from_secs(5), "the future wakes its task", wake).await;
+        within(PATIENCE, "the future wakes its task", wake).await;
     }
     false
 }

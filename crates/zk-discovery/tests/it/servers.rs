@@ -92,7 +92,7 @@ async fn a_service_is_picked_from_through_an_outage_of_all_servers() {
     let _registration = registry(&serving).register(instance("a")).await.unwrap();
     let short = || {
         Session::builder(ensemble.connect_string())
-            .session_timeout(Duration::from_secs(1))
+            .session_timeout(Duration::from_secs(4))
             .connect_timeout(Duration::from_secs(60))
             .connect()
     };

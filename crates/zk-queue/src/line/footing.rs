@@ -218,20 +218,23 @@ impl Line {
         if ground.items.is_none() {
             return Ok(None);
         }
-        let new = self.read_ground(ground.items.is_some(), deadline).await?;
+        let new = self.read_ground(true, deadline).await?;
         let made_by = |ground: &Ground| ground.items.as_ref().map(|floor| floor.czxid);
         Ok(new.filter(|new| made_by(new) == made_by(ground)))
     }
 
     /// The ground as it is now, if a certain item is still there.
+    ///
+    /// What an item of a segment was claimed on may have named the queue's own node, for the sake of others that were
+    /// claimed with it. That node is a container, which goes when they are done.
     pub(crate) async fn ground_of(
         &self,
         item: &NodePath,
         made_by: i64,
-        ground: &Ground,
         deadline: Deadline,
     ) -> Result<Option<Arc<Ground>>, Error> {
-        let new = self.read_ground(ground.items.is_some(), deadline).await?;
+        let is_in_own_node = item.parent().as_ref() == Some(&self.place.items);
+        let new = self.read_ground(is_in_own_node, deadline).await?;
         let stat = self.session.exists(item).timeout(deadline.remaining());
         let is_there = stat.await?.is_some_and(|stat| stat.czxid == made_by);
         Ok(new.filter(|_| is_there).map(Arc::new))

@@ -232,7 +232,7 @@ impl Grip {
     /// Goes on on the ground as it is now: offers go to another segment since, or all was deleted and made anew, which is
     /// when the item is not there any more.
     async fn find_again(&mut self, line: &Line, deadline: Deadline) -> Result<bool, Error> {
-        let new = line.ground_of(&self.item, self.czxid, &self.ground, deadline);
+        let new = line.ground_of(&self.item, self.czxid, deadline);
         let Some(ground) = new.await? else {
             return Ok(false);
         };

@@ -469,6 +469,57 @@ async fn a_claim_outlasts_the_beginning_of_a_segment() {
     assert_eq!(rest, texts(1..9));
 }
 
+/// The queue's own node goes when the items in it are done; those of a segment that were claimed with them stay claimed.
+// covers: Q3 Q5
+#[tokio::test(start_paused = true)]
+async fn a_claim_in_a_segment_outlasts_the_queues_own_node() {
+    for act in ["acknowledge", "reject", "drop"] {
+        let ensemble = Ensemble::new(3);
+        let session = ensemble.connect().await;
+        let options = zk_queue::WorkOptions::default().with_segment_size(4);
+        let ours = WorkQueue::with_options(&session, PATH, Text, &options).unwrap();
+        for item in texts(0..9) {
+            ours.offer(&item).await.unwrap();
+        }
+        let claims = ours.try_claim_batch(9).await.unwrap();
+        let is_in_own_node =
+            |claim: &zk_queue::Claim<String>| claim.path().as_str().starts_with("/queues/a/items/");
+        let (own, others): (Vec<_>, Vec<_>) = claims.into_iter().partition(is_in_own_node);
+        assert!(own.len() > 1 && others.len() > 1, "{own:?} {others:?}");
+        for claim in own {
+            claim.acknowledge().await.unwrap();
+        }
+        assert!(ensemble.reap() > 0);
+        assert!(
+            !ensemble
+                .tree()
+                .nodes()
+                .any(|(path, _)| path.as_str() == "/queues/a/items")
+        );
+        let left: Vec<_> = others.iter().map(|claim| claim.item().clone()).collect();
+        for claim in others {
+            match act {
+                "acknowledge" => claim.acknowledge().await.unwrap(),
+                "reject" => claim
+                    .reject(Duration::from_millis(1), "later")
+                    .await
+                    .unwrap(),
+                _ => drop(claim),
+            }
+        }
+        soon("it settles", session.settled()).await;
+        pass(Duration::from_secs(2)).await;
+        let mut rest = finish(&ours).await;
+        rest.sort();
+        let expected = if act == "acknowledge" {
+            Vec::new()
+        } else {
+            left
+        };
+        assert_eq!(rest, expected, "{act}");
+    }
+}
+
 /// Nobody but the claim itself would find out, since nothing else is done meanwhile.
 // covers: Q3
 #[tokio::test(start_paused = true)]
