@@ -149,6 +149,9 @@ const PURE: &[&str] = &[
     "examples/master-workers/src/tree.rs",
 ];
 
+/// What a published crate has beside its sources and its README.
+const PACKAGED: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
 /// The one module that may name the client crate, as a file and as a directory, and the references of benchmarks.
 const TRANSPORT: [&str; 3] = [
     "crates/zk-core/src/transport.rs",
@@ -210,6 +213,15 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
         }
         let at = format!("{dir}/Cargo.toml");
         let text = read(root, &at)?;
+        if !text.contains("\npublish = false\n") {
+            for file in PACKAGED {
+                if !root.join(&dir).join(file).is_file() {
+                    report
+                        .problems
+                        .push(format!("{dir}: a {file} is needed in the crate's package"));
+                }
+            }
+        }
         report
             .problems
             .extend(prefixed(&at, Manifest::parse(&text).problems(&name)));
@@ -349,7 +361,9 @@ mod tests {
         );
         write("crates/zk-harness/src/spec.rs", "//! Spec.\nuse std::fs;\n");
         write("crates/zk-lock/Cargo.toml", "[package]\n");
-        write("crates/zk-lock/README.md", "");
+        for file in PACKAGED.iter().chain(&["README.md"]) {
+            write(&format!("crates/zk-lock/{file}"), "");
+        }
         write(
             "crates/zk-lock/src/lib.rs",
             "//! Locks.\n\nuse zookeeper_client::Client;\n/// Waits.\npub async fn wait() {}\n",
@@ -368,6 +382,7 @@ mod tests {
         let report = report.unwrap();
         for expected in [
             "crates/zk-harness: a README.md",
+            "crates/zk-harness: a LICENSE-MIT",
             "crates/zk-harness/Cargo.toml: zk-core",
             "crates/zk-harness/src/spec.rs:2: std::fs",
             "crates/zk-harness/src/config.rs: listed as a pure file",
