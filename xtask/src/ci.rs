@@ -87,10 +87,7 @@ impl Steps<'_> {
                 return Ok((false, None));
             }
         }
-        if !self.step("tidy", tidy::command)?
-            || !self.step("dependencies", dependencies)?
-            || !self.step("packages", packages)?
-        {
+        if !self.step("tidy", tidy::command)? || !self.step("dependencies", dependencies)? {
             return Ok((false, None));
         }
         let mut outcome = None;
@@ -207,18 +204,6 @@ fn dependencies(workspace: &Workspace) -> anyhow::Result<bool> {
     licences::check(workspace)
 }
 
-/// Packs every crate that can be published, without building it again from the package.
-///
-/// Offline, as the steps before have fetched what it needs; otherwise each package would update the index.
-fn packages(workspace: &Workspace) -> anyhow::Result<bool> {
-    let mut cargo = workspace.cargo(&["package", "--workspace", "--no-verify", "--allow-dirty"]);
-    cargo.args(["--locked", "--offline", "--quiet"]);
-    for package in UNPUBLISHED {
-        cargo.args(["--exclude", package]);
-    }
-    succeeds(&mut cargo)
-}
-
 fn succeeds(command: &mut Command) -> anyhow::Result<bool> {
     Ok(command
         .stdin(Stdio::null())
@@ -230,6 +215,3 @@ fn succeeds(command: &mut Command) -> anyhow::Result<bool> {
 fn clippy<'a>(which: &[&'a str]) -> Vec<&'a str> {
     [&["clippy", "--locked", "--all-targets"], which].concat()
 }
-
-/// The packages with `publish = false`, some of whose dependencies have no version.
-const UNPUBLISHED: [&str; 4] = ["master-workers", "xtask", "zk-bench", "zk-tests"];

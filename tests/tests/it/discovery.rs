@@ -123,6 +123,20 @@ async fn curator_finds_our_instances_and_we_find_its() {
         .unwrap();
     // It also honours what it does not write.
     lists(&mut peer, &[java, "rust=d:4:false:https://10.0.0.2:8443"]).await;
+    let mut changes = providers.changes();
+    let disabled = async {
+        let is_enabled = |providers: &Providers<Meta>| {
+            let roster = providers.instances();
+            roster
+                .instances()
+                .any(|one| one.id() == "rust" && one.is_enabled())
+        };
+        while is_enabled(&providers) {
+            changes.next().await.expect("it goes on");
+        }
+    };
+    let disabled = tokio::time::timeout(Duration::from_secs(30), disabled).await;
+    disabled.expect("we see it disabled, too");
     assert!(providers.pick(&zk_discovery::Random).unwrap().id() == "java");
 
     // Both ways out.

@@ -178,7 +178,14 @@ async fn a_holder_cut_off_with_its_server_stops_to_trust_its_lock_before_the_nex
     }
     let mut holder = worker(&run, "holder", &connect, "/lock", SESSION_TIMEOUT).await;
     // Its session outlasts a busy moment: it is the holder's that is to end.
-    let mut next = worker(&run, "next", &others.join(","), "/lock", 4 * SESSION_TIMEOUT).await;
+    let mut next = worker(
+        &run,
+        "next",
+        &others.join(","),
+        "/lock",
+        4 * SESSION_TIMEOUT,
+    )
+    .await;
     let (old, _) = holder.acquire(SOON).await.unwrap();
     next.tell("acquire 60000").await.unwrap();
     until_enlisted(&session, "/lock", 2).await;
