@@ -143,7 +143,7 @@ impl Nemesis {
         // What went wrong first says more than what followed from it.
         let done = done?;
         healed?;
-        ensemble.wait_serving().await?;
+        wait_serving(ensemble).await?;
         Ok(done)
     }
 
@@ -341,9 +341,25 @@ async fn heal_server(server: &Server) -> Result<(), Error> {
     }
 }
 
+/// Waits until all servers serve, and starts one again that was killed at a moment after which it refuses to.
+async fn wait_serving(ensemble: &Ensemble) -> Result<(), Error> {
+    let serving = ensemble.wait_serving().await;
+    if let Err(Error::ServerExited { id, .. }) = serving {
+        let server = ensemble.server(id)?;
+        if matches!(server.write_missing_epoch(), Ok(true)) {
+            server.start()?;
+            return ensemble.wait_serving().await;
+        }
+    }
+    serving
+}
+
 /// Starts a server that was killed, or has ended for want of room.
 fn revive(server: &Server) -> Result<(), Error> {
-    match server.discard_torn_logs() {
+    let mended = server
+        .discard_torn_logs()
+        .and_then(|_| server.write_missing_epoch());
+    match mended {
         // What a container writes to is not ours.
         Ok(_) | Err(Error::Unavailable(_)) => server.start(),
         Err(error) => Err(error),

@@ -457,6 +457,12 @@ impl Server {
         }
     }
 
+    /// The file that says of which epoch its data is.
+    pub(crate) fn epoch_file(&self) -> PathBuf {
+        let directory = self.plan.data_directory(self.id());
+        directory.join("version-2").join("currentEpoch")
+    }
+
     /// Where its transaction logs are.
     pub(crate) fn log_directory(&self) -> PathBuf {
         self.plan.log_directory(self.id()).join("version-2")

@@ -71,7 +71,44 @@ impl Server {
             })
             .map_err(|error| Error::io("discard torn logs in", &directory, error))
     }
+
+    /// Writes down the epoch of a server's last transaction where it was killed before it had, and answers whether that
+    /// was so; to be called before a server [starts](Self::start) that was killed, or has ended at its start.
+    ///
+    /// A follower writes what a new leader sends it before it writes down the leader's epoch. Killed in between, it
+    /// refuses every later start: *The current epoch, 1, is older than the last zxid, 8589934639* (seen on 3.9.6). What it
+    /// has is the beginning of what that leader has, so the epoch is what it would have written next.
+    /// Only the end of the server's own log says that this is so.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongState`] if the server is not stopped, [`Error::Unavailable`] for one in a container, [`Error::Io`] if
+    /// the system refuses.
+    pub fn write_missing_epoch(&self) -> Result<bool, Error> {
+        self.expect_process("a missing epoch")?;
+        if self.process_state() != ProcessState::Stopped {
+            return Err(self.wrong_state("write the epoch of", "it runs; stop it first".into()));
+        }
+        let Some(epoch) = missing_epoch(&self.log_tail(END_OF_LOG)) else {
+            return Ok(false);
+        };
+        let file = self.epoch_file();
+        fs::write(&file, epoch.to_string())
+            .map_err(|error| Error::io("write the epoch to", &file, error))?;
+        Ok(true)
+    }
 }
+
+/// The epoch that a server misses at its start, as the end of its log says.
+fn missing_epoch(log: &str) -> Option<u64> {
+    let (_, zxid) = log.rsplit_once("is older than the last zxid, ")?;
+    let end = zxid.find(|letter: char| !letter.is_ascii_digit());
+    let zxid: u64 = zxid[..end.unwrap_or(zxid.len())].parse().ok()?;
+    Some(zxid >> 32)
+}
+
+/// Lines that a server writes at most from the refusal to its end.
+const END_OF_LOG: usize = 20;
 
 /// The transaction logs in there without a whole header.
 fn torn(directory: &Path) -> io::Result<Vec<PathBuf>> {

@@ -132,6 +132,34 @@ async fn a_server_with_a_torn_log_starts_once_that_is_discarded() {
     ensemble.down().await.unwrap();
 }
 
+// covers: H7
+#[tokio::test]
+async fn a_server_that_was_killed_before_it_wrote_its_epoch_starts_again() {
+    let ensemble = in_memory(3).start().await.unwrap();
+    let server = ensemble.server(1).unwrap();
+    server.kill().await.unwrap();
+    assert!(!server.write_missing_epoch().unwrap());
+    let logs = log_directory(server);
+    let epoch = logs.join("../../data/version-2/currentEpoch");
+    let written = std::fs::read_to_string(&epoch).unwrap();
+    std::fs::write(&epoch, "0").unwrap();
+    server.start().unwrap();
+    let error = ensemble.wait_serving().await.unwrap_err();
+    assert!(
+        matches!(error, Error::ServerExited { id: 1, .. }),
+        "{error:?}"
+    );
+
+    assert!(server.write_missing_epoch().unwrap());
+    assert_eq!(
+        std::fs::read_to_string(&epoch).unwrap().trim(),
+        written.trim()
+    );
+    server.start().unwrap();
+    ensemble.wait_serving().await.unwrap();
+    ensemble.down().await.unwrap();
+}
+
 /// Where a server keeps its transaction logs, as its configuration says.
 fn log_directory(server: &Server) -> PathBuf {
     let files = std::fs::read_dir(server.directory()).unwrap();
