@@ -188,15 +188,19 @@ async fn subscribe(
 }
 
 /// Waits until there is a connection.
+///
+/// A change that comes late may tell of a connection that is gone by now. What counts is the state itself: this would
+/// otherwise be asked again and again, without a pause in which the news could come.
 async fn connected(session: &Session) {
     let mut changes = session.state_changes();
-    while let Some(state) = changes.next().await {
-        if is_up(state) {
-            return;
+    loop {
+        match tokio::time::timeout(PAUSE, changes.next()).await {
+            // The subscription tells that the session is over.
+            Ok(None) => std::future::pending().await,
+            _ if is_up(session.state()) => return,
+            _ => {}
         }
     }
-    // The subscription tells that the session is over.
-    std::future::pending::<()>().await;
 }
 
 const fn is_up(state: ConnectionState) -> bool {
