@@ -1,4 +1,6 @@
 //! A node as a cache has it.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::sync::Arc;

@@ -11,6 +11,8 @@
 //! After a break everything is *walked*: every known node is looked at, the nodes whose children came or went are listed,
 //! and what is new or has another `czxid` or `mzxid` is read.
 //! The watch is set before, so that whatever changes behind the walk's back is told.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::HashMap;
 use std::collections::HashSet;

@@ -1,4 +1,6 @@
 //! Which nodes a cache has: pure decisions on paths.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::NodePath;
 

@@ -1,4 +1,6 @@
 //! What a cache has at one moment, and the difference between two of them.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! The nodes of a cache, in maps whose clones share what did not change.
+//!
+//! Pure: no I/O and no clock.
 
 use rpds::HashTrieMapSync;
 use rpds::RedBlackTreeSetSync;

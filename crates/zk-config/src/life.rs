@@ -1,4 +1,6 @@
 //! What happened to a node between two looks at it, and what of that a listener wants to hear.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::Stat;
 

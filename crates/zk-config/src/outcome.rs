@@ -1,4 +1,6 @@
 //! What became of a publication whose answer was lost, judged by what is there afterwards.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::Stat;
 

@@ -1,4 +1,6 @@
 //! What a publication is to do, given what is there.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::Acl;
 use zk_core::NodePath;

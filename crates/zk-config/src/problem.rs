@@ -1,4 +1,6 @@
 //! Why a value in force may not be the one wanted, when several sessions follow it: a pure decision.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! A node and everything below it, as one value.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Who may do what with a node.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::ops::BitOr;

@@ -31,6 +31,8 @@
 //! ([`Position`]), and by the path of its node once an operation knows it.
 //! The description may quote the piece of the payload that is wrong, as serde does for a value of another type than
 //! expected; keep secrets out of values whose errors you log.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

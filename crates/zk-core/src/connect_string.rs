@@ -1,4 +1,6 @@
 //! Where the ensemble is: the list of servers and the chroot.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::str::FromStr;

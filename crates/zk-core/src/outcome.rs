@@ -4,6 +4,8 @@
 //! was carried out, has a greater number.
 //! What a node shows was read from a server that had caught up after the loss, so that a write that had no effect by then
 //! will have none later.
+//!
+//! Pure: no I/O and no clock.
 
 use crate::acl::Acl;
 use crate::stat::SessionId;

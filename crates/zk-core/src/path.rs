@@ -1,4 +1,6 @@
 //! The path of a node, parsed once.
+//!
+//! Pure: no I/O and no clock.
 
 use std::convert::Infallible;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! When a request that failed for now is made again.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

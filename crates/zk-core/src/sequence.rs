@@ -1,4 +1,6 @@
 //! The numbers that servers append to the names of sequential nodes.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

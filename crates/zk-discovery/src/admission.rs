@@ -1,4 +1,6 @@
 //! Whether the list of instances may be picked from.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

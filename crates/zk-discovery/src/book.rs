@@ -1,4 +1,6 @@
 //! Makes rosters of what a cache of nodes tells.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;

@@ -1,4 +1,6 @@
 //! What is to be done about a node that is where an instance is to be registered.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The layout of Curator's service discovery.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

@@ -1,4 +1,6 @@
 //! What became of a write whose answer was lost.
+//!
+//! Pure: no I/O and no clock.
 
 /// A write of a node under a version, of which nobody knows whether it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,6 @@
 //! The layout of Dubbo's registry.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

@@ -1,4 +1,6 @@
 //! Where instances are, and how they are written.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

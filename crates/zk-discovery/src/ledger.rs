@@ -1,4 +1,6 @@
 //! Which instances are set aside because they failed.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;

@@ -1,4 +1,6 @@
 //! Which instance is picked.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! What is known of the instances of a service, and the difference between two such pictures.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::sync::Arc;

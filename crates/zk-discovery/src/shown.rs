@@ -1,4 +1,6 @@
 //! What of a name of a node is shown in logs and debug output.
+//!
+//! Pure: no I/O and no clock.
 
 /// Returns the name or path without what may be a secret in a URL that it is: the user, and everything behind the question
 /// mark.

@@ -1,4 +1,6 @@
 //! Patterns of URIs, as Curator has them.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

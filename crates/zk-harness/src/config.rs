@@ -1,4 +1,6 @@
 //! The text of every file that a server needs.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

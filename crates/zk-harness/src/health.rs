@@ -1,4 +1,6 @@
 //! Whether an ensemble serves, judged from what each server answers.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

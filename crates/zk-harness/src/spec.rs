@@ -1,4 +1,6 @@
 //! What an ensemble is made of, checked before anything is touched.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

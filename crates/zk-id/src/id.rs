@@ -1,4 +1,6 @@
 //! An id, and the texts it is written as.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::str::FromStr;

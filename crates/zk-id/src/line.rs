@@ -1,4 +1,6 @@
 //! The line of positions that ids are made of, from which any number of threads take without a lock.
+//!
+//! Pure: no I/O and no clock.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;

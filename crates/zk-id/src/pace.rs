@@ -1,4 +1,6 @@
 //! Which positions may be taken now: what the clock, what was taken and what is reserved allow.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! Ids that follow each other.
+//!
+//! Pure: no I/O and no clock.
 
 use std::iter::FusedIterator;
 use std::ops::Range;

@@ -1,4 +1,6 @@
 //! Which worker number to try, and what its nodes are called.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeSet;
 

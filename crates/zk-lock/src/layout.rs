@@ -1,4 +1,6 @@
 //! How the nodes of a lock are named, so that locks of several clients exclude each other.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::IdPlace;
 use zk_core::Sequence;

@@ -3,6 +3,8 @@
 //! It is made from the names of the children alone: by their numbers, and by whether two may share.
 //! The counter behind the numbers wraps at 2^31 or sticks there, so numbers are compared by their distance, and where
 //! they cannot tell an order nobody is granted anything.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::Sequence;
 

@@ -1,4 +1,6 @@
 //! Who an owner of a lock's node says it is: a text that people read in any shell, and that programs read back.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

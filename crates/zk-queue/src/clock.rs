@@ -1,4 +1,6 @@
 //! The leader's clock, as far as answers have told.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

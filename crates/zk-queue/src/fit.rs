@@ -1,4 +1,6 @@
 //! How much of a batch goes into one request.
+//!
+//! Pure: no I/O and no clock.
 
 /// Tells how many of the parts, from the first one on, go into one request: one at least, if there is any.
 ///

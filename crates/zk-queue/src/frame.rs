@@ -1,6 +1,8 @@
 //! The frame that Curator's queues put around the items of a node.
 //!
 //! A version, then for each item `01`, its length and its bytes, then `02`; numbers are big-endian.
+//!
+//! Pure: no I/O and no clock.
 
 /// Puts items into a frame.
 pub(crate) fn encode<T: AsRef<[u8]>>(items: impl IntoIterator<Item = T>) -> Vec<u8> {

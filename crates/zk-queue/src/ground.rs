@@ -12,6 +12,8 @@
 //!   different versions of the desk.
 //!
 //! The nodes of segments are made and removed only under other versions of the desk.
+//!
+//! Pure: no I/O and no clock.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! The names of items: what they tell, and how other clients write them.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::Sequence;
 

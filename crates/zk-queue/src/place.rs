@@ -1,4 +1,6 @@
 //! Where the nodes of a queue are.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::NodePath;
 

@@ -1,4 +1,6 @@
 //! The order in which a consumer takes the items it has read of.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;

@@ -1,4 +1,6 @@
 //! Who may do what, as servers judge it.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::Acl;
 use zk_core::AclEntry;

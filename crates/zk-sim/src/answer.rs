@@ -1,4 +1,6 @@
 //! What a server answers, before it becomes a response with futures in it.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::Acl;
 use zk_core::NodePath;

@@ -1,4 +1,6 @@
 //! Sessions whose root is a node: their requests on the way to the servers, and the answers on the way back.
+//!
+//! Pure: no I/O and no clock.
 
 use futures_util::StreamExt as _;
 use zk_core::NodePath;

@@ -1,4 +1,6 @@
 //! The identity behind a user and a password in the `digest` scheme.
+//!
+//! Pure: no I/O and no clock.
 
 /// The id of a user: its name, and the base64 of the SHA-1 of name and password.
 pub(crate) fn id_of(user: &str, password: &str) -> String {

@@ -1,4 +1,6 @@
 //! Every request of an ensemble, as long as it is on its way, and the record of those before.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::VecDeque;
 use std::ops::Index;

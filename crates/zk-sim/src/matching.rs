@@ -2,6 +2,8 @@
 //!
 //! In a pattern `*` stands for any text within a name, and `**` for any text at all.
 //! Every matcher is a plain function of a [`Request`]; a closure does as well.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::NodePath;
 use zk_core::transport::Change;

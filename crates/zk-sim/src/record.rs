@@ -1,4 +1,6 @@
 //! What became of each request: the oracle of a test.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

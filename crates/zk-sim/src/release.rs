@@ -1,4 +1,6 @@
 //! Where releases of ZooKeeper differ.
+//!
+//! Pure: no I/O and no clock.
 
 /// Whose ways the servers of an ensemble have, where releases differ.
 ///

@@ -1,4 +1,6 @@
 //! What a test has in store for requests: which one is struck, and by what.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

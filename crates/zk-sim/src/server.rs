@@ -1,4 +1,6 @@
 //! One server: the part of the log that it has applied, how far it may lag, and what it answers to reads.
+//!
+//! Pure: no I/O and no clock.
 
 use std::sync::Arc;
 use std::time::Duration;

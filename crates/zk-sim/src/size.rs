@@ -1,4 +1,6 @@
 //! How long a request is on the wire.
+//!
+//! Pure: no I/O and no clock.
 
 use zk_core::Acl;
 use zk_core::NodePath;

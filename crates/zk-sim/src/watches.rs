@@ -1,4 +1,6 @@
 //! The watches a server keeps, and what becomes of them when a session comes over from another server.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;

@@ -2,6 +2,8 @@
 //!
 //! Whoever drives it calls [`World::advance`] with the time, does something, and carries out the [`Output`]s.
 //! The same calls give the same outputs.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

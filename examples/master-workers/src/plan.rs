@@ -3,6 +3,8 @@
 //! It is asked whenever something has changed, with what is known at the moment, which may be old already.
 //! That is no danger: each [`Step`] is one transaction that the ensemble refuses as a whole where it does not fit, and
 //! the next look brings the next decision.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;

@@ -1,4 +1,6 @@
 //! The nodes of the application: where they are, and how they are named.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::str::FromStr;

@@ -89,14 +89,23 @@ pub(super) fn outside_transport(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Rules for files that decide and do nothing else.
+/// Whether the documentation of a module marks it with `//! Pure:`.
+pub(super) fn is_marked_pure(text: &str) -> bool {
+    text.lines()
+        .take_while(|line| line.starts_with("//!"))
+        .any(|line| line.starts_with("//! Pure:"))
+}
+
+/// Rules for files that are marked `//! Pure:`: they decide, and perform no I/O.
 ///
 /// Plain values such as `Duration` and `SocketAddr` are welcome.
 pub(super) fn pure(text: &str) -> Vec<String> {
     // What follows `#[cfg(test)]` at the left margin is the module of the tests.
     let code = text.split("\n#[cfg(test)]").next().unwrap_or_default();
     named_in_code(code, IMPURE)
-        .map(|(number, name)| format!("{number}: {name} is named in a file that is listed as pure"))
+        .map(|(number, name)| {
+            format!("{number}: {name} is named in a file that is marked `//! Pure:`")
+        })
         .collect()
 }
 
@@ -273,6 +282,15 @@ mod tests {
             [""; 0],
             "its tests may"
         );
+    }
+
+    #[test]
+    fn only_the_module_documentation_marks_a_file_as_pure() {
+        assert!(is_marked_pure(
+            "//! Order.\n//!\n//! Pure: no I/O.\n\nuse a;\n"
+        ));
+        assert!(!is_marked_pure("//! Order.\n\n//! Pure: late.\n"));
+        assert!(!is_marked_pure("// Pure: no.\n"));
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! Compression.
+//!
+//! Pure: no I/O and no clock.
 
 use std::io::Read as _;
 use std::io::Write as _;

@@ -1,4 +1,6 @@
 //! JSON.
+//!
+//! Pure: no I/O and no clock.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

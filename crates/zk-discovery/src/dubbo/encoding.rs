@@ -1,4 +1,6 @@
 //! What Java's `URLEncoder` and `URLDecoder` do, in UTF-8.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt::Write as _;
 

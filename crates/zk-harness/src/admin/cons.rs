@@ -1,4 +1,6 @@
 //! `cons`: the connected clients.
+//!
+//! Pure: no I/O and no clock.
 
 use std::net::SocketAddr;
 use std::str::FromStr;

@@ -1,4 +1,6 @@
 //! `mntr`: the server's metrics.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -1,4 +1,6 @@
 //! `srvr`: version, latency, zxid and role.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,6 @@
 //! `stat`: what `srvr` says, and the clients in short.
+//!
+//! Pure: no I/O and no clock.
 
 use std::str::FromStr;
 

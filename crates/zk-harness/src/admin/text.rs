@@ -1,4 +1,6 @@
 //! Reading an answer line by line.
+//!
+//! Pure: no I/O and no clock.
 
 use std::str::FromStr;
 

@@ -1,4 +1,6 @@
 //! `wchs` and `ruok`: the two short ones.
+//!
+//! Pure: no I/O and no clock.
 
 use std::str::FromStr;
 

@@ -1,4 +1,6 @@
 //! A checker by name, with its settings, as `run.json` and the command line have it.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

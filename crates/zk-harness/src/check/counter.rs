@@ -1,4 +1,6 @@
 //! A counter that many add to.
+//!
+//! Pure: no I/O and no clock.
 
 use serde::{Deserialize, Serialize};
 

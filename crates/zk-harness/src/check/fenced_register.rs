@@ -1,4 +1,6 @@
 //! A resource that minds fencing tokens.
+//!
+//! Pure: no I/O and no clock.
 
 use serde::{Deserialize, Serialize};
 

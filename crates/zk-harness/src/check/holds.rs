@@ -1,4 +1,6 @@
 //! Who held what, and for how long they relied on it.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

@@ -2,6 +2,8 @@
 //!
 //! The search is the one of Wing and Gong with the memory of Lowe: operations are tried in the order of their invokes,
 //! and no set of operations that led to the same state is tried again.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::HashSet;
 use std::hash::Hash;

@@ -1,4 +1,6 @@
 //! Histories of locks and registers as operations of a model.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::HashMap;
 use std::time::Duration;

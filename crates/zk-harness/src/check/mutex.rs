@@ -1,4 +1,6 @@
 //! A lock that one may hold at a time, with fencing tokens.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! What was over before something else began.
+//!
+//! Pure: no I/O and no clock.
 
 use crate::history::Call;
 

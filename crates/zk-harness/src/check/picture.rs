@@ -1,4 +1,6 @@
 //! Operations on a line of time, in text.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt::Write as _;
 

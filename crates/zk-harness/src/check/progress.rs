@@ -1,4 +1,6 @@
 //! Gates: a run in which nothing happened shows nothing.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! A queue: what was offered is delivered.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::HashMap;
 

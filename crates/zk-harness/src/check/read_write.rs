@@ -1,4 +1,6 @@
 //! A lock that readers share and a writer has alone.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! A mutex that its holder may acquire again.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::HashMap;
 use std::time::Duration;

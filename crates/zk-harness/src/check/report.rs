@@ -1,4 +1,6 @@
 //! What all checkers say of a history, for a person or a script.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt::Write as _;
 

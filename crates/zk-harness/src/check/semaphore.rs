@@ -1,4 +1,6 @@
 //! Permits of which there is a limited number.
+//!
+//! Pure: no I/O and no clock.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

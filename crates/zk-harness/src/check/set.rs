@@ -1,4 +1,6 @@
 //! A set whose elements are read again and again.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

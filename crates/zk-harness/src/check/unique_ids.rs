@@ -1,4 +1,6 @@
 //! Ids that are made once.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! What a checker found.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::fmt;

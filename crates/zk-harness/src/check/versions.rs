@@ -1,4 +1,6 @@
 //! Versions that only grow.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 

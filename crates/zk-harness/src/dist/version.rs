@@ -1,4 +1,6 @@
 //! Versions, and what a caller may want of them. Pure.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,6 @@
 //! What came of an operation.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

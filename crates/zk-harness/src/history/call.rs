@@ -1,4 +1,6 @@
 //! A history that was read: its calls, faults and processes.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::sync::Arc;

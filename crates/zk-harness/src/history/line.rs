@@ -1,4 +1,6 @@
 //! The format: what one line of a history says.
+//!
+//! Pure: no I/O and no clock.
 
 use serde::{Deserialize, Serialize};
 

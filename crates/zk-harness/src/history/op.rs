@@ -1,4 +1,6 @@
 //! What was asked for: operations with their arguments.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

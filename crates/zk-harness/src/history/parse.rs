@@ -1,4 +1,6 @@
 //! Reading a history: lines become calls, each invoke with its return.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! What a link does to bytes on their way from one server to another.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

@@ -6,6 +6,8 @@
 //!
 //! The message is a version (−65536, or −65535 with several addresses), the server's id, and the length and text of
 //! `host:port`, with `|` between several.
+//!
+//! Pure: no I/O and no clock.
 
 use std::net::SocketAddr;
 

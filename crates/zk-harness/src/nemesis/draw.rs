@@ -1,4 +1,6 @@
 //! What is drawn: pure, and the same for the same seed.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::time::Duration;

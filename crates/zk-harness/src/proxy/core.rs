@@ -2,6 +2,8 @@
 //!
 //! The shell tells it what arrives and when, counted from the proxy's start, and does what it is told: to pass bytes on,
 //! at once, at a time or on a release; to swallow them; to cut the connection.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;

@@ -1,4 +1,6 @@
 //! What the frames of one connection say, read in order.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

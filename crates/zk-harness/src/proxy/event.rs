@@ -1,4 +1,6 @@
 //! What the proxy has seen and done.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::sync::Arc;

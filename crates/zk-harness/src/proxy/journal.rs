@@ -1,4 +1,6 @@
 //! The events of a proxy, in order.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::VecDeque;
 

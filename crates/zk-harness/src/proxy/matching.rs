@@ -1,4 +1,6 @@
 //! Which frames a rule is about.
+//!
+//! Pure: no I/O and no clock.
 
 use super::pattern::fits;
 use crate::wire::Op;

@@ -1,4 +1,6 @@
 //! Patterns for paths: `*` stands for any text within a name, `**` for any text at all.
+//!
+//! Pure: no I/O and no clock.
 
 /// Whether `path` fits `pattern` from its first to its last character.
 pub(super) fn fits(pattern: &str, path: &str) -> bool {

@@ -1,4 +1,6 @@
 //! The list of rules, and which of them takes a frame.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

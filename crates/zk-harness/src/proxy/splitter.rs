@@ -1,4 +1,6 @@
 //! Bytes of one direction of a connection, taken apart into frames.
+//!
+//! Pure: no I/O and no clock.
 
 /// Takes a stream of bytes apart. Put together again the pieces are the stream, whatever it holds.
 #[derive(Debug)]

@@ -1,4 +1,6 @@
 //! Which server a new connection is led to.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Frames and the headers in front of every request and reply.
+//!
+//! Pure: no I/O and no clock.
 
 use super::jute::DecodeError;
 use super::jute::Decoder;

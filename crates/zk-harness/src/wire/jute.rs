@@ -1,4 +1,6 @@
 //! Jute, the encoding of every value on the wire: big-endian numbers, length-prefixed bytes.
+//!
+//! Pure: no I/O and no clock.
 
 /// Appends values to a buffer.
 #[derive(Debug, Default)]

@@ -1,4 +1,6 @@
 //! The kinds of requests.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

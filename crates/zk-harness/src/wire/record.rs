@@ -1,4 +1,6 @@
 //! The bodies of the requests the canary makes, of their replies, and of the handshake.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! What a request asks for, and of which nodes.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 

@@ -1,4 +1,6 @@
 //! Whether a lock goes to another task of this process or back to the ensemble: a pure decision.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

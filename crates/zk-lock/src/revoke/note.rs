@@ -8,6 +8,8 @@
 //!
 //! A request has an id, the time to answer in milliseconds, who asks and why; an answer takes the place of its request.
 //! All else in the data stays as it is.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

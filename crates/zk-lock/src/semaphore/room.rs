@@ -1,4 +1,6 @@
 //! Whether there is room for a lease: the limit as it is stored, and the leases that count against it.
+//!
+//! Pure: no I/O and no clock.
 
 /// Reads the limit that the data of a semaphore's node says; `None` if it says nothing.
 pub(super) fn limit_in(data: &[u8]) -> Result<Option<u32>, NotALimit> {

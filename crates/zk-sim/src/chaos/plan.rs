@@ -1,4 +1,6 @@
 //! What a chaos is made of.
+//!
+//! Pure: no I/O and no clock.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! What a client and its server know of one session.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;

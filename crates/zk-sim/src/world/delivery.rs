@@ -1,4 +1,6 @@
 //! The way back: answers and notices from a server to its client, and what that makes of them.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! Links that break and come back, and sessions that end.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! Servers that stop and come back, and who leads them.
+//!
+//! Pure: no I/O and no clock.
 
 use std::time::Duration;
 

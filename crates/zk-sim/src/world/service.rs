@@ -1,4 +1,6 @@
 //! A request's way: from the client to its server, to the leader, and back.
+//!
+//! Pure: no I/O and no clock.
 
 use std::sync::Arc;
 use std::time::Duration;

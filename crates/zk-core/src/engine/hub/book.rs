@@ -4,6 +4,8 @@
 //! Subscriptions of one node share a watch, because servers before 3.9 keep one kind of watch for each node and session
 //! (ZOOKEEPER-4466), and because none of them can take back one of two (ZOOKEEPER-4472).
 //! When the paths take more room than there is, watches on neighbours are folded into a recursive one on their parent.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;

@@ -1,4 +1,6 @@
 //! What a mutex and a register do.
+//!
+//! Pure: no I/O and no clock.
 
 use super::Model;
 

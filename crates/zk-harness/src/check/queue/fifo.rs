@@ -1,4 +1,6 @@
 //! The order of one producer's items.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 

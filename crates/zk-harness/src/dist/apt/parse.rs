@@ -1,4 +1,6 @@
 //! What apt is told and what it answers. Pure.
+//!
+//! Pure: no I/O and no clock.
 
 use std::path::Path;
 
