@@ -111,6 +111,7 @@ pub(crate) fn run(
         nextest || scope == Scope::Full,
         "`test quick` and `test deep` need cargo-nextest: cargo install --locked cargo-nextest"
     );
+    prepare(workspace, env)?;
     let mut tests = if nextest {
         workspace.cargo(&["nextest", "run", "--workspace", "--all-features"])
     } else {
@@ -191,6 +192,31 @@ pub(crate) fn run(
         skipped,
     })
 }
+
+/// Downloads ZooKeeper and makes the class data of its Java, so that no test waits for that.
+///
+/// Pure tests need neither: a failure is reported and left to the tests that do.
+fn prepare(workspace: &Workspace, env: &[(&str, OsString)]) -> anyhow::Result<()> {
+    let mut build = workspace.cargo(&["build", "--workspace", "--all-features"]);
+    build.args(["--bin", "zk-ensemble"]).stdin(Stdio::null());
+    if !build.status().context("cannot run cargo")?.success() {
+        // The tests do not compile either, and say so.
+        return Ok(());
+    }
+    for version in ZOOKEEPERS {
+        let mut prepare = Command::new(workspace.program("zk-ensemble"));
+        prepare.arg("prepare").args(["--zookeeper", version]);
+        prepare.envs(env.iter().map(|(name, value)| (name, value)));
+        let prepared = prepare.stdin(Stdio::null()).status();
+        if !prepared.context("cannot run zk-ensemble")?.success() {
+            eprintln!("tests on ZooKeeper {version} will find out for themselves");
+        }
+    }
+    Ok(())
+}
+
+/// The releases that most tests run.
+const ZOOKEEPERS: [&str; 2] = ["3.9", "3.8"];
 
 /// The runner's arguments with those that leave out tests by a part of their names; nextest and `cargo test` share them.
 fn with_skips(args: &[OsString], skip: &[&str]) -> Vec<OsString> {

@@ -24,6 +24,9 @@ pub(crate) struct Plan {
     pub(crate) memory_directory: Option<PathBuf>,
     /// The file that reserves the ports.
     pub(crate) port_file: Option<PathBuf>,
+    /// The [class data](crate::class_data) that the servers start from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) class_data: Option<PathBuf>,
     /// What moves the servers' clocks, if that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) clock_library: Option<ClockLibrary>,
@@ -253,7 +256,16 @@ impl Plan {
 
     /// The JVM's flags: those asked for, or those for a quick start, and what only they can set.
     fn jvm_flags(&self) -> Vec<String> {
-        let quick = || QUICK_JVM_FLAGS.map(str::to_owned).to_vec();
+        let quick = || {
+            let class_data = self.class_data.iter();
+            let class_data =
+                class_data.map(|file| format!("-XX:SharedArchiveFile={}", file.display()));
+            QUICK_JVM_FLAGS
+                .map(str::to_owned)
+                .into_iter()
+                .chain(class_data)
+                .collect()
+        };
         let mut flags = self.spec.jvm_flags.clone().unwrap_or_else(quick);
         // These two are system properties only; zoo.cfg does not reach them in every version.
         flags.push(format!(
@@ -340,7 +352,7 @@ pub(crate) const STATE_FILE: &str = "ensemble.json";
 pub(crate) const MAIN_CLASS: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
 /// Flags that make a small server start quickly: no second compiler tier, a simple collector, shared class data.
-const QUICK_JVM_FLAGS: [&str; 6] = [
+pub(crate) const QUICK_JVM_FLAGS: [&str; 6] = [
     "-Xshare:auto",
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",

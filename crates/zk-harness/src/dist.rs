@@ -98,6 +98,11 @@ impl Distribution {
     pub fn warning(&self) -> Option<&'static str> {
         version::Version::parse(&self.version)?.known_loss()
     }
+
+    /// The feature release of its Java (8, 11, 17 …), if that can be told.
+    pub(crate) fn java_feature(&self) -> Option<u32> {
+        java::check(&self.java).ok()
+    }
 }
 
 /// The logging binding on a class path, which decides how a server's log is configured.

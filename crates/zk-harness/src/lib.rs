@@ -117,6 +117,7 @@ pub mod links;
 pub mod nemesis;
 pub mod proxy;
 
+mod class_data;
 mod config;
 mod ensemble;
 mod error;

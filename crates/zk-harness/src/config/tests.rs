@@ -22,6 +22,7 @@ fn plan(servers: u32, logging: Logging) -> Plan {
         directory: "/tmp/an ensemble".into(),
         memory_directory: None,
         port_file: None,
+        class_data: None,
         clock_library: None,
         containers: None,
         members: (1..=servers)

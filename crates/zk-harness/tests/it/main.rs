@@ -1,6 +1,7 @@
 //! Real servers, started, broken and cleaned up.
 #![cfg(test)]
 
+mod class_data;
 mod cleanup;
 mod control;
 mod faults;

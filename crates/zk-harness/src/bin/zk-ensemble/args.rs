@@ -26,6 +26,12 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start an ensemble and leave it running; returns when it serves.
     Up(UpArgs),
+    /// Download what is missing and make what lets servers start quickly, so that the first `up` is like any other.
+    Prepare {
+        /// A version such as 3.9 or 3.9.6 [default: as for `up`].
+        #[arg(long, value_name = "VERSION|HOME")]
+        zookeeper: Option<String>,
+    },
     /// Kill the servers and remove the files and containers.
     Down {
         /// Keep the files; `up` starts from them again.

@@ -4,6 +4,7 @@ mod act;
 mod down;
 mod logs;
 mod look;
+mod prepare;
 mod proxies;
 mod up;
 
@@ -24,6 +25,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let change = |which, change| proxies::change(&store, &name, which, change);
     match args.command {
         Command::Up(options) => up::up(&store, &name, &options).await,
+        Command::Prepare { zookeeper } => prepare::prepare(zookeeper).await,
         Command::Down {
             keep,
             remove,
