@@ -1,9 +1,9 @@
-//! ZooKeeper sessions, typed errors and operations: what every recipe stands on.
+//! ZooKeeper sessions, operations and typed errors: the foundation of all recipe crates.
 //!
-//! A [`Session`] is one ZooKeeper session: built from a [`SessionBuilder`], returned connected, cheap to clone and
-//! never silently replaced by another one.
-//! Its operations are builders that end in `.await`, each under one deadline.
-//! Use a recipe crate instead when one does the job; use this crate for the plain operations under them.
+//! A [`Session`] is one ZooKeeper session. A [`SessionBuilder`] connects it, clones share it, and it is never silently
+//! replaced by another one.
+//! Operations are builders that end in `.await`, each with one deadline.
+//! If a recipe crate does what you need, use that crate; use this one for plain operations.
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,77 +21,76 @@
 //!
 //! # Guarantees
 //!
-//! 1. A write is never blindly repeated.
-//!    When its answer is lost the nodes are read, once the server has caught up: it is made again only if they show that
-//!    it was not applied; otherwise the outcome is unknown ([`ErrorKind::OutcomeUnknown`]).
-//!    So no repetition of a [`Set`], [`SetAcl`], [`Delete`] or [`Transaction`] undoes what another client has written
-//!    since, with or without a version.
-//!    Two repeat without that look: a [`Create`], whose second answer tells what became of the first, and which may bring
-//!    back a node that another client has deleted in between; and a [recursive](Delete::recursive) delete, which takes
-//!    what appears meanwhile with it.
+//! 1. A write is never blindly repeated. If its reply is lost, the session lets the server catch up, reads the nodes,
+//!    and repeats the write only if they show that it was not applied; otherwise the outcome is unknown
+//!    ([`ErrorKind::OutcomeUnknown`]). A repeated [`Set`], [`SetAcl`], [`Delete`] or [`Transaction`] therefore never
+//!    undoes a later write of another client, with or without a version.
+//!    Two operations repeat without this check: a [`Create`], whose second reply shows what became of the first, and
+//!    which may restore a node that another client deleted in between; and a [recursive](Delete::recursive) delete,
+//!    which also deletes nodes that were created meanwhile.
 //! 2. A read is repeated after a connection loss, as the [`RetryPolicy`] says, until the deadline of the call.
-//! 3. Every call has one deadline, retries and parents included.
-//!    A call that could not be sent by then says so, and is not sent later.
-//! 4. A lost session stays lost, and whoever is told so finds it lost: every later operation answers a fatal error,
-//!    every watch fires, [`Session::lost`] resolves and says [why](SessionEnd).
-//!    [`SessionBuilder::supervise`] opens the next one for an application that wants it.
-//! 5. A node made with [`protected`](Create::protected) is made once, whatever is lost on the way, unless another
-//!    client deletes it while its answer is still unknown: then it may be made again.
-//!    One made with [`owned`](Create::owned) goes with its handle. A call of either that is dropped, wherever, leaves
-//!    nothing.
-//! 6. A transaction makes all its changes or none, and an error names the part that was refused.
-//!    One with a marker ([`Transaction::commit_marked`]) knows whether it was made although its answer was lost.
-//! 7. A [`Watch`] fires once, on the first change after its read, whichever server the session is connected to then.
-//! 8. A [`Subscription`] says when to read again what it is about, and misses nothing after that: it is armed before it
-//!    says so, again after each break, and what it keeps for a slow consumer is bounded.
-//!    No consumer holds up the session or another consumer.
-//! 9. What waits for a node ([`wait_for_creation`](Session::wait_for_creation),
-//!    [`wait_for_deletion`](Session::wait_for_deletion), [`NodeTracker`]) misses nothing between its look and its watch.
-//! 10. While [`Trusted::is_trusted`] says so, the ensemble has not given what the session holds to anybody else; what
-//!     that rests on is listed there.
+//! 3. Every call has one deadline, which includes retries and the creation of parents. A call that could not be sent by
+//!    then returns an error that says so, and is not sent later.
+//! 4. A lost session stays lost. Every later operation returns a fatal error, every watch fires, and
+//!    [`Session::lost`] resolves with the [reason](SessionEnd). A caller that was notified of the loss sees the session
+//!    as lost. [`SessionBuilder::supervise`] opens a new session for an application that wants one.
+//! 5. A node created with [`protected`](Create::protected) is created once, even if replies are lost, unless another
+//!    client deletes it while the outcome is still unknown: then it may be created again.
+//!    A node created with [`owned`](Create::owned) is deleted with its handle. A dropped call of either kind leaves no
+//!    node behind, wherever it was dropped.
+//! 6. A transaction applies all its changes or none, and its error names the operation that was refused.
+//!    A transaction with a marker ([`Transaction::commit_marked`]) knows its outcome even if its reply is lost.
+//! 7. A [`Watch`] fires once, on the first change after its read, even if the session has moved to another server.
+//! 8. A [`Subscription`] reports when its consumer has to read again, and misses no change after that: the watch is set
+//!    before the report, and again after each connection loss. What it buffers for a slow consumer is bounded.
+//!    No consumer delays the session or another consumer.
+//! 9. [`wait_for_creation`](Session::wait_for_creation), [`wait_for_deletion`](Session::wait_for_deletion) and
+//!    [`NodeTracker`] miss no change between their read and their watch.
+//! 10. While [`Trusted::is_trusted`] returns true, the ensemble has not given what the session holds to another client.
+//!     [`Trusted`] lists the assumptions.
 //!
 //! # Failure behaviour
 //!
 //! | event | what the caller sees |
 //! |---|---|
 //! | the connection breaks during a read | nothing; the read is repeated |
-//! | the connection breaks during a write, and no other client writes | mostly nothing; the write is repeated or found to be done; each operation says when it cannot be |
-//! | the connection breaks during a write, and nothing tells whether it was applied | [`ErrorKind::OutcomeUnknown`] |
+//! | the connection breaks during a write, and no other client writes | usually nothing; the write is repeated or found to be done. Each operation documents its exceptions |
+//! | the connection breaks during a write, and the nodes do not show whether it was applied | [`ErrorKind::OutcomeUnknown`] |
 //! | the connection breaks under a subscription | [`Update::Stale`], then [`Update::Resynchronize`] on the next server |
-//! | a consumer takes less than is told | [`Update::Resynchronize`] in the place of what does not fit |
+//! | a consumer is slower than its notifications | [`Update::Resynchronize`] in place of those that do not fit |
 //! | no server can be reached | [`ConnectionState::Suspended`]; [`ErrorKind::NotConnected`] at the deadline |
-//! | the server is reached but does not answer | [`ErrorKind::TimedOut`], for a write [`ErrorKind::OutcomeUnknown`] |
-//! | the session expires | [`ErrorKind::SessionExpired`], for ever; [`ConnectionState::Lost`] with the [reason](SessionEnd), [`WatchEvent::SessionLost`], [`Update::SessionLost`] |
-//! | the server is cut off from the quorum | not connected to, unless [`SessionBuilder::allow_read_only`]; then [`ErrorKind::ReadOnlyServer`] for writes |
-//! | the request is larger than servers read | [`ErrorKind::TooLarge`], nothing is sent |
-//! | too much is under watch | [`ErrorKind::TooManyWatches`], nothing is sent |
-//! | the future of a call is dropped | see `Cancel safety` of each; what was sent cannot be called back |
+//! | the server is reached but does not reply | [`ErrorKind::TimedOut`], for a write [`ErrorKind::OutcomeUnknown`] |
+//! | the session expires | [`ErrorKind::SessionExpired`] from then on; [`ConnectionState::Lost`] with the [reason](SessionEnd), [`WatchEvent::SessionLost`], [`Update::SessionLost`] |
+//! | the server has no quorum | the session does not connect to it, unless [`SessionBuilder::allow_read_only`] is set; then writes return [`ErrorKind::ReadOnlyServer`] |
+//! | a request is larger than servers accept | [`ErrorKind::TooLarge`]; nothing is sent |
+//! | the session has too many watches | [`ErrorKind::TooManyWatches`]; nothing is sent |
+//! | the future of a call is dropped | see `Cancel safety` of each operation; a request that was sent cannot be recalled |
 //!
 //! # Nodes
 //!
-//! The name of a protected or owned node begins with `_c_<uuid>-`, which is the form of Curator's protection; the marker
-//! of a transaction is named `_c_<uuid>-marker`, and goes soon after.
-//! Nothing else is written that was not asked for.
+//! The name of a protected or owned node begins with `_c_<uuid>-`, as with Curator's protection. The marker of a
+//! transaction is named `_c_<uuid>-marker` and deleted soon after.
+//! The crate creates no other nodes of its own.
 //!
-//! # Values as types
+//! # Typed values
 //!
-//! A [`codec`] writes and reads values instead of bytes: [`Raw`](codec::Raw) and [`Text`](codec::Text) always, JSON, TOML
-//! and gzip by the features `json`, `toml` and `gzip`, which are off by default.
+//! A [`codec`] writes and reads values instead of bytes: [`Raw`](codec::Raw) and [`Text`](codec::Text) are always
+//! available; the features `json`, `toml` and `gzip`, off by default, add the others.
 //!
-//! # Observing
+//! # Observability
 //!
-//! Each operation has a `tracing` span `zk.operation` with its `operation`, `path`, `attempts` and `outcome`;
+//! Each operation has a `tracing` span `zk.operation` with its `operation`, `path`, `attempts` and `outcome`.
 //! [`Session::counters`] counts calls, retries, connection losses and watches.
-//! Data and credentials are in no span, log, error or debug output.
+//! Data and credentials appear in no span, log, error or debug output.
 //!
-//! # What it does not do
+//! # Limits
 //!
-//! A subscription does not tell what data a node has, nor what happened while it was [stale](Update::Stale): servers keep no
-//! record of that (ZOOKEEPER-4698). It is for its consumer to read, and to compare by `czxid` and `mzxid`.
-//! On servers before 3.6, which have no persistent watches, a subscription takes two one-shot watches for each node; a
-//! large tree does not fit into what a session can have.
-//! Everything needs a Tokio runtime with its time and I/O drivers enabled, and a session stays on the runtime that
-//! connected it; handles may be dropped anywhere.
+//! A subscription reports neither the data of a node nor what happened while it was [stale](Update::Stale), because
+//! servers keep no record of that (ZOOKEEPER-4698). The consumer reads the node and compares `czxid` and `mzxid`.
+//! On servers before 3.6, which have no persistent watches, a subscription sets two one-shot watches on each node; a
+//! large tree exceeds the number of watches of a session.
+//! All operations need a Tokio runtime with time and I/O enabled. A session stays on the runtime that connected it;
+//! handles may be dropped anywhere.
 
 mod acl;
 mod call;

@@ -1,4 +1,4 @@
-//! One ZooKeeper session.
+//! The handle of a ZooKeeper session.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,33 +53,33 @@ pub use trusted::Standby;
 pub use trusted::Trusted;
 pub(crate) use view::View;
 
-/// One ZooKeeper session, connected.
+/// A connected ZooKeeper session.
 ///
 /// Clones share the session.
-/// Between servers it moves by itself; when the ensemble expires it, it is lost for ever and never replaced.
-/// [`SessionBuilder::supervise`] opens the next one for an application that wants it.
+/// It moves between servers by itself. When the ensemble expires it, it is lost for good and never replaced;
+/// [`SessionBuilder::supervise`] opens a new session for an application that wants one.
 ///
-/// Each operation takes a [`NodePath`] or a text that is parsed into one, and is sent when it is first polled.
-/// Requests of one session are carried out in the order in which they were sent, so that requests polled one after
-/// the other, as `tokio::join!` does, are in flight at once and in that order.
-/// After the connection broke this holds for what is sent from then on; requests that wait for a connection leave in no
-/// particular order once there is one.
+/// Each operation takes a [`NodePath`] or a string that is parsed into one, and is sent when it is first polled.
+/// The ensemble applies the requests of one session in the order in which they were sent. Requests polled one after the
+/// other, as in `tokio::join!`, are in flight at once and keep that order.
+/// After a connection loss the order holds for requests sent from then on; requests that wait for a connection are sent
+/// in no particular order.
 ///
-/// The `with_…` methods give views of the same session with other defaults.
+/// The `with_…` methods return views of the same session with other defaults.
 ///
 /// # Cost
 ///
-/// Besides what is asked of it, a session sends pings only, which its own server answers: one per fifth of the session
-/// timeout in which nothing else is sent.
-/// While something relies on it, and for a minute after, it also asks the leader and the quorum; see [`Trusted`] and
-/// [`Standby`].
+/// Apart from its operations, a session sends only pings, which its own server answers: one in each fifth of the
+/// session timeout in which nothing else is sent.
+/// While a recipe relies on the session, and for a minute after, it also sends requests that the leader and the quorum
+/// answer; see [`Trusted`] and [`Standby`].
 ///
 /// # Dropping
 ///
-/// Dropping the last clone ends the session in the background, while the runtime lives: ephemeral nodes go soon after.
-/// What it still has to remove and would outlive it goes first, for at most two minutes.
-/// When the process dies, or the runtime ends at once, the ensemble ends the session after its timeout.
-/// [`close`](Self::close) waits for the end.
+/// Dropping the last clone ends the session in the background, as long as the runtime lives; its ephemeral nodes are
+/// deleted soon after. Pending deletions of other nodes are completed first, for at most two minutes.
+/// If the process dies, or the runtime is shut down, the ensemble ends the session after its timeout.
+/// [`close`](Self::close) waits until the session has ended.
 #[derive(Debug, Clone)]
 pub struct Session {
     shared: Arc<Shared>,
@@ -99,7 +99,7 @@ impl Drop for Shared {
 }
 
 impl Session {
-    /// Starts to describe a session to the ensemble at `connect`: `host:port,host:port/chroot`.
+    /// Returns a builder for a session with the ensemble at `connect`: `host:port,host:port/chroot`.
     ///
     /// ```no_run
     /// # async fn demo() -> Result<(), zk_core::ConnectError> {
@@ -118,11 +118,11 @@ impl Session {
         SessionBuilder::new(connect.into())
     }
 
-    /// Makes a session of a transport that has one open, with the defaults of [`SessionBuilder`]: for tests.
+    /// Creates a session on a connected transport, with the defaults of [`SessionBuilder`]. For tests.
     ///
     /// # Panics
     ///
-    /// Outside of a Tokio runtime, on which the tasks of the session run.
+    /// Panics if called outside a Tokio runtime, which runs the tasks of the session.
     pub fn over(transport: impl Transport, servers: ConnectString) -> Self {
         Self::start(
             Box::new(transport),
@@ -163,14 +163,14 @@ impl Session {
         }
     }
 
-    /// Returns a view of this session whose paths are all below `namespace`, itself below this view's namespace.
+    /// Returns a view of this session whose paths are relative to `namespace`, which is relative to this view's own.
     ///
-    /// The paths that operations answer are without it.
-    /// The node it names is not created by this; [`Create::parents`] makes it with the rest of a path.
+    /// Paths that operations return do not contain it.
+    /// The node of the namespace is not created here; [`Create::parents`] creates it like other parents.
     ///
     /// # Errors
     ///
-    /// When `namespace` is not a path.
+    /// If `namespace` is not a valid path.
     pub fn with_namespace<P>(&self, namespace: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -181,7 +181,7 @@ impl Session {
         Ok(self.viewed(|view| view.namespace = namespace))
     }
 
-    /// Returns a view of this session that creates nodes, parents included, with other access rules by default.
+    /// Returns a view of this session with another default ACL for created nodes and their parents.
     #[must_use]
     pub fn with_acl(&self, acl: Acl) -> Self {
         self.viewed(|view| view.acl = acl)
@@ -193,23 +193,23 @@ impl Session {
         self.viewed(|view| view.retry = policy)
     }
 
-    /// Returns a view of this session that bounds operations without a timeout of their own by `timeout`.
+    /// Returns a view of this session with another timeout for operations that set none.
     #[must_use]
     pub fn with_operation_timeout(&self, timeout: Duration) -> Self {
         self.viewed(|view| view.operation_timeout = timeout)
     }
 
-    /// Returns the number by which the ensemble knows this session.
+    /// Returns the session id.
     pub fn id(&self) -> SessionId {
         self.engine().transport().session_id()
     }
 
-    /// Returns the session timeout the server granted, which may differ from the one asked for.
+    /// Returns the session timeout that the server granted, which may differ from the requested one.
     pub fn session_timeout(&self) -> Duration {
         self.engine().transport().session_timeout()
     }
 
-    /// Returns the time that bounds operations of this view that have no timeout of their own.
+    /// Returns the timeout of operations of this view that set none.
     pub fn operation_timeout(&self) -> Duration {
         self.view.operation_timeout
     }
@@ -219,22 +219,22 @@ impl Session {
         &self.engine().servers
     }
 
-    /// Returns the node that is the root of this view's paths, below the chroot.
+    /// Returns the namespace of this view, relative to the chroot.
     pub fn namespace(&self) -> &NodePath {
         &self.view.namespace
     }
 
-    /// Returns the state of the connection now.
+    /// Returns the current state of the connection.
     pub fn state(&self) -> ConnectionState {
         ConnectionState::of(self.engine().link_now().phase)
     }
 
-    /// Follows the state of the connection, beginning with the state of now.
+    /// Returns a stream of connection states that begins with the current one.
     pub fn state_changes(&self) -> StateChanges {
         StateChanges::new(self.engine().link())
     }
 
-    /// Returns what the session has done so far, in numbers. All views share them.
+    /// Returns the counters of the session, which all views share.
     pub fn counters(&self) -> Counts {
         let engine = self.engine();
         Counts {
@@ -247,12 +247,13 @@ impl Session {
         }
     }
 
-    /// Returns the instant until which the ensemble certainly keeps this session, as far as this client can prove;
-    /// it may be past, and `None` when the session is over or is being closed: whatever it held may be somebody else's
-    /// before the server's acknowledgement is here.
+    /// Returns the instant until which the ensemble certainly keeps this session, as far as this client can prove.
     ///
-    /// It moves with the traffic of the session, and by itself while there is a [`Trusted`]; see there for what it
-    /// rests on.
+    /// The instant may be past. Returns `None` if the session is over or being closed: another client may then already
+    /// have what the session held, before the server's reply arrives.
+    ///
+    /// Each reply of the ensemble may extend it. While a [`Trusted`] exists, the session extends it by itself; that
+    /// type lists the assumptions.
     pub fn trusted_until(&self) -> Option<Instant> {
         match self.engine().link_now().phase {
             Phase::Over(_) => None,
@@ -261,12 +262,13 @@ impl Session {
         }
     }
 
-    /// Keeps the proof fresh that this session is alive, for as long as the answer lives.
+    /// Keeps proving that this session is alive until the returned value is dropped.
     pub fn keep_trusted(&self) -> Trusted {
         Trusted::new(self.clone())
     }
 
-    /// Keeps the session ready for [`keep_trusted`](Self::keep_trusted), and so for locks, for as long as the answer lives.
+    /// Keeps the session ready for [`keep_trusted`](Self::keep_trusted), and so for locks, until the returned value is
+    /// dropped.
     pub fn stand_by(&self) -> Standby {
         Standby::new(self.clone())
     }
@@ -298,7 +300,7 @@ impl Session {
         Set::new(self.target(path), data.into())
     }
 
-    /// Looks whether a node exists.
+    /// Checks whether a node exists.
     pub fn exists<P>(&self, path: P) -> Exists
     where
         P: TryInto<NodePath>,
@@ -334,7 +336,7 @@ impl Session {
         Delete::new(self.target(path))
     }
 
-    /// Subscribes to what happens to a node, from now until the subscription is dropped.
+    /// Subscribes to the changes of a node until the subscription is dropped.
     pub fn subscribe<P>(&self, path: P) -> Subscribe
     where
         P: TryInto<NodePath>,
@@ -343,7 +345,7 @@ impl Session {
         Subscribe::new(self.target(path))
     }
 
-    /// Follows the data of a node that may come and go.
+    /// Keeps a copy of the data of a node, which may be created and deleted meanwhile.
     pub fn track<P>(&self, path: P) -> Track
     where
         P: TryInto<NodePath>,
@@ -370,7 +372,7 @@ impl Session {
         WaitForDeletion::new(self.target(path))
     }
 
-    /// Makes this session's server catch up with the leader.
+    /// Lets the server of this session catch up with the leader.
     pub fn sync<P>(&self, path: P) -> Sync
     where
         P: TryInto<NodePath>,
@@ -379,7 +381,7 @@ impl Session {
         Sync::new(self.target(path))
     }
 
-    /// Reads the access rules of a node.
+    /// Reads the ACL of a node.
     pub fn acl<P>(&self, path: P) -> GetAcl
     where
         P: TryInto<NodePath>,
@@ -388,7 +390,7 @@ impl Session {
         GetAcl::new(self.target(path))
     }
 
-    /// Replaces the access rules of a node.
+    /// Replaces the ACL of a node.
     pub fn set_acl<P>(&self, path: P, acl: Acl) -> SetAcl
     where
         P: TryInto<NodePath>,
@@ -397,32 +399,29 @@ impl Session {
         SetAcl::new(self.target(path), acl)
     }
 
-    /// Starts a transaction: changes of which all are made or none.
+    /// Starts a transaction, whose changes are applied together or not at all.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(self.clone())
     }
 
-    /// Waits until the session is over, and returns why.
+    /// Waits until the session is over and returns the reason.
+    ///
+    /// The session is over when a server reports that it expired, or after 7/5 of the session timeout without a
+    /// connection to any server. The ensemble may keep it for longer if the ensemble itself was down.
     ///
     /// # Cancel safety
     ///
     /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// This is how to be told of it.
-    /// An expiry is noticed when a server says so, or after 7/5 of the session timeout without any server, although
-    /// the ensemble may keep the session for longer when it was down itself.
     pub async fn lost(&self) -> SessionEnd {
         self.engine().ended().await
     }
 
-    /// Asks whether the session is over, for at most the session timeout; `false` if nothing says so.
+    /// Asks the leader whether the session is over. Returns `false` if there is no reply within the session timeout.
     ///
-    /// A server tells that a session has expired after it has told of its ephemeral nodes, and may answer reads in
-    /// between. This is how to learn, when such a node is gone, whether somebody deleted it or it went with the session:
-    /// the leader answers a [`sync`](Self::sync), and only for a session that it has not ended.
-    /// It takes a round trip, and longer only while there is no connection.
+    /// When an ephemeral node of this session is gone, this tells whether another client deleted it or the session
+    /// expired: a server reports the deletion of ephemeral nodes before it reports the expiry, and may answer reads in
+    /// between, but the leader answers a [`sync`](Self::sync) only for a session that it has not ended.
+    /// It takes one round trip, or longer while there is no connection.
     ///
     /// # Cancel safety
     ///
@@ -438,7 +437,7 @@ impl Session {
                 match self.sync(NodePath::root()).await {
                     Ok(()) => return false,
                     Err(error) if error.is_fatal() => return true,
-                    // However few tries this view allows.
+                    // Retries even if the retry policy of this view does not.
                     Err(_) => drop(tokio::time::timeout(timeout / 20, self.lost()).await),
                 }
             }
@@ -446,14 +445,14 @@ impl Session {
         tokio::time::timeout(timeout, asking).await.unwrap_or(false)
     }
 
-    /// Waits until everything is removed that is being removed in the background, nodes of dropped calls and handles,
-    /// and until what was left to [`finish`](Self::finish) is done.
+    /// Waits until the background work is done: the deletion of nodes of dropped calls and handles, and the futures
+    /// given to [`finish`](Self::finish).
     ///
-    /// Returns at once when the session is over.
+    /// Returns at once if the session is over.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the removal goes on.
+    /// Safe, the background work continues.
     pub async fn settled(&self) {
         tokio::select! {
             biased;
@@ -462,9 +461,9 @@ impl Session {
         }
     }
 
-    /// Tells whether nothing is being removed in the background at `path` or right below it.
+    /// Returns whether no background deletion is pending at `path` or among its children.
     ///
-    /// While this is false, a node of this session that is found there may be about to be deleted;
+    /// While this is false, a node of this session found there may be about to be deleted;
     /// [`settled_at`](Self::settled_at) waits for that.
     pub fn is_settled_at(&self, path: &NodePath) -> bool {
         self.engine()
@@ -472,14 +471,14 @@ impl Session {
             .is_settled_at(&self.view.wire(path))
     }
 
-    /// Waits until everything at `path` and right below it is removed that is being removed in the background now; what
-    /// is dropped later is not waited for.
+    /// Waits until the background deletions that are pending now at `path` and among its children are done. It does not
+    /// wait for deletions that begin later.
     ///
-    /// Returns at once when the session is over.
+    /// Returns at once if the session is over.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the removal goes on.
+    /// Safe, the background work continues.
     pub async fn settled_at(&self, path: &NodePath) {
         let path = self.view.wire(path);
         tokio::select! {
@@ -489,11 +488,11 @@ impl Session {
         }
     }
 
-    /// Runs a task on the runtime of the session, which is the one on which it was opened.
+    /// Spawns a task on the runtime of the session, which is the runtime that connected it.
     ///
-    /// For tasks that belong to the session: they go on when the runtime of the caller ends, and end with that of the
-    /// session, which ends the session as well.
-    /// This needs no runtime around it.
+    /// Use it for tasks that belong to the session: they outlive the caller's runtime, and end together with the
+    /// session's.
+    /// It may be called outside a runtime.
     pub fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -501,46 +500,41 @@ impl Session {
         self.engine().spawn(task)
     }
 
-    /// Lets `work` go on in the background, at most until the session is over; [`settled`](Self::settled) and
+    /// Runs `work` in the background until it is done or the session is over. [`settled`](Self::settled) and
     /// [`close`](Self::close) wait for it.
     ///
-    /// It is for what was begun with requests of this session and has to be brought to its end although its caller was
-    /// dropped: to be called in a `Drop`, it neither blocks nor needs a runtime around it.
-    /// The work runs on the runtime of the session, and is dropped at one of its awaits when the session is over.
+    /// Use it in a `Drop` to complete what was begun with requests of this session: it does not block, and may be
+    /// called outside a runtime.
+    /// The work runs on the runtime of the session, and is dropped at an await point when the session is over.
     pub fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.engine().finish(work);
     }
 
-    /// Finishes what is being removed in the background, ends the session and waits until the server has
-    /// acknowledged it; at most for the operation timeout in all.
+    /// Waits for the background work, then closes the session and waits for the server's reply; for at most the
+    /// operation timeout in all.
     ///
-    /// Ephemeral nodes are gone then; from the moment in which the end is sent, [`Trusted`] tells that nothing that the
-    /// session held can be relied on.
-    /// Requests in flight are answered first; later ones on any clone fail with
+    /// When it returns `Ok`, the ephemeral nodes of the session are deleted. From the moment the request is sent,
+    /// [`Trusted`] reports that nothing the session held can be relied on.
+    /// Requests in flight are answered first; later requests on any clone fail with
     /// [`SessionClosed`](ErrorKind::SessionClosed).
-    /// Closing twice is no error.
+    /// Closing a closed session is not an error.
     ///
     /// # Errors
     ///
-    /// [`SessionExpired`](ErrorKind::SessionExpired) or [`AuthFailed`](ErrorKind::AuthFailed) when the session had
-    /// ended before, and its ephemeral nodes with it.
-    /// [`TimedOut`](ErrorKind::TimedOut) when no server acknowledged: the ensemble then ends the session after its
-    /// timeout.
+    /// [`SessionExpired`](ErrorKind::SessionExpired) or [`AuthFailed`](ErrorKind::AuthFailed) if the session, and with
+    /// it its ephemeral nodes, had ended before.
+    /// [`TimedOut`](ErrorKind::TimedOut) if no server replied: the ensemble then ends the session after its timeout.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while it waits for the background, the session stays open; dropped later, the end of the session
-    /// continues by itself.
-    ///
-    /// # Session loss
-    ///
-    /// Reported as an error, see above.
+    /// If dropped while it waits for the background work, the session stays open; if dropped later, closing continues
+    /// in the background.
     pub async fn close(&self) -> Result<(), Error> {
         let deadline = Deadline::after(self.view.operation_timeout);
-        // Half of the time is kept for the end itself.
+        // Half of the time is reserved for closing itself.
         let for_settling = Deadline::after(self.view.operation_timeout / 2);
         if for_settling.bound(self.settled()).await.is_none() {
-            tracing::warn!(session = %self.id(), "closing although something could not be removed in time");
+            tracing::warn!(session = %self.id(), "closing the session before its background work is done");
         }
         self.engine().close();
         match deadline.bound(self.engine().ended()).await {
@@ -549,7 +543,7 @@ impl Session {
             None => Err(Error::new(Operation::Close, None, ErrorKind::TimedOut)
                 .attempts_made(1)
                 .detail(format!(
-                    "waited {:?} for {} to acknowledge the end of session {}",
+                    "no reply from {1} to closing session {2} within {0:?}",
                     deadline.allowed(),
                     self.servers(),
                     self.id()

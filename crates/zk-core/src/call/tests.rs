@@ -1109,7 +1109,7 @@ async fn closing_without_an_acknowledgement_ends_at_the_deadline() {
     let error = Script::new([]).session().close().await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "close: no answer in time (waited 10s for h1:2181,h2:2182/app to acknowledge the end of session 0x7)"
+        "close: no answer in time (no reply from h1:2181,h2:2182/app to closing session 0x7 within 10s)"
     );
 }
 

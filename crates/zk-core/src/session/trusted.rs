@@ -1,4 +1,4 @@
-//! Knowing without asking that a session is alive.
+//! Proof that the ensemble still keeps a session, which is read without a round trip.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -11,59 +11,61 @@ use crate::error::Operation;
 use crate::transport::Phase;
 use crate::transport::SessionEnd;
 
-/// The proof that a session is alive, kept fresh; made by [`Session::keep_trusted`].
+/// Keeps proving that a session is alive; created by [`Session::keep_trusted`].
 ///
-/// A client that was stopped, or cut off, may believe in its session long after the ensemble gave its locks to others.
-/// This says until when that cannot have happened, from what the client itself has seen:
-/// some request was answered, and a little later the quorum carried out another one; then the leader had heard of the
-/// session by the time of the second, and keeps it for one session timeout from the first, less 2 % for its clock.
+/// A client that was stopped or cut off may believe in its session long after the ensemble gave its locks to others.
+/// This type proves until when that cannot have happened, from what the client itself has observed. When one request was
+/// answered and a quorum committed a later one, the leader had heard of the session by the time of the second request. It
+/// keeps the session for one session timeout from the first, less 2 % for clock drift.
 ///
-/// What that rests on:
+/// The proof rests on these assumptions:
 ///
-/// 1. The session timeout is at least two ticks of the servers, which they enforce by default, so that a follower tells
-///    its leader of a session within a quarter of the timeout.
-/// 2. The clocks of the leader and of this machine differ in rate by less than 2 %. Their times do not matter.
-/// 3. The monotonic clock of this machine goes on while the process is stopped. It does; while a whole machine is
-///    suspended it does not, on Linux, so do not suspend machines that hold locks.
-/// 4. A leader that goes on answering requests also runs its other threads: within a twentieth of the session timeout
-///    it marks a session that it is about to expire.
+/// 1. The session timeout is at least two ticks, which servers enforce by default. A follower then reports a session to
+///    its leader within a quarter of the timeout.
+/// 2. The clocks of the leader and of this machine differ in rate by less than 2 %. Their absolute times do not matter.
+/// 3. The monotonic clock of this machine advances while the process is stopped. It does, but on Linux it stops while the
+///    whole machine is suspended: do not suspend machines that hold locks.
+/// 4. A leader that answers requests also runs its other threads: it marks a session that it is about to expire within a
+///    twentieth of the session timeout.
 /// 5. All servers grant the session the same timeout, and a follower's report to the leader omits no session that it has
-///    just heard of; a server from 3.5 on can in a rare race, which costs a tenth of the timeout of the margin.
-/// 6. No other client ends the session from outside, with its id and password. The ensemble then gives away what it held at once.
+///    just heard of. Servers from 3.5 on can omit one in a rare race, which costs a tenth of the timeout of the margin.
+/// 6. No other client closes the session with its id and password. The ensemble would then give away at once what the
+///    session held.
 ///
-/// Nothing is assumed of how long servers or the network stand still: the session lets the leader answer a `sync` every
-/// tenth of its timeout, and a standstill shows as a gap between the answers.
+/// Nothing is assumed about how long servers or the network may pause: the leader answers a `sync` of the session in every
+/// tenth of its timeout, and a pause shows as a gap between the replies.
 ///
-/// A proof that has run out is not revived by the next write: an ensemble that is about to expire a session may still
-/// carry out a last one. It takes what a session takes that has been idle, see [`Standby`].
+/// The next write does not revive a proof that has run out, because an ensemble that is about to expire a session may
+/// still commit a last write of it. A new proof takes as long as for an idle session, see [`Standby`].
 ///
 /// # Cost
 ///
-/// While at least one of these exists, the session lets the leader answer a `sync` every tenth of its timeout, and makes
-/// the quorum carry out an empty check every quarter of it, unless other requests do as well.
+/// While at least one of these exists, the session sends a `sync`, which the leader answers, in every tenth of its
+/// timeout, and an empty check, which a quorum commits, in every quarter, unless other requests serve the same purpose.
 ///
 /// # Dropping
 ///
-/// When the last one of a session is dropped, the checks stop, and a minute later so do the `sync`s.
+/// When the last one of a session is dropped, the checks stop. The `sync`s stop a minute later.
 #[derive(Debug)]
 pub struct Trusted {
     session: Session,
 }
 
-/// Keeps a session ready to prove without delay that it is alive; made by [`Session::stand_by`].
+/// Keeps a session ready to prove without delay that it is alive; created by [`Session::stand_by`].
 ///
-/// A session that no handle relies on sends pings only, which its own server answers. They prove nothing of the leader, so
-/// that the first [`Trusted`] after that, and with it the first lock, takes about two fifths of the session timeout:
-/// time enough to know that the leader has heard of the session, and is not about to expire it.
-/// With one of these, and for a minute after the last use of any, it takes a round trip.
-/// So it does within the first two fifths of the session timeout after the session was opened.
+/// A session that no handle relies on sends only pings, which its own server answers. Pings prove nothing about the
+/// leader. The first [`Trusted`] after that, and with it the first lock, therefore takes about two fifths of the session
+/// timeout: by then the leader has heard of the session and is not about to expire it.
+/// With a `Standby`, and for a minute after the last one was dropped, it takes one round trip. It also takes one round
+/// trip within the first two fifths of the session timeout after connecting.
 ///
-/// Locks, elections and queues keep one of these while they wait, and it is of use to a service that locks now and then,
-/// less often than once a minute, and must not wait when it does.
+/// Locks, elections and queues keep one while they wait. Keep one in a service that locks less often than once a minute
+/// and must not wait when it does.
 ///
 /// # Cost
 ///
-/// While at least one of these exists, the session lets the leader answer a `sync` every tenth of its timeout; no write.
+/// While at least one of these exists, the session sends a `sync`, which the leader answers, in every tenth of its
+/// timeout. It writes nothing.
 ///
 /// # Dropping
 ///
@@ -101,21 +103,21 @@ impl Trusted {
         Self { session }
     }
 
-    /// Tells whether the ensemble certainly keeps the session now. Asks nobody.
+    /// Returns whether the ensemble certainly keeps the session now. Sends no request.
     pub fn is_trusted(&self) -> bool {
         self.until().is_some_and(|until| now() < until)
     }
 
-    /// Tells whether the proof holds now and goes on to hold as long as the ensemble answers. No request.
+    /// Returns whether the proof holds now and will continue to hold as long as the ensemble replies. Sends no request.
     ///
-    /// It is false when the proof has run out, and when it will before the next one can be had: that of the opening of
-    /// a session that was idle since, for one. What is begun then would have to be given up soon; see
+    /// Returns false if the proof has run out, or will run out before it can be renewed, such as the proof from
+    /// connecting in a session that was idle since. Work begun then would soon have to stop; see
     /// [`renewed`](Self::renewed).
     pub fn is_lasting(&self) -> bool {
         self.until().is_some() && self.session.engine().trust().is_lasting(now())
     }
 
-    /// Returns the instant until which the ensemble certainly keeps the session, `None` when it is over or being closed.
+    /// Returns the instant until which the ensemble certainly keeps the session, or `None` if it is over or being closed.
     pub fn until(&self) -> Option<Instant> {
         self.session.trusted_until()
     }
@@ -127,14 +129,10 @@ impl Trusted {
     /// # Cancel safety
     ///
     /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// It resolves.
     pub async fn lapsed(&self) {
         let engine = self.session.engine();
         while let Some(until) = self.until().filter(|until| now() < *until) {
-            // Either the session ends, or the instant comes and it is seen whether it has moved.
+            // At that instant the proof may have been renewed, so the loop checks again.
             if tokio::time::timeout_at(until.into(), engine.closing())
                 .await
                 .is_ok()
@@ -144,32 +142,27 @@ impl Trusted {
         }
     }
 
-    /// Waits until the proof holds and is [lasting](Self::is_lasting): at once if it is.
+    /// Waits until the proof is [lasting](Self::is_lasting). Returns at once if it is.
     ///
     /// # Errors
     ///
-    /// [`TimedOut`](ErrorKind::TimedOut) when it could not be renewed within `timeout`, or a fatal error when the
-    /// session is over.
+    /// [`TimedOut`](ErrorKind::TimedOut) if it was not renewed within `timeout`, or a fatal error if the session is over.
     ///
     /// # Cancel safety
     ///
     /// Safe, nothing happened.
     ///
-    /// # Session loss
-    ///
-    /// A fatal error.
-    ///
     /// # Cost
     ///
-    /// No request besides those that keep the proof fresh.
-    /// After a minute without use, and after a stop or a break of more than half of the session timeout, it takes about
-    /// two fifths of the session timeout, so that a shorter `timeout` is of no use; see [`Standby`].
+    /// No request besides those that renew the proof.
+    /// After a minute without use, and after a pause or disconnection of more than half of the session timeout, it takes
+    /// about two fifths of the session timeout, so a shorter `timeout` always fails; see [`Standby`].
     pub async fn renewed(&self, timeout: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(timeout);
         deadline.bound(self.renew()).await.unwrap_or_else(|| {
             Err(
                 Error::new(Operation::Probe, None, ErrorKind::TimedOut).detail(format!(
-                    "waited {timeout:?} for proof that session {} is alive",
+                    "no proof within {timeout:?} that session {} is alive",
                     self.session.id()
                 )),
             )
@@ -189,7 +182,7 @@ impl Trusted {
                     };
                     return Err(Error::new(Operation::Probe, None, ending.kind()));
                 }
-                // The engine has the sender.
+                // The engine owns the sender.
                 _ = proven.changed() => {}
             }
         }
@@ -206,7 +199,7 @@ impl Drop for Trusted {
     }
 }
 
-/// The monotonic clock, which tests may stop.
+/// Reads the monotonic clock, which tests may pause.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
