@@ -1,4 +1,4 @@
-//! Subscriptions: streams of what happens to nodes, which set their watches again by themselves.
+//! Subscriptions: streams of node changes, which set their watches again after a connection loss.
 
 use std::fmt;
 use std::pin::Pin;
@@ -22,32 +22,28 @@ pub(crate) mod buffer;
 
 use buffer::Buffer;
 
-/// Subscribes to what happens to a node; made by [`Session::subscribe`](crate::Session::subscribe).
+/// A request to subscribe to the changes of a node; created by [`Session::subscribe`](crate::Session::subscribe).
 ///
 /// The node need not exist.
-/// By default the subscription is told when the node itself is created or deleted and when its data changes.
+/// By default the subscription reports when the node is created or deleted and when its data changes.
 ///
 /// # Errors
 ///
-/// [`NotConnected`](ErrorKind::NotConnected) or [`TimedOut`](ErrorKind::TimedOut) when the watch was not set by the
-/// deadline; [`TooManyWatches`](ErrorKind::TooManyWatches) when there is no room for it.
-/// No permission is asked for, but what happens to a node that the session may not read is not told.
+/// [`NotConnected`](ErrorKind::NotConnected) or [`TimedOut`](ErrorKind::TimedOut) if the watch was not set by the
+/// deadline; [`TooManyWatches`](ErrorKind::TooManyWatches) if the session has too many watches.
+/// The call needs no permission, but the server does not report changes of a node that the session may not read.
 ///
 /// # Cancel safety
 ///
 /// Safe, nothing is left behind.
 ///
-/// # Session loss
-///
-/// A fatal error.
-///
 /// # Cost
 ///
-/// One round trip, none if a watch of another subscription of this session serves it too; again after each break of the
-/// connection.
-/// Each change is one message of the server, however many subscriptions of the session are told of it.
+/// One round trip, or none if another subscription of this session has a watch that covers it; again after each
+/// connection loss.
+/// The server sends each change once, however many subscriptions of the session report it.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is watched until it is awaited"]
+#[must_use = "no watch is set until it is awaited"]
 pub struct Subscribe {
     target: Target,
     reach: Reach,
@@ -65,36 +61,37 @@ impl Subscribe {
         }
     }
 
-    /// Bounds the wait for the watch; the default is the session's operation timeout.
+    /// Sets how long to wait for the watch. Default: the session's operation timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.target.timeout(timeout);
         self
     }
 
-    /// Is told, too, when children of the node come and go, as [`WatchEvent::ChildrenChanged`] of the node.
+    /// Also reports [`WatchEvent::ChildrenChanged`] when children of the node are created or deleted.
     pub fn children(mut self) -> Self {
         self.reach = Reach::Children;
         self
     }
 
-    /// Is told of the node and of everything below it: who is created, deleted, or has other data.
+    /// Reports creations, deletions and data changes of the node and of all nodes below it.
     ///
-    /// There is no [`WatchEvent::ChildrenChanged`] then: children tell of themselves.
+    /// It reports no [`WatchEvent::ChildrenChanged`], because each child has events of its own.
     pub fn recursive(mut self) -> Self {
         self.reach = Reach::Below;
         self
     }
 
-    /// Is told only of changes of these kinds; default all.
-    /// [`Update::Resynchronize`] and the like are told in any case.
+    /// Reports only changes of these kinds. Default: all.
+    ///
+    /// [`Update::Resynchronize`], [`Update::Stale`] and [`Update::SessionLost`] are always reported.
     pub fn only(mut self, kinds: impl IntoIterator<Item = WatchEvent>) -> Self {
         self.kinds = kinds.into_iter().collect();
         self
     }
 
-    /// Keeps at most so many changes that were not taken yet, at least one; default 1024.
+    /// Sets how many changes are buffered for the consumer, at least one. Default: 1024.
     ///
-    /// One more takes the place of all of them as an [`Update::Resynchronize`].
+    /// If another change arrives, one [`Update::Resynchronize`] replaces all of them.
     pub fn buffer(mut self, changes: usize) -> Self {
         self.most = changes.max(1);
         self
@@ -128,7 +125,7 @@ impl IntoFuture for Subscribe {
             let fault = match call.deadline().bound(armed).await {
                 Some(Ok(Ok(()))) => return Ok(subscription),
                 Some(Ok(Err(fault))) => fault,
-                // Nobody is there any more who could set it.
+                // The task that sets watches has ended with the session.
                 Some(Err(_)) => crate::transport::Fault::Ended(engine.ended().await),
                 None => {
                     let (kind, wanted) = if engine.is_connected() {
@@ -147,24 +144,24 @@ impl IntoFuture for Subscribe {
     }
 }
 
-/// What a [`Subscription`] tells.
+/// What a [`Subscription`] reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Update {
-    /// Read again whatever you rely on: what happened before this may have been missed; what happens after it is told.
+    /// The consumer must read again what it relies on. Changes before this update may have been missed; later changes
+    /// are reported.
     ///
-    /// The first update of every subscription, and told again each time the watch was set again, or more had happened
-    /// than is kept.
+    /// The first update of every subscription, repeated each time the watch was set again or the buffer overflowed.
     Resynchronize,
-    /// Nothing is told until the next [`Resynchronize`](Self::Resynchronize): the connection broke, or the watch has to be
-    /// set anew for the sake of others on the same node.
+    /// No change is reported until the next [`Resynchronize`](Self::Resynchronize), because the connection broke, or
+    /// because the watch is replaced by one that also covers another subscription of the same node.
     Stale,
     /// A node changed.
     ///
-    /// Something may have happened to it since, and a change may be told that a read after the last
-    /// [`Resynchronize`](Self::Resynchronize) has seen already.
+    /// The node may have changed again since. The consumer may already have seen this change in a read after the last
+    /// [`Resynchronize`](Self::Resynchronize).
     Changed {
-        /// The node, below the namespace.
+        /// The path of the node, relative to the namespace.
         path: NodePath,
         /// How it changed; never [`WatchEvent::SessionLost`].
         event: WatchEvent,
@@ -173,13 +170,13 @@ pub enum Update {
     SessionLost,
 }
 
-/// What happens to a node, as a stream that sets its watch again by itself; made by
+/// A stream of the changes of a node, which sets its watch again after a connection loss; created by
 /// [`Session::subscribe`](crate::Session::subscribe).
 ///
-/// Servers tell nothing of what happened while the connection was broken (ZOOKEEPER-4698). The stream says
-/// [`Update::Stale`] when that begins and [`Update::Resynchronize`] when it is over, and it is for the consumer to read
-/// again then. Between the two nothing is told, and after the second nothing is missed: the watch is set before it.
-/// Compare what is read by `czxid` and `mzxid`: a node that was deleted and created again may have the same version.
+/// Servers do not report changes that happened while the connection was broken (ZOOKEEPER-4698). The stream yields
+/// [`Update::Stale`] when the connection breaks and [`Update::Resynchronize`] when the watch is set again; the consumer
+/// then reads again. No change is reported between the two, and none is missed after the second.
+/// Compare reads by `czxid` and `mzxid`: a node that was deleted and created again may have the same version.
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), zk_core::Error> {
@@ -191,7 +188,7 @@ pub enum Update {
 ///         Update::Resynchronize | Update::Changed { .. } => {
 ///             let _now = session.exists("/app/config").await?;
 ///         }
-///         Update::Stale => { /* what was read last may be old */ }
+///         Update::Stale => { /* the last read may be out of date */ }
 ///         _ => break,
 ///     }
 /// }
@@ -199,17 +196,17 @@ pub enum Update {
 /// # }
 /// ```
 ///
-/// # What is kept
+/// # Buffering
 ///
-/// Updates are kept from the moment the watch is set until they are taken, so that a consumer need not be ready when they
-/// come: at most so many changes as [`Subscribe::buffer`] says, then a [`Update::Resynchronize`] in their place.
-/// A consumer that is slow, or never looks, holds up nobody else.
+/// Updates are buffered from the moment the watch is set until the consumer takes them, up to [`Subscribe::buffer`]
+/// changes; one [`Update::Resynchronize`] replaces those that do not fit.
+/// A slow or idle consumer delays no other consumer.
 ///
 /// # Dropping
 ///
-/// Takes the watch back in the background, unless other subscriptions need it.
-/// It does not keep the session open.
-#[must_use = "what is told is only in the stream"]
+/// The watch is removed in the background, unless other subscriptions need it.
+/// A subscription does not keep the session open.
+#[must_use = "updates are only delivered through the stream"]
 pub struct Subscription {
     path: NodePath,
     namespace: NodePath,
@@ -218,20 +215,16 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Returns the node, below the namespace.
+    /// Returns the path of the node, relative to the namespace.
     pub fn path(&self) -> &NodePath {
         &self.path
     }
 
-    /// Waits for the next update; `None` after [`Update::SessionLost`].
+    /// Waits for the next update. Returns `None` after [`Update::SessionLost`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
-    ///
-    /// # Session loss
-    ///
-    /// Answered as [`Update::SessionLost`], then `None`.
+    /// Safe, no update is lost.
     pub async fn next(&mut self) -> Option<Update> {
         std::future::poll_fn(|context| self.poll(context)).await
     }

@@ -1,4 +1,4 @@
-//! The data of one node that may come and go, at hand without a round trip.
+//! A local copy of the data of one node, read without a round trip.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,28 +21,23 @@ use crate::stat::Stat;
 use crate::subscription::Subscription;
 use crate::subscription::Update;
 
-/// Follows a node; made by [`Session::track`](crate::Session::track).
+/// A request to keep a copy of a node; created by [`Session::track`](crate::Session::track).
 ///
-/// The answer is a [`NodeTracker`] that knows the node as it was at some moment of the call.
+/// Returns a [`NodeTracker`] with the node as it was at some moment during the call.
 ///
 /// # Errors
 ///
-/// As [`Subscribe`](crate::Subscribe) has them, and [`NoAuth`](ErrorKind::NoAuth) when the node exists and must not be
-/// read.
+/// Those of [`Subscribe`](crate::Subscribe), and [`NoAuth`](ErrorKind::NoAuth) if the session may not read the node.
 ///
 /// # Cancel safety
 ///
 /// Safe, nothing is left behind.
 ///
-/// # Session loss
-///
-/// A fatal error.
-///
 /// # Cost
 ///
 /// Two round trips; afterwards one for each change and each reconnection.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is followed until it is awaited"]
+#[must_use = "nothing is tracked until it is awaited"]
 pub struct Track {
     target: Target,
 }
@@ -52,7 +47,7 @@ impl Track {
         Self { target }
     }
 
-    /// Bounds the wait for the first value; the default is the session's operation timeout.
+    /// Sets how long to wait for the first value. Default: the session's operation timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.target.timeout(timeout);
         self
@@ -86,7 +81,7 @@ impl IntoFuture for Track {
     }
 }
 
-/// A node as it was read.
+/// The data and stat of a node.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrackedNode {
@@ -105,27 +100,25 @@ impl fmt::Debug for TrackedNode {
     }
 }
 
-/// What a [`NodeTracker`] knows.
+/// The state of a [`NodeTracker`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Tracked {
-    /// The node as it was read last; `None` if there was none.
+    /// The node as of the last read; `None` if it did not exist.
     pub node: Option<TrackedNode>,
-    /// Whether it may have changed without being told: there is no connection, or what changed has not been read yet
-    /// after one came back.
+    /// Whether changes may have been missed, because the connection is lost or the node has not been read again since.
     pub is_stale: bool,
-    /// Whether the session is over, and this is the last that is known.
+    /// Whether the session is over, so that this state is final.
     pub is_over: bool,
-    /// Why the node could not be read the last time, [`NoAuth`](ErrorKind::NoAuth) for one; what is in `node` was there
-    /// before.
+    /// Why the last read failed, for example [`NoAuth`](ErrorKind::NoAuth); `node` is then from an earlier read.
     pub problem: Option<Error>,
 }
 
-/// The current data of a node that may come and go; made by [`Session::track`](crate::Session::track).
+/// A local copy of a node, kept up to date; created by [`Session::track`](crate::Session::track).
 ///
-/// What is known is read without a round trip and without waiting.
-/// Values that were replaced before anyone looked are skipped: it is for the newest value, not for each.
-/// A node that was deleted and created again is another value, whatever its data: [`Stat::czxid`] tells.
+/// It is read without a round trip and without waiting.
+/// It holds the newest value; values that were replaced before they were read are skipped.
+/// A node that was deleted and created again counts as a new value even if its data is the same, by its [`Stat::czxid`].
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), zk_core::Error> {
