@@ -118,7 +118,7 @@ pub struct Tracked {
 ///
 /// It is read without a round trip and without waiting.
 /// It holds the newest value; values that were replaced before they were read are skipped.
-/// A node that was deleted and created again counts as a new value even if its data is the same, by its [`Stat::czxid`].
+/// A node that was deleted and created again counts as a new value even if its data is the same; see [`Stat::czxid`].
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), zk_core::Error> {
@@ -138,7 +138,7 @@ pub struct Tracked {
 /// With the last clone the watch is taken back, in the background.
 /// It keeps the session open.
 #[derive(Debug, Clone)]
-#[must_use = "it follows the node as long as it is held"]
+#[must_use = "the copy is updated only while the tracker exists"]
 pub struct NodeTracker {
     path: NodePath,
     tracked: watch::Receiver<Tracked>,
@@ -147,39 +147,31 @@ pub struct NodeTracker {
 }
 
 impl NodeTracker {
-    /// Returns the node, below the namespace.
+    /// Returns the path of the node, relative to the namespace.
     pub fn path(&self) -> &NodePath {
         &self.path
     }
 
-    /// Returns what is known, and takes it for seen.
+    /// Returns the current state and marks it as seen.
     pub fn now(&mut self) -> Tracked {
         self.tracked.borrow_and_update().clone()
     }
 
-    /// Waits until something is known that this clone has not seen; `None` after the end of the session was seen.
+    /// Waits for a state that this clone has not seen. Returns `None` after the one with [`Tracked::is_over`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
-    ///
-    /// # Session loss
-    ///
-    /// Answered once, with [`Tracked::is_over`].
+    /// Safe, no state is lost.
     pub async fn changed(&mut self) -> Option<Tracked> {
         self.tracked.changed().await.ok()?;
         Some(self.now())
     }
 
-    /// Waits until there is a node, for as long as the session lasts; `None` when that is over.
+    /// Waits until the node exists. Returns `None` if the session is over.
     ///
     /// # Cancel safety
     ///
     /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// Answered as `None`.
     pub async fn available(&mut self) -> Option<TrackedNode> {
         let tracked = self
             .tracked
@@ -211,9 +203,9 @@ async fn follow(
     tracked: watch::Sender<Tracked>,
 ) {
     let mut reading: Option<BoxFuture<'_, bool>> = None;
-    // Whether something was told since that read began.
+    // Whether an update arrived since that read began.
     let mut again = false;
-    'told: loop {
+    'updates: loop {
         let is_read = async {
             match &mut reading {
                 Some(read) => read.await,
@@ -222,7 +214,7 @@ async fn follow(
         };
         let update = tokio::select! {
             biased;
-            // Before the updates, so that those that never end do not keep it from being taken.
+            // Before the updates, so that a constant stream of them does not starve the read.
             is_alive = is_read => {
                 reading = None;
                 if !is_alive {
@@ -232,19 +224,19 @@ async fn follow(
             }
             update = updates.next() => Some(update),
         };
-        // One read is enough for all that has been told by now.
+        // One read covers all updates that have arrived by now.
         let mut next = update;
         while let Some(update) = next {
             match update {
                 Some(Update::Stale) => {
-                    // What comes of it would be from before; it is read anew with what is told next.
+                    // Its result would be out of date. The next update starts another read.
                     (reading, again) = (None, false);
                     tracked.send_if_modified(|tracked| {
                         !std::mem::replace(&mut tracked.is_stale, true)
                     });
                 }
                 Some(Update::Resynchronize | Update::Changed { .. }) => again = true,
-                Some(Update::SessionLost) | None => break 'told,
+                Some(Update::SessionLost) | None => break 'updates,
             }
             next = updates.next().now_or_never();
         }
@@ -260,7 +252,7 @@ async fn follow(
     });
 }
 
-/// Reads until it is known what there is; false when the session is over.
+/// Retries the read until it succeeds or is refused. Returns false if the session is over.
 async fn catch_up(session: &Session, path: &NodePath, tracked: &watch::Sender<Tracked>) -> bool {
     let never = Deadline::after(Duration::MAX);
     loop {
@@ -269,7 +261,7 @@ async fn catch_up(session: &Session, path: &NodePath, tracked: &watch::Sender<Tr
             Err(error) if error.is_fatal() => return false,
             Err(error) if matches!(error.kind(), ErrorKind::NoAuth) => (None, Some(error)),
             Err(error) => {
-                tracing::debug!(%path, %error, "reading it again");
+                tracing::debug!(%path, %error, "the read of a tracked node failed; reading again");
                 never.pause(READ_AGAIN).await;
                 continue;
             }
