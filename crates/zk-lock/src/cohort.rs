@@ -13,15 +13,15 @@ use crate::error::TimedOut;
 use crate::fair::FairLock;
 use crate::options::LockOptions;
 
-mod agent;
+mod acquirer;
 mod guard;
-mod members;
-mod tally;
+mod handover_limit;
+mod local_waiters;
 
 pub use guard::CohortGuard;
 pub use guard::CohortToken;
-use members::Members;
-pub use tally::CohortLimits;
+pub use handover_limit::CohortLimits;
+use local_waiters::Members;
 
 /// An exclusive lock whose clones share one place in the queue, and hand the lock over in memory.
 ///
@@ -179,7 +179,7 @@ impl CohortLock {
             return Ok(None);
         };
         if is_first {
-            agent::spawn(&self.members);
+            acquirer::spawn(&self.members);
         }
         ticket.answered().await
     }
@@ -188,7 +188,7 @@ impl CohortLock {
         let joined = self.members.join(false);
         let (mut ticket, is_first) = joined.expect("only who tries is turned away");
         if is_first {
-            agent::spawn(&self.members);
+            acquirer::spawn(&self.members);
         }
         let answer = match limit {
             None => ticket.answered().await,

@@ -22,9 +22,9 @@ use zk_core::Watch;
 use crate::error::AcquireError;
 use crate::error::Loss;
 use crate::error::ReleaseError;
-use crate::keeper::Keeper;
-use crate::patience::proved;
+use crate::node_monitor::Keeper;
 use crate::queue::Granted;
+use crate::retry::proved;
 use crate::revoke::Memory;
 
 /// A lock that is held.

@@ -8,9 +8,9 @@ use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
+use crate::conditional_delete::Removal;
+use crate::conditional_delete::delete_exactly;
 use crate::contender::Contender;
-use crate::exact::Removal;
-use crate::exact::delete_exactly;
 use crate::layout::Kind;
 use crate::layout::Layout;
 use crate::options::LockOptions;

@@ -122,39 +122,40 @@
 //! None.
 
 mod cohort;
+mod conditional_delete;
 mod contender;
 mod error;
 mod events;
-mod exact;
 mod fair;
 mod guard;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/lock-guarantees.md")]
 pub mod guarantees {}
+mod guard_set;
 mod inspect;
-mod keeper;
 mod layout;
 #[cfg(test)]
 mod model;
 mod multi;
+mod node_monitor;
 mod options;
 mod order;
 mod owner;
-mod patience;
 mod queue;
 mod race;
 mod reap;
 mod reentrant;
+mod retry;
 mod revoke;
 mod rw;
 mod semaphore;
-mod several;
 mod waiter;
 
 pub use cohort::CohortGuard;
 pub use cohort::CohortLimits;
 pub use cohort::CohortLock;
 pub use cohort::CohortToken;
+pub use conditional_delete::Removal;
 pub use contender::Contender;
 pub use error::AcquireError;
 pub use error::Ahead;
@@ -165,10 +166,10 @@ pub use error::SequenceExhausted;
 pub use error::TimedOut;
 pub use events::LockEvent;
 pub use events::LockEvents;
-pub use exact::Removal;
 pub use fair::FairLock;
 pub use guard::FencingToken;
 pub use guard::Guard;
+pub use guard_set::ReleaseErrors;
 pub use inspect::Inspector;
 pub use inspect::Picture;
 pub use inspect::Role;
@@ -202,7 +203,6 @@ pub use semaphore::BadLimit;
 pub use semaphore::Lease;
 pub use semaphore::LeaseTimedOut;
 pub use semaphore::Semaphore;
-pub use several::ReleaseErrors;
 pub use waiter::Waiter;
 
 #[cfg(doctest)]

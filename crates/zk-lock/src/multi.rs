@@ -14,11 +14,11 @@ use crate::error::Loss;
 use crate::error::TimedOut;
 use crate::fair::FairLock;
 use crate::guard::Guard;
+use crate::guard_set::Guards;
+use crate::guard_set::Lost;
+use crate::guard_set::ReleaseErrors;
+use crate::guard_set::one_is_lost;
 use crate::queue;
-use crate::several::Guards;
-use crate::several::Lost;
-use crate::several::ReleaseErrors;
-use crate::several::one_is_lost;
 
 /// Several [`FairLock`]s, acquired all or none.
 ///

@@ -21,18 +21,18 @@ use zk_core::Watch;
 use crate::error::AcquireError;
 use crate::error::Ahead;
 use crate::error::TimedOut;
-use crate::keeper;
 use crate::layout::Layout;
 use crate::layout::Stem;
+use crate::node_monitor;
 use crate::options::LockOptions;
-use crate::patience::Remains;
-use crate::patience::patiently;
+use crate::retry::Remains;
+use crate::retry::patiently;
 
 mod enlist;
 mod read;
 mod upgrade;
-mod vigil;
 mod wait;
+mod watches;
 
 pub(crate) use upgrade::Upgraded;
 
@@ -134,7 +134,7 @@ impl Queue {
 
     /// The error for a contender whose node this session did not delete, and which is gone.
     pub(crate) async fn node_lost(&self, path: &NodePath) -> AcquireError {
-        AcquireError::gone(keeper::why_gone(&self.session).await, path)
+        AcquireError::gone(node_monitor::why_gone(&self.session).await, path)
     }
 
     /// The access rules of our nodes, if they are not those of the session.

@@ -19,12 +19,12 @@ use crate::error::ReleaseError;
 use crate::error::TimedOut;
 use crate::guard::FencingToken;
 use crate::guard::Guard;
-use crate::keeper;
+use crate::node_monitor;
 use crate::options::LockOptions;
-use crate::patience::Remains;
-use crate::patience::changed;
-use crate::patience::patiently;
-use crate::patience::proved;
+use crate::retry::Remains;
+use crate::retry::changed;
+use crate::retry::patiently;
+use crate::retry::proved;
 
 /// An exclusive lock over all processes that use the same path, for which all waiters race.
 ///
@@ -259,7 +259,7 @@ impl RaceLock {
             let look = || self.session.exists(&self.path).into_future();
             let found = patiently(&self.session, look).await?;
             if found.is_none_or(|stat| stat.czxid != node.stat().czxid) {
-                let loss = keeper::why_gone(&self.session).await;
+                let loss = node_monitor::why_gone(&self.session).await;
                 return Err(AcquireError::gone(loss, node.path()));
             }
         }

@@ -10,9 +10,9 @@ use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::Session;
 
+use crate::conditional_delete::Removal;
+use crate::conditional_delete::delete_exactly;
 use crate::contender::Contender;
-use crate::exact::Removal;
-use crate::exact::delete_exactly;
 use crate::inspect::Inspector;
 
 /// Which contenders are to be removed.

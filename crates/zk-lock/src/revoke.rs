@@ -13,21 +13,21 @@ use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::WatchEvent;
 
+use crate::conditional_delete::Removal;
+use crate::conditional_delete::delete_exactly;
 use crate::contender::Contender;
-use crate::exact::Removal;
-use crate::exact::delete_exactly;
 use crate::owner::OwnerInfo;
 
-mod note;
 mod request;
+mod wire_format;
 mod withdraw;
 
 pub(crate) use request::Memory;
 pub use request::RevocationRequest;
 
-use note::Answer;
-use note::Full;
-use note::Request;
+use wire_format::Answer;
+use wire_format::Full;
+use wire_format::Request;
 use withdraw::Withdrawal;
 
 /// A request to a contender to give up its lock, or its place in the queue; made by
@@ -303,7 +303,7 @@ impl Revoke {
                 }
             });
         }
-        match note::answer_to(data, id) {
+        match wire_format::answer_to(data, id) {
             Some(Answer::Accepted) => {
                 *asking = Asking::Accepted;
                 return Ok(Next::Wait);
@@ -311,7 +311,7 @@ impl Revoke {
             Some(Answer::Refused { reason }) => return Ok(Next::Refused { reason }),
             None => {}
         }
-        if note::requests(data).iter().any(|one| one.id == id) {
+        if wire_format::requests(data).iter().any(|one| one.id == id) {
             *asking = Asking::Asked;
             return Ok(Next::Wait);
         }
@@ -326,7 +326,7 @@ impl Revoke {
             by: self.by.to_string(),
             reason: self.reason.clone(),
         };
-        match note::asked(data, &request) {
+        match wire_format::asked(data, &request) {
             Ok(data) => Ok(Next::Write(data)),
             // A request of Curator's, which the owner may write over.
             Err(Full::OtherForm) if *asking == Asking::Asked => Ok(Next::Wait),

@@ -15,11 +15,11 @@ use crate::layout::Layout;
 use crate::options::LockOptions;
 use crate::queue::Queue;
 
+mod capacity;
 mod error;
 mod lease;
 mod limit;
 mod reserve;
-mod room;
 
 pub use self::error::AcquireLeaseError;
 pub use self::error::BadLimit;

@@ -7,7 +7,7 @@ use zk_core::Session;
 use crate::error::AcquireError;
 use crate::guard::FencingToken;
 use crate::guard::Guard;
-use crate::keeper;
+use crate::node_monitor;
 use crate::queue::Enlisted;
 use crate::queue::Progress;
 use crate::queue::Queue;
@@ -57,7 +57,7 @@ impl Waiter {
         let path = self.path().clone();
         let czxid = self.enlisted.node().stat().czxid;
         async move {
-            let loss = keeper::until_gone(&session, &path, czxid, None, || true).await;
+            let loss = node_monitor::until_gone(&session, &path, czxid, None, || true).await;
             AcquireError::gone(loss, &path)
         }
     }
@@ -81,7 +81,7 @@ impl Waiter {
     /// None for a lock that is free, otherwise that of [`FairLock::acquire`](crate::FairLock::acquire) without the first
     /// round trip; one round trip more when the waiter was left to lie for more than ten milliseconds.
     pub async fn granted(mut self) -> Result<Guard, AcquireError> {
-        if self.looked.elapsed() > keeper::REST {
+        if self.looked.elapsed() > node_monitor::REST {
             // What was seen then may say that it is our turn, and our node may be gone since.
             self.queue.look_again(&mut self.enlisted).await?;
         }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use zk_core::NodePath;
 use zk_core::Transaction;
 
-use super::members::Members;
+use super::local_waiters::Members;
 use crate::error::Loss;
 use crate::error::ReleaseError;
 use crate::guard::FencingToken;

@@ -6,16 +6,16 @@ use super::Enlisted;
 use super::Granted;
 use super::Progress;
 use super::Queue;
-use super::vigil::Vigil;
-use super::vigil::Woken;
+use super::watches::Vigil;
+use super::watches::Woken;
 use crate::error::AcquireError;
 use crate::error::Ahead;
 use crate::error::SequenceExhausted;
 use crate::order;
 use crate::order::Outlook;
 use crate::order::Place;
-use crate::patience::Remains;
-use crate::patience::proved;
+use crate::retry::Remains;
+use crate::retry::proved;
 
 /// What a look at the queue says.
 #[derive(Debug, Clone, PartialEq, Eq)]

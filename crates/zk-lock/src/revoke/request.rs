@@ -11,8 +11,8 @@ use zk_core::Error;
 use zk_core::ErrorKind;
 
 use super::CURATORS_MESSAGE;
-use super::note;
-use super::note::Answer;
+use super::wire_format;
+use super::wire_format::Answer;
 use crate::error::Loss;
 use crate::guard::Guard;
 use crate::guard::Held;
@@ -136,7 +136,7 @@ impl Memory {
             return is_new.then_some(empty);
         }
         known.owner = Some(data.to_vec());
-        let requests = note::requests(data);
+        let requests = wire_format::requests(data);
         known
             .told
             .retain(|id| requests.iter().any(|request| request.id == *id));
@@ -233,7 +233,8 @@ impl RevocationRequest {
     }
 
     async fn answer(&self, id: &str, answer: &Answer) -> Result<(), Error> {
-        self.rewrite(|data| note::answered(data, id, answer)).await
+        self.rewrite(|data| wire_format::answered(data, id, answer))
+            .await
     }
 
     async fn restore(&self) -> Result<(), Error> {

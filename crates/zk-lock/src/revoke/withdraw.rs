@@ -9,7 +9,7 @@ use zk_core::NodePath;
 use zk_core::Session;
 
 use super::PAUSE;
-use super::note;
+use super::wire_format;
 
 /// A request that may stand in the data of a node. Dropping it takes the request away, in the background.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ async fn attempt(session: &Session, path: &NodePath, czxid: i64, id: &str) -> Re
     // The request itself may have been on its way when its caller gave up.
     session.sync(path).await?;
     let (data, stat) = session.get(path).await?;
-    match note::withdrawn(&data, id) {
+    match wire_format::withdrawn(&data, id) {
         Some(data) if stat.czxid == czxid => {
             let write = session.set(path, data).version(stat.version);
             write.await.map(drop)

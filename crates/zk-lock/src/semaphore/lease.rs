@@ -8,8 +8,8 @@ use zk_core::Transaction;
 use crate::error::Loss;
 use crate::guard::FencingToken;
 use crate::guard::Guard;
-use crate::several::Guards;
-use crate::several::ReleaseErrors;
+use crate::guard_set::Guards;
+use crate::guard_set::ReleaseErrors;
 
 /// One or more leases of a semaphore, held together.
 ///

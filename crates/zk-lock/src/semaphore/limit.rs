@@ -8,7 +8,7 @@ use zk_core::ErrorKind;
 use super::AcquireLeaseError;
 use super::BadLimit;
 use super::Semaphore;
-use super::room;
+use super::capacity;
 
 impl Semaphore {
     /// Reads the limit that counts; `None` for a semaphore that was never used.
@@ -59,7 +59,7 @@ impl Semaphore {
     ///
     /// Two round trips.
     pub async fn set_limit(&self, limit: u32) -> Result<Option<u32>, Error> {
-        let data = room::data_of(limit);
+        let data = capacity::data_of(limit);
         let mut rounds = 0;
         loop {
             rounds += 1;
@@ -68,7 +68,8 @@ impl Semaphore {
                     let set = self.session().set(self.path(), data.clone());
                     // Who else wrote the same limit has done what was asked for.
                     let set = set.version(stat.version).idempotent();
-                    set.await.map(|_| room::limit_in(&before).unwrap_or(None))
+                    set.await
+                        .map(|_| capacity::limit_in(&before).unwrap_or(None))
                 }
                 Err(error) if error.is_no_node() => self.store(limit).await.map(|()| None),
                 Err(error) => return Err(error),
@@ -91,7 +92,7 @@ impl Semaphore {
                         return self.agreed(stored);
                     }
                     // Made as a parent of something, maybe by another client.
-                    let set = self.session().set(self.path(), room::data_of(self.own));
+                    let set = self.session().set(self.path(), capacity::data_of(self.own));
                     set.version(stat.version).idempotent().await.map(|_| ())
                 }
                 Err(error) if error.is_no_node() => self.store(self.own).await,
@@ -107,7 +108,7 @@ impl Semaphore {
 
     /// Makes the node together with its limit: nobody ever sees it without.
     async fn store(&self, limit: u32) -> Result<(), Error> {
-        let create = self.session().create(self.path(), room::data_of(limit));
+        let create = self.session().create(self.path(), capacity::data_of(limit));
         // Who else stored the same limit has done what was asked for.
         let mut create = create.container_parents().idempotent();
         if let Some(acl) = self.acl() {
@@ -133,7 +134,7 @@ impl Semaphore {
     }
 
     pub(super) fn parsed(&self, data: &[u8]) -> Result<Option<u32>, AcquireLeaseError> {
-        room::limit_in(data).map_err(|room::NotALimit| {
+        capacity::limit_in(data).map_err(|capacity::NotALimit| {
             AcquireLeaseError::BadLimit(BadLimit {
                 path: self.path().clone(),
             })

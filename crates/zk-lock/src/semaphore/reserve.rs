@@ -2,7 +2,7 @@
 //!
 //! Whoever is first in the queue makes its lease nodes, all of them, and then counts. It stays first, and so the only
 //! one who does, until they fit or it gives up. The order of arrival and the freedom from deadlock come from the queue;
-//! the limit does not: see [`room::taken`].
+//! the limit does not: see [`capacity::taken`].
 
 use futures_util::FutureExt as _;
 use futures_util::future;
@@ -13,14 +13,14 @@ use zk_core::WatchEvent;
 use super::AcquireLeaseError;
 use super::Lease;
 use super::Semaphore;
+use super::capacity;
 use super::error::Standing;
-use super::room;
 use crate::error::AcquireError;
 use crate::guard::Guard;
-use crate::patience::Remains;
-use crate::patience::proved;
 use crate::queue::Enlisted;
 use crate::queue::Granted;
+use crate::retry::Remains;
+use crate::retry::proved;
 
 /// Something that was read, and the watch that tells when it changes.
 type Seen<T> = (T, Option<Watch>);
@@ -143,7 +143,7 @@ impl Semaphore {
         let (made, limit, listed) = future::join3(creates, self.limit(), list).await;
         let nodes = made.into_iter().collect::<Result<Vec<_>, _>>()?;
         if let (Ok(limit), Ok((names, _))) = (limit, listed)
-            && room::taken(&names, own(&nodes)).is_some()
+            && capacity::taken(&names, own(&nodes)).is_some()
         {
             let limit = Some((limit, None));
             let children = Some((names, None));
@@ -242,7 +242,7 @@ impl Semaphore {
         };
         self.check(count, limit)?;
         let children = look.children.as_ref().map_or(&[][..], |(names, _)| names);
-        let Some(taken) = room::taken(children, own(nodes)) else {
+        let Some(taken) = capacity::taken(children, own(nodes)) else {
             let is_gone = |node: &&OwnedNode| {
                 let is_there = |name: &str| children.iter().any(|child| child == name);
                 !node.path().name().is_some_and(is_there)

@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::guard::CohortGuard;
-use super::tally::CohortLimits;
-use super::tally::Next;
-use super::tally::Tally;
+use super::handover_limit::CohortLimits;
+use super::handover_limit::Next;
+use super::handover_limit::Tally;
 use crate::error::AcquireError;
 use crate::fair::FairLock;
 use crate::guard::Guard;

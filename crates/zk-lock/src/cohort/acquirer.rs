@@ -7,9 +7,9 @@ use futures_util::future;
 use futures_util::future::Either;
 use zk_core::WatchEvent;
 
-use super::members::Members;
-use super::members::Use;
-use super::members::Wanted;
+use super::local_waiters::Members;
+use super::local_waiters::Use;
+use super::local_waiters::Wanted;
 use crate::error::AcquireError;
 use crate::guard::Guard;
 
