@@ -74,11 +74,11 @@ impl Loss {
         }
     }
 
-    pub(crate) const fn of(loss: zk_lock::Loss) -> Self {
+    pub(crate) const fn of(loss: zk_lock::LockLoss) -> Self {
         match loss {
-            zk_lock::Loss::SessionLost => Self::SessionLost,
-            zk_lock::Loss::NodeDeleted => Self::NodeDeleted,
-            zk_lock::Loss::Released => Self::Resigned,
+            zk_lock::LockLoss::SessionLost => Self::SessionLost,
+            zk_lock::LockLoss::NodeDeleted => Self::NodeDeleted,
+            zk_lock::LockLoss::Released => Self::Resigned,
             // And what may be added there: at least it is not known that we lead.
             _ => Self::TrustLapsed,
         }

@@ -1,4 +1,4 @@
-//! The lock whose tasks of one process share a place in the queue.
+//! The cohort lock: tasks of one process share a place in the queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,24 +21,24 @@ mod local_waiters;
 pub use guard::CohortGuard;
 pub use guard::CohortToken;
 pub use handover_limit::CohortLimits;
-use local_waiters::Members;
+use local_waiters::LocalWaiters;
 
-/// An exclusive lock whose clones share one place in the queue, and hand the lock over in memory.
+/// An exclusive lock whose clones share one place in the queue and hand the lock over in memory.
 ///
-/// Where many tasks of one process want the same lock, a [`FairLock`] sends each of them through the ensemble, at a
-/// round trip and a commit for each turn.
-/// Here one of them gets the lock from the ensemble, and the others get it from each other, tens of thousands of times
-/// faster: first come first among them.
+/// If many tasks of one process use a [`FairLock`], each of them acquires it from the ensemble, at the price of a round
+/// trip and a commit.
+/// With a cohort lock, one of them acquires it from the ensemble and hands it over to the others in order of arrival,
+/// tens of thousands of times faster.
 ///
-/// So that nobody else starves, this is bounded: as soon as the ensemble tells that another process, or another handle
-/// of this one, may be waiting, the lock goes back to the ensemble after so many hand-overs or so much time, whichever
-/// comes first ([`CohortLimits`]), and the cohort gets in line behind the others.
-/// An other one waits for at most that time, and for the work of one task of each cohort before it.
-/// The price is the order of arrival over all processes: a task of this process may get the lock before one of another
-/// that came earlier, within the bound. [`FairLock`] keeps that order strictly.
+/// So that other contenders do not starve, handovers are limited. As soon as the ensemble reports that another process,
+/// or another handle of this one, may be waiting, the lock goes back to the ensemble after a number of handovers or a
+/// time, whichever comes first ([`CohortLimits`]), and the cohort rejoins the queue at its end.
+/// Another contender waits for at most that time, plus the work of one task, for each cohort ahead of it.
+/// In exchange, the order of arrival among all processes is not strict: within the limits, a task of this process may
+/// get the lock before an earlier task of another process. [`FairLock`] keeps the order strictly.
 ///
-/// To others on the same path this is a lock like any other of the same layout.
-/// All clones of one handle are of one cohort; handles made separately are strangers to each other.
+/// To other contenders on the same path this is a lock like any other of the same layout.
+/// All clones of a handle belong to one cohort. Handles that are created separately do not.
 ///
 /// # Examples
 ///
@@ -62,15 +62,15 @@ use local_waiters::Members;
 /// ```
 #[derive(Debug, Clone)]
 pub struct CohortLock {
-    members: Arc<Members>,
+    waiters: Arc<LocalWaiters>,
 }
 
 impl CohortLock {
-    /// Makes a handle to the lock at `path`, with default options and limits.
+    /// Creates a handle to the lock at `path`, with default options and limits.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -80,11 +80,11 @@ impl CohortLock {
         Self::with_options(session, path, options, limits)
     }
 
-    /// Makes a handle to the lock at `path`.
+    /// Creates a handle to the lock at `path`.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn with_options<P>(
         session: &Session,
         path: P,
@@ -97,110 +97,98 @@ impl CohortLock {
     {
         let lock = FairLock::with_options(session, path, options)?;
         Ok(Self {
-            members: Arc::new(Members::new(lock, limits)),
+            waiters: Arc::new(LocalWaiters::new(lock, limits)),
         })
     }
 
     /// Returns the path of the lock.
     pub fn path(&self) -> &NodePath {
-        self.members.lock.path()
+        self.waiters.lock.path()
     }
 
     /// Returns the session whose ensemble keeps the lock.
     pub fn session(&self) -> &Session {
-        self.members.lock.session()
+        self.waiters.lock.session()
     }
 
-    /// Waits for the lock, for as long as it takes.
+    /// Waits for the lock, without a time limit.
     ///
     /// # Errors
     ///
-    /// Those of [`FairLock::acquire`]. What fails for the cohort fails for all of its tasks that wait at that moment.
+    /// The errors of [`FairLock::acquire`]. An error affects all tasks of the cohort that wait at that moment.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the place among the tasks of this process is lost, and a lock that was just handed over goes to the next
-    /// one. The place in the queue is given up with the last task that waits.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// Cancel safe. Dropping the future gives up the place among the tasks of this process; a lock that was just handed
+    /// over goes to the next task. The last waiting task gives up the place in the queue.
     ///
     /// # Cost
     ///
-    /// Nothing when another task of the cohort hands it over; otherwise that of [`FairLock::acquire`].
-    /// While several tasks of the cohort want it, the children of the path are listed and watched, once until somebody
-    /// else joins the queue.
+    /// Nothing if another task of the cohort hands the lock over, otherwise that of [`FairLock::acquire`].
+    /// If several tasks of the cohort want the lock, the children of the path are listed and watched, once until
+    /// another contender joins the queue.
     pub async fn acquire(&self) -> Result<CohortGuard, AcquireError> {
         self.wait(None).await
     }
 
-    /// Waits for the lock, for at most `limit` over all.
+    /// Waits for the lock, for at most `limit`.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::TimedOut`], which counts the tasks of this process that were ahead, and whoever held the lock;
-    /// and those of [`acquire`](Self::acquire).
+    /// [`AcquireError::TimedOut`], which counts the tasks of this process that were ahead and the holder; and the
+    /// errors of [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// As of [`acquire`](Self::acquire).
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Cost
     ///
-    /// That of [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<CohortGuard, AcquireError> {
         self.wait(Some(limit)).await
     }
 
-    /// Takes the lock if nobody holds it or waits for it, in this process or elsewhere, and answers `None` otherwise.
+    /// Takes the lock if there is no holder and no waiter, in this process or elsewhere; returns `None` otherwise.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Self::acquire).
+    /// The errors of [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is held.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`].
+    /// Cancel safe. Nothing is held afterwards.
     ///
     /// # Cost
     ///
-    /// Nothing when somebody of the cohort is there, otherwise that of [`FairLock::try_acquire`].
+    /// Nothing if a task of the cohort holds the lock or waits for it, otherwise that of [`FairLock::try_acquire`].
     pub async fn try_acquire(&self) -> Result<Option<CohortGuard>, AcquireError> {
-        let Some((mut ticket, is_first)) = self.members.join(true) else {
+        let Some((mut handle, starts_acquirer)) = self.waiters.join(true) else {
             return Ok(None);
         };
-        if is_first {
-            acquirer::spawn(&self.members);
+        if starts_acquirer {
+            acquirer::spawn(&self.waiters);
         }
-        ticket.answered().await
+        handle.result().await
     }
 
     async fn wait(&self, limit: Option<Duration>) -> Result<CohortGuard, AcquireError> {
-        let joined = self.members.join(false);
-        let (mut ticket, is_first) = joined.expect("only who tries is turned away");
-        if is_first {
-            acquirer::spawn(&self.members);
+        let joined = self.waiters.join(false);
+        let (mut handle, starts_acquirer) = joined.expect("only a `try_acquire` is refused");
+        if starts_acquirer {
+            acquirer::spawn(&self.waiters);
         }
         let answer = match limit {
-            None => ticket.answered().await,
-            Some(limit) => match tokio::time::timeout(limit, ticket.answered()).await {
+            None => handle.result().await,
+            Some(limit) => match tokio::time::timeout(limit, handle.result()).await {
                 Ok(answer) => answer,
                 Err(_) => Err(AcquireError::TimedOut(TimedOut {
                     path: self.path().clone(),
                     limit,
-                    ahead: Some(Ahead::new(ticket.ahead())),
+                    ahead: Some(Ahead::new(handle.ahead())),
                 })),
             },
         };
-        answer.map(|guard| guard.expect("only who tries is told that it is taken"))
+        answer.map(|guard| guard.expect("only a `try_acquire` gets `None`"))
     }
 }

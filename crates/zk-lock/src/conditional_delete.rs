@@ -1,30 +1,30 @@
-//! Deleting one certain node, and never one that took its place.
+//! Deletes a node only if it is the one that was seen, and not a later node of the same name.
 
 use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::Session;
 
-/// What became of a node that was to be deleted.
+/// The result of removing a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
-    reason = "a node is deleted by us or by others"
+    reason = "either this call or another client deleted the node"
 )]
 pub enum Removal {
-    /// It was deleted by this call. If an answer was lost on the way, its owner may have deleted it at the same time.
+    /// This call deleted the node. If a reply was lost, its owner may have deleted it at the same time.
     Deleted,
-    /// It had gone before. Another one that has its name now was not touched.
+    /// The node was already gone. A later node of the same name was not touched.
     Gone,
 }
 
-/// Deletes the node that the transaction `czxid` has made, see [`created_by`](zk_core::Delete::created_by).
+/// Deletes the node that was created by the transaction `czxid`, see [`created_by`](zk_core::Delete::created_by).
 ///
-/// The names of contenders have a number that the ensemble gives once, most also a random id.
+/// A contender's name has a number that the ensemble assigns once, and in most layouts a random id.
 ///
 /// # Cancel safety
 ///
-/// The node is deleted, or it is not; no other is.
-pub(crate) async fn delete_exactly(
+/// The node may or may not be deleted; no other node is.
+pub(crate) async fn delete_if_created_by(
     session: &Session,
     path: &NodePath,
     czxid: i64,

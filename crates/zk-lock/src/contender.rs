@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits for it, as the nodes tell.
+//! A contender as its node describes it: a holder of a lock or a waiter.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use zk_core::Stat;
 use crate::guard::FencingToken;
 use crate::owner::OwnerInfo;
 
-/// One who holds a lock or waits for it.
+/// A holder of a lock, or a waiter, as read from its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contender {
     name: String,
@@ -39,45 +39,45 @@ impl Contender {
         &self.name
     }
 
-    /// Returns the number that gives the place in the queue.
+    /// Returns the sequence number, which determines the place in the queue.
     pub fn sequence(&self) -> Sequence {
         self.sequence
     }
 
-    /// Returns what the owner says of itself: the data of the node.
+    /// Returns the data of the node, in which the owner identifies itself.
     pub fn owner(&self) -> &[u8] {
         &self.owner
     }
 
-    /// Returns what the owner says of itself as text, with replacement characters for what is none.
+    /// Returns the data of the node as text, with replacement characters for invalid UTF-8.
     pub fn owner_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.owner)
     }
 
-    /// Returns what the owner says of itself, if it is in the form of this crate; `None` for data of other programs.
+    /// Returns how the owner identifies itself; `None` if the data is not in the format of this crate.
     pub fn owner_info(&self) -> Option<OwnerInfo> {
         OwnerInfo::parse(&self.owner)
     }
 
-    /// Returns the fencing token that goes with the lock once this contender holds it: the node's `czxid`.
+    /// Returns the fencing token that the contender has as a holder: the node's `czxid`.
     pub fn token(&self) -> FencingToken {
         self.token
     }
 
-    /// Returns the session that the node belongs to; `None` for a node that stays whatever becomes of its maker.
+    /// Returns the session that owns the node; `None` for a node that is not ephemeral.
     pub fn session(&self) -> Option<SessionId> {
         self.session
     }
 
-    /// Returns when it joined the queue, by the clock of the ensemble's leader.
+    /// Returns when the contender joined the queue, by the clock of the ensemble's leader.
     ///
-    /// That clock may differ from the local one and may have been set since: for people, not for decisions.
+    /// That clock may differ from the local one and may have been adjusted since: do not base decisions on it.
     pub fn since(&self) -> SystemTime {
         self.since
     }
 }
 
-/// The name, the owner and the session, in a line.
+/// Writes the name, the owner and the session on one line.
 impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
@@ -86,7 +86,7 @@ impl fmt::Display for Contender {
             None => (self.owner_text(), false),
         };
         if !owner.is_empty() {
-            let shown: String = owner.chars().take(MOST_SHOWN).collect();
+            let shown: String = owner.chars().take(MAX_DISPLAYED_CHARS).collect();
             let more = if shown.len() < owner.len() { "…" } else { "" };
             if is_text {
                 write!(f, " of {shown}{more}")?;
@@ -101,5 +101,5 @@ impl fmt::Display for Contender {
     }
 }
 
-/// How much of an owner's data is shown in messages, in characters.
-const MOST_SHOWN: usize = 80;
+/// How many characters of the owner are displayed.
+const MAX_DISPLAYED_CHARS: usize = 80;

@@ -1,4 +1,4 @@
-//! Why a lock could not be acquired, released or kept.
+//! The errors of acquiring, holding and releasing a lock.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,28 +10,28 @@ use zk_core::Sequence;
 
 use crate::contender::Contender;
 
-/// A lock was not acquired. Nothing of the attempt is left, or its removal goes on in the background.
+/// A lock was not acquired. Leftovers of the attempt are removed in the background.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
     /// The session is over.
     #[error("the session is over")]
     SessionLost {
-        /// What said so, if an operation did.
+        /// The error of the operation that found out, if there was one.
         source: Option<Error>,
     },
-    /// Somebody deleted our node while we waited, which takes us out of the queue.
+    /// Another client deleted our node while we waited, which removes us from the queue.
     ///
-    /// Whoever did it, an operator perhaps, did not want us to get the lock; acquiring again gets in line at the end.
-    #[error("somebody else deleted the node {path} of a waiter, which takes it out of the queue")]
+    /// This is how an operator removes a waiter. Another acquire joins at the end of the queue.
+    #[error("waiter node {path} was deleted by another client; acquire again to rejoin the queue")]
     NodeLost {
         /// The node.
         path: NodePath,
     },
-    /// The numbers that the server gives to contenders no longer tell an order.
+    /// The sequence numbers of the contenders no longer determine an order.
     #[error(transparent)]
     SequenceExhausted(SequenceExhausted),
-    /// The time was up.
+    /// The time limit elapsed.
     #[error(transparent)]
     TimedOut(TimedOut),
     /// An operation failed.
@@ -40,15 +40,15 @@ pub enum AcquireError {
 }
 
 impl AcquireError {
-    /// That of a contender whose node is gone for this reason.
-    pub(crate) fn gone(loss: Loss, path: &NodePath) -> Self {
+    /// Returns the error for a contender whose node is gone for this reason.
+    pub(crate) fn gone(loss: LockLoss, path: &NodePath) -> Self {
         match loss {
-            Loss::SessionLost => Self::SessionLost { source: None },
+            LockLoss::SessionLost => Self::SessionLost { source: None },
             _ => Self::NodeLost { path: path.clone() },
         }
     }
 
-    /// Returns what can be done about it.
+    /// Returns the class of the error: what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::SessionLost { .. } => ErrorClass::Fatal,
@@ -71,17 +71,17 @@ impl From<Error> for AcquireError {
     }
 }
 
-/// The numbers that the server gives to contenders no longer tell an order.
+/// The sequence numbers of the contenders no longer determine an order.
 ///
 /// A server numbers the children of a node from a 32-bit counter.
-/// Since ZooKeeper 3.6 the counter stays at 2147483647 once it is there, and then several contenders have one number.
-/// A lock that went on by some other rule would be granted twice, so near the end of the counter none is granted.
+/// Since ZooKeeper 3.6 the counter stays at 2147483647 once it is there, and several contenders get the same number.
+/// Any other order could grant the lock twice, so no contender near the end of the counter is granted the lock.
 ///
-/// The counter belongs to the node, so a fresh node counts from zero:
-/// once nobody holds the lock or waits for it, delete the path of the lock, and the next acquire makes it anew.
-/// The server refuses to delete it while somebody is there.
-/// A path that is a container node, as this crate makes them, goes away by itself when it is idle.
-/// Fencing tokens go on growing through that.
+/// The counter belongs to the node, and a new node counts from zero.
+/// Delete the path of the lock once it has no contenders, and the next acquire creates it again.
+/// The server refuses to delete a path that has children.
+/// A container node, as this crate creates it, is deleted by the servers when it is idle.
+/// Fencing tokens keep growing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SequenceExhausted {
     pub(crate) path: NodePath,
@@ -96,7 +96,7 @@ impl SequenceExhausted {
         &self.path
     }
 
-    /// Returns the number we were given, if it still was one of 32 bits.
+    /// Returns the number of our node, if it still fits in 32 bits.
     pub fn sequence(&self) -> Option<Sequence> {
         self.sequence
     }
@@ -112,18 +112,18 @@ impl fmt::Display for SequenceExhausted {
         let Self { path, name, .. } = self;
         match &self.tied_with {
             Some(other) => write!(f, "{name} and {other} have the same number below {path}")?,
-            None => write!(f, "{name} is too near the end of the counter of {path}")?,
+            None => write!(f, "{name} is too close to the end of the counter of {path}")?,
         }
         write!(
             f,
-            ", so nobody is granted the lock; delete {path} once it is empty, a fresh node counts from zero"
+            ", so the lock cannot be granted; delete {path} once it is empty: a new node counts from zero"
         )
     }
 }
 
 impl std::error::Error for SequenceExhausted {}
 
-/// The time to acquire a lock was up.
+/// A lock was not acquired within the time limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedOut {
     pub(crate) path: NodePath,
@@ -137,9 +137,9 @@ impl TimedOut {
         &self.path
     }
 
-    /// Returns who was ahead when last looked, which is at the start and at each wake-up.
+    /// Returns who was ahead at the last wake-up, or at the start if there was none.
     ///
-    /// `None` when the ensemble had not answered by then.
+    /// `None` if the ensemble had not replied by then.
     pub fn ahead(&self) -> Option<&Ahead> {
         self.ahead.as_ref()
     }
@@ -154,19 +154,19 @@ impl fmt::Display for TimedOut {
         )?;
         match &self.ahead {
             Some(ahead) => write!(f, "{ahead}"),
-            None => write!(f, "the ensemble had not answered by then"),
+            None => write!(f, "the ensemble did not reply in time"),
         }
     }
 }
 
 impl std::error::Error for TimedOut {}
 
-/// Who was before a waiter in the queue.
+/// The contenders ahead of a waiter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ahead {
     count: usize,
     predecessor: Option<Box<Contender>>,
-    /// Whether the predecessor holds the lock, rather than waits for it.
+    /// Whether the predecessor holds the lock.
     holds: bool,
 }
 
@@ -185,18 +185,19 @@ impl Ahead {
         self
     }
 
-    /// Returns how many contenders were ahead that we had to wait for, the holder included; zero when our turn had come.
+    /// Returns the number of contenders that the waiter waited for, including the holder; zero if none was left.
     ///
-    /// For a reader these are the writers alone.
+    /// A reader waits for writers only.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Returns the last one of them: the holder, if only one was ahead of a lock that is not shared.
+    /// Returns the predecessor, the last contender that the waiter waited for.
     ///
-    /// Of a reader it is the writer right before it, which may hold the lock or wait for readers itself.
+    /// If only one is ahead of a lock that is not shared, it is the holder. For a reader it is the writer directly
+    /// ahead, which may hold the lock or wait for readers itself.
     ///
-    /// `None` when our turn had come, when that one had just gone, and when this session may not read its node.
+    /// `None` if no contender was ahead, if the predecessor had just left, or if this session may not read its node.
     pub fn predecessor(&self) -> Option<&Contender> {
         self.predecessor.as_deref()
     }
@@ -207,7 +208,7 @@ impl fmt::Display for Ahead {
         match (self.count, &self.predecessor) {
             (0, _) => write!(
                 f,
-                "nobody was ahead, but the session could not be proved alive"
+                "no contender was ahead, but the session could not be proved alive"
             ),
             (count, None) => write!(f, "{count} ahead"),
             (1, Some(holder)) if self.holds => write!(f, "held by {holder}"),
@@ -217,24 +218,24 @@ impl fmt::Display for Ahead {
     }
 }
 
-/// Why a lock is not held, or not known to be held, any more.
+/// Why a lock is no longer held, or no longer known to be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Loss {
-    /// The session is over, and its nodes with it.
+pub enum LockLoss {
+    /// The session is over, and its nodes are deleted.
     SessionLost,
-    /// Somebody else deleted the lock's node.
+    /// Another client deleted the lock's node.
     NodeDeleted,
-    /// For too long nothing was heard of the ensemble: it may have expired the session and granted the lock to another.
+    /// The ensemble did not reply for too long: it may have granted the lock to another contender.
     ///
-    /// The one loss that may turn out to be none, if the session has survived after all.
+    /// This is the only loss that is not final: the session may turn out to have survived.
     TrustLapsed,
     /// The guard was released or dropped.
     Released,
 }
 
-impl Loss {
-    /// Returns what can be done about it.
+impl LockLoss {
+    /// Returns the class of the error: what a caller can do about it.
     pub const fn class(self) -> ErrorClass {
         match self {
             Self::SessionLost => ErrorClass::Fatal,
@@ -244,41 +245,43 @@ impl Loss {
     }
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for LockLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SessionLost => "the session is over",
-            Self::NodeDeleted => "somebody else deleted the lock's node",
-            Self::TrustLapsed => "the ensemble was not heard of for too long",
+            Self::NodeDeleted => "another client deleted the lock's node",
+            Self::TrustLapsed => "the ensemble did not reply for too long",
             Self::Released => "the lock was released",
         })
     }
 }
 
-/// A release did not go as it should.
+/// A release failed, or was not confirmed in time.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// The lock had been lost before: what was done under it may have overlapped with another holder.
+    /// The lock had been lost before: work under it may have overlapped with another holder.
     #[error("lock node {path} had been lost before its release: {loss}")]
     Lost {
         /// The lock's node.
         path: NodePath,
         /// Why it was lost.
-        loss: Loss,
+        loss: LockLoss,
     },
-    /// The lock was held until now, but it is not known yet whether its node is gone.
+    /// The lock was held until now, but the deletion of its node is not confirmed.
     ///
-    /// The removal goes on in the background until the node or the session is gone.
-    #[error("the release of lock node {path} goes on in the background")]
+    /// The deletion continues in the background until the node or the session is gone.
+    #[error("the release of lock node {path} is not confirmed yet; it continues in the background")]
     Pending {
         /// The lock's node.
         path: NodePath,
-        /// What kept it from being removed at once.
+        /// Why the deletion is not confirmed.
         source: Error,
     },
-    /// The server refuses to delete the node: the lock stays held until the session ends.
-    #[error("lock node {path} stays until its session ends")]
+    /// The server refuses to delete the node. The lock stays held until the session ends.
+    #[error(
+        "lock node {path} may not be deleted and stays until its session ends; grant DELETE on its parent"
+    )]
     Refused {
         /// The lock's node.
         path: NodePath,
@@ -288,7 +291,7 @@ pub enum ReleaseError {
 }
 
 impl ReleaseError {
-    /// Returns what can be done about it.
+    /// Returns the class of the error: what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Lost { loss, .. } => loss.class(),
@@ -297,21 +300,21 @@ impl ReleaseError {
     }
 }
 
-/// A body was not run, or not to its end, under a lock.
+/// A body was not run under a lock, or not to its end.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The lock was not acquired, and the body not run.
+    /// The lock was not acquired, and the body was not run.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
-    /// The lock was lost: the body was dropped where it stood, or had just ended and its result was dropped, since the
-    /// lock may not have been held all the time.
-    #[error("the lock was lost while it was used: {0}")]
-    Lost(Loss),
+    /// The lock was lost. The body was dropped, or it had just finished and its result was dropped, since the lock may
+    /// not have been held all the time.
+    #[error("the lock was lost while the body ran: {0}")]
+    Lost(LockLoss),
 }
 
 impl RunError {
-    /// Returns what can be done about it.
+    /// Returns the class of the error: what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Acquire(error) => error.class(),

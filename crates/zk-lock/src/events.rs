@@ -1,4 +1,4 @@
-//! Telling those who want to know what becomes of the guards of a lock.
+//! Reports what happens to the guards of a lock, as a stream of events.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -9,12 +9,12 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use zk_core::NodePath;
 
-use crate::error::Loss;
+use crate::error::LockLoss;
 use crate::guard::FencingToken;
 use crate::guard::Guard;
 use crate::guard::Held;
 
-/// Something that happened to a guard of a lock.
+/// An event of a lock's guard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockEvent {
@@ -22,51 +22,52 @@ pub enum LockEvent {
     Acquired {
         /// The lock's node.
         path: NodePath,
-        /// The guard's token, by which its events are told from those of others.
+        /// The guard's token, which identifies the guard among all others.
         token: FencingToken,
     },
     /// The lock was lost, or is no longer known to be held.
     ///
-    /// After [`Loss::TrustLapsed`] comes another event: [`Regained`](Self::Regained), or the loss that is final, or the
-    /// release. Any other loss is the last event of its guard.
+    /// [`LockLoss::TrustLapsed`] is followed by another event of the guard: [`Regained`](Self::Regained), a final loss
+    /// or the release. Any other loss is the guard's last event.
     Lost {
         /// The lock's node.
         path: NodePath,
         /// The guard's token.
         token: FencingToken,
         /// Why.
-        loss: Loss,
+        loss: LockLoss,
     },
-    /// The session had survived: the lock was held all the time.
+    /// The session survived: the lock was held all the time.
     Regained {
         /// The lock's node.
         path: NodePath,
         /// The guard's token.
         token: FencingToken,
     },
-    /// The guard was released or dropped; whether its node is gone already, the release tells whoever made it.
+    /// The guard was released or dropped. Its node may still exist; [`Guard::release`] returns whether it is deleted.
     Released {
         /// The lock's node.
         path: NodePath,
         /// The guard's token.
         token: FencingToken,
     },
-    /// So many events came while nobody took them that they are not kept.
+    /// The consumer was too slow, and events were discarded.
     Missed {
         /// How many.
         count: u64,
     },
 }
 
-/// What happens to the guards of a lock, in order; made by [`FairLock::events`](crate::FairLock::events).
+/// The events of a lock's guards, in order; created by [`FairLock::events`](crate::FairLock::events).
 ///
-/// It tells, and keeps nobody from going on: an event may be read long after it happened.
-/// Work under a lock is stopped by [`Guard::lost`], which sees a loss at each poll.
-/// A consumer that is slow holds nobody up. It may be 64 events behind, and is told how many it missed.
+/// Events only inform: one may be read long after it happened. To stop work when a lock is lost, use [`Guard::lost`],
+/// which checks at each poll.
+/// A slow consumer delays nothing. It may lag 64 events behind; [`LockEvent::Missed`] counts the events it lost beyond
+/// that.
 ///
 /// # Dropping
 ///
-/// Nothing more is told. Nobody notices.
+/// Ends the subscription. The guards are not affected.
 #[derive(Debug)]
 pub struct LockEvents {
     receiver: broadcast::Receiver<LockEvent>,
@@ -77,11 +78,7 @@ impl LockEvents {
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
-    ///
-    /// # Session loss
-    ///
-    /// Told as the loss of each guard.
+    /// Cancel safe. No event is lost.
     pub async fn next(&mut self) -> Option<LockEvent> {
         match self.receiver.recv().await {
             Ok(event) => Some(event),
@@ -90,7 +87,7 @@ impl LockEvents {
         }
     }
 
-    /// Turns this into a stream of the same events.
+    /// Converts this into a [`Stream`] of the same events.
     pub fn into_stream(self) -> impl Stream<Item = LockEvent> + Send + 'static {
         stream::unfold(self, async |mut events| {
             let event = events.next().await?;
@@ -99,75 +96,77 @@ impl LockEvents {
     }
 }
 
-/// Tells of the guards of a lock, once somebody has asked for it. Clones tell the same.
+/// Sends the events of a lock's guards, once there has been a subscriber. Clones share the channel.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notifier(Arc<OnceLock<broadcast::Sender<LockEvent>>>);
 
 impl Notifier {
     pub(crate) fn subscribe(&self) -> LockEvents {
-        let sender = self.0.get_or_init(|| broadcast::Sender::new(MOST_KEPT));
+        let sender = self
+            .0
+            .get_or_init(|| broadcast::Sender::new(CHANNEL_CAPACITY));
         LockEvents {
             receiver: sender.subscribe(),
         }
     }
 
-    /// Tells that a lock was acquired, and from now on what becomes of it, if anybody listens.
+    /// Sends that a lock was acquired, and from now on all events of its guard, if there is a subscriber.
     pub(crate) fn acquired(&self, guard: &Guard) {
         let sender = self.0.get().filter(|sender| sender.receiver_count() > 0);
         let Some(sender) = sender else { return };
         let (path, token) = (guard.path().clone(), guard.fencing_token());
-        // Who listened may just have gone, here and below.
+        // The subscriber may be gone by now, here and below.
         drop(sender.send(LockEvent::Acquired { path, token }));
-        // It ends with the guard.
+        // The task ends with the guard.
         let held = guard.held();
-        let following = follow(Arc::clone(held), sender.clone());
-        drop(held.session.spawn(following));
+        let forwarding = forward_events(Arc::clone(held), sender.clone());
+        drop(held.session.spawn(forwarding));
     }
 }
 
-async fn follow(held: Arc<Held>, sender: broadcast::Sender<LockEvent>) {
+async fn forward_events(held: Arc<Held>, sender: broadcast::Sender<LockEvent>) {
     let (path, token) = (held.path.clone(), held.token);
-    let tell = |event| drop(sender.send(event));
+    let send = |event| drop(sender.send(event));
     loop {
         let (path, token) = (path.clone(), token);
         match held.lost().await {
-            Loss::Released => {
-                tell(LockEvent::Released { path, token });
+            LockLoss::Released => {
+                send(LockEvent::Released { path, token });
                 return;
             }
-            Loss::TrustLapsed => {
-                let loss = Loss::TrustLapsed;
-                tell(LockEvent::Lost { path, token, loss });
+            LockLoss::TrustLapsed => {
+                let loss = LockLoss::TrustLapsed;
+                send(LockEvent::Lost { path, token, loss });
             }
             loss => {
-                tell(LockEvent::Lost { path, token, loss });
+                send(LockEvent::Lost { path, token, loss });
                 return;
             }
         }
-        // Ends with the proof, or with the session, which the next round tells.
+        // Ends with a new proof, or with the session, which the next iteration reports.
         tokio::select! {
             biased;
             _ = held.ended() => {}
             _ = held.session.lost() => {}
-            () = trusted_again(&held) => {
+            () = wait_until_trusted(&held) => {
                 let (path, token) = (held.path.clone(), held.token);
-                tell(LockEvent::Regained { path, token });
+                send(LockEvent::Regained { path, token });
             }
         }
     }
 }
 
-/// Waits until there is a proof again that the session lives.
-async fn trusted_again(held: &Held) {
+/// Waits until the session is proved alive again.
+async fn wait_until_trusted(held: &Held) {
     while !held.trusted.is_trusted() {
-        let patience = held.session.session_timeout();
-        if let Err(error) = held.trusted.renewed(patience).await {
-            tracing::debug!(path = %held.path, %error, "a lock is not known to be held yet");
-            // A session that is over is noticed beside this.
-            drop(tokio::time::timeout(patience / 10, held.session.lost()).await);
+        let timeout = held.session.session_timeout();
+        if let Err(error) = held.trusted.renewed(timeout).await {
+            tracing::debug!(path = %held.path, %error, "retrying to prove the session of a lock alive");
+            // The caller notices in parallel if the session is over.
+            drop(tokio::time::timeout(timeout / 10, held.session.lost()).await);
         }
     }
 }
 
-/// How many events a consumer may be behind.
-const MOST_KEPT: usize = 64;
+/// How many events a consumer may lag behind.
+const CHANNEL_CAPACITY: usize = 64;

@@ -1,4 +1,4 @@
-//! The lock that is granted in the order of arrival.
+//! The fair lock: exclusive, granted in order of arrival.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use zk_core::Session;
 use crate::contender::Contender;
 use crate::error::AcquireError;
 use crate::error::Ahead;
-use crate::error::Loss;
+use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::error::RunError;
 use crate::events::LockEvents;
@@ -22,14 +22,13 @@ use crate::guard::Guard;
 use crate::inspect::Inspector;
 use crate::options::LockOptions;
 use crate::queue::Granted;
-use crate::queue::Progress;
 use crate::queue::Queue;
+use crate::queue::QueueProgress;
 use crate::waiter::Waiter;
 
-/// An exclusive lock over all processes that use the same path, granted in the order of arrival.
+/// An exclusive lock among all processes that use the same path, granted in order of arrival.
 ///
-/// Making one costs nothing, and neither does a clone; each acquire takes a place of its own in the queue, also when
-/// several tasks use one `FairLock`.
+/// Each acquire takes a place of its own in the queue, also when several tasks use one `FairLock`.
 /// A task that acquires a lock it already holds waits for itself.
 ///
 /// # Examples
@@ -52,15 +51,11 @@ pub struct FairLock {
 }
 
 impl FairLock {
-    /// Makes a handle to the lock at `path`, with default options.
-    ///
-    /// The node at the path is made when it is needed, as a container where servers know containers, and so are its
-    /// parents.
-    /// Use the path for nothing else.
+    /// Creates a handle to the lock at `path`, with default options.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -69,11 +64,11 @@ impl FairLock {
         Self::with_options(session, path, LockOptions::default())
     }
 
-    /// Makes a handle to the lock at `path`.
+    /// Creates a handle to the lock at `path`.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn with_options<P>(
         session: &Session,
         path: P,
@@ -100,165 +95,146 @@ impl FairLock {
         &self.queue.session
     }
 
-    /// Waits for the lock, for as long as it takes.
+    /// Waits for the lock, without a time limit.
     ///
-    /// Once in the queue, the place is kept while the connection is broken, until the session is over.
+    /// Once in the queue, the place is kept until the session is over, also while the connection is broken.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::Failed`] when the queue could not be joined: no connection within the session's operation
-    /// timeout, or no permission.
-    /// [`AcquireError::NodeLost`] when somebody deleted our node while it waited: the next in line notices that within
-    /// about a round trip, the others at their next wake-up.
-    /// [`AcquireError::SequenceExhausted`] when the numbers of the contenders no longer tell an order.
+    /// - [`AcquireError::Failed`] if the queue could not be joined: no connection within the session's operation
+    ///   timeout, or no permission.
+    /// - [`AcquireError::NodeLost`] if another client deleted our node. The next in line notices that within about a
+    ///   round trip, other waiters at their next wake-up.
+    /// - [`AcquireError::SequenceExhausted`] if the numbers of the contenders no longer determine an order.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the place in the queue is lost; the node is removed in the background, see [`Guard`].
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// Cancel safe. Dropping the future gives up the place in the queue.
     ///
     /// # Cost
     ///
-    /// One round trip for a lock that is free: a write and a read behind it.
-    /// After more than a minute in which the session relied on nothing, two fifths of the session timeout, so that a limit
-    /// must leave room for that; see [`Session::stand_by`] and [what a lock guarantees](crate::guarantees).
-    /// A waiter leaves two watches, as long as the session has room for them, and the next in line one on its own node.
-    /// The next in line takes over without another request, unless the session was idle, the connection broke since, the
-    /// one before is of the same session or may be a writer of a read/write lock; each other wake-up costs one round
-    /// trip.
-    /// It has its own node under watch before it takes over: if it became the next less than a round trip ago, it waits
-    /// for the rest of that.
-    /// A release wakes two waiters: the next in line, and the one behind it, which looks whether it is the next now.
+    /// A free lock costs one round trip: a write, and a read directly behind it.
+    /// If the session has relied on nothing for more than a minute, it takes two fifths of the session timeout, which a
+    /// limit must allow for; see [`Session::stand_by`] and [what a lock guarantees](crate::guarantees).
+    ///
+    /// A waiter sets two watches, as long as the session has room for them, and the next in line a third one on its own
+    /// node. A release wakes two waiters: the next in line, and the one behind it, which lists to find out whether it
+    /// is next. The next in line takes over without another request, unless the session was idle, the connection broke
+    /// since, or its predecessor belongs to the same session or may be a writer of a read/write lock. Every other
+    /// wake-up costs one round trip.
+    /// The next in line must have its own node watched before it takes over. If it became the next less than a round
+    /// trip ago, it waits for the rest of that round trip.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
-        self.acquire_noting(&Progress::default()).await
+        self.acquire_reporting_to(&QueueProgress::default()).await
     }
 
-    /// Joins the queue, and answers the place in it, which is waited in by [`Waiter::granted`].
+    /// Joins the queue and returns the place in it; [`Waiter::granted`] waits for the lock.
     ///
-    /// [`acquire`](Self::acquire) does both; this is for who wants to know its place, or that it was lost.
+    /// [`acquire`](Self::acquire) does both. Use this to learn the place, or that it was lost.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::Failed`] and [`AcquireError::NodeLost`], as of [`acquire`](Self::acquire).
+    /// [`AcquireError::Failed`] and [`AcquireError::NodeLost`], as for [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// Safe, the place in the queue is lost; the node is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`].
+    /// Cancel safe. Dropping the future gives up the place in the queue.
     ///
     /// # Cost
     ///
-    /// One round trip: a write and a read behind it.
+    /// One round trip: a write, and a read directly behind it.
     pub async fn enlist(&self) -> Result<Waiter, AcquireError> {
         let enlisted = self.queue.enlist().await?;
         Ok(Waiter::new(self.queue.clone(), enlisted))
     }
 
-    /// Takes the lock if nobody holds it or waits for it, and answers `None` otherwise.
+    /// Takes the lock if there is no holder and no waiter; returns `None` otherwise.
     ///
-    /// It waits for the ensemble, but never for another holder.
+    /// It waits for the ensemble, but never for another contender.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Self::acquire).
+    /// The errors of [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is held; what is left of the attempt is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`].
+    /// Cancel safe. Nothing is held afterwards.
     ///
     /// # Cost
     ///
-    /// One round trip when the lock is free, two writes and a read when it is not.
-    /// When it is free and the session was idle, it takes as long as [`acquire`](Self::acquire).
-    /// If this session is still removing a node at the path, it waits for that, and lists once more.
+    /// One round trip if the lock is free, otherwise two writes and a read.
+    /// If the lock is free and the session was idle, it takes as long as [`acquire`](Self::acquire).
+    /// If this session has an unfinished deletion at the path, it waits for that and lists once more.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
         let granted = self.queue.try_acquire().await?;
         Ok(granted.map(|granted| self.guard(granted)))
     }
 
-    /// Waits for the lock, for at most `limit` over all.
+    /// Waits for the lock, for at most `limit`.
     ///
     /// A limit of zero joins the queue and leaves it again; use [`try_acquire`](Self::try_acquire) instead.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::TimedOut`], which says who was ahead, and those of [`acquire`](Self::acquire).
+    /// [`AcquireError::TimedOut`], which says who was ahead; and the errors of [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// Safe, the place in the queue is lost; the node is removed in the background, also when the time is up.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// Cancel safe. Dropping the future gives up the place in the queue.
     ///
     /// # Cost
     ///
-    /// That of [`acquire`](Self::acquire), and one write when the time is up.
+    /// That of [`acquire`](Self::acquire), and one write on a timeout.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, AcquireError> {
-        let progress = Progress::default();
-        let acquiring = self.acquire_noting(&progress);
+        let progress = QueueProgress::default();
+        let acquiring = self.acquire_reporting_to(&progress);
         self.queue.within(limit, acquiring, &progress).await
     }
 
-    /// Waits for the lock, for as long as it takes, and tells who is ahead meanwhile.
+    /// Waits for the lock, without a time limit, and reports who is ahead.
     ///
-    /// `tell` is called in the course of this future, by whoever polls it, and delays nothing but this acquire: when the
-    /// place in the queue is known, when the one before is, and after each wake-up.
-    /// Who waits is woken when the one before it goes, not when others do: the number that was told may be too high by
-    /// now, never too low.
-    /// To wait for some time at most, wrap it into a timeout.
+    /// `on_progress` runs in the task that polls this future and delays nothing but this acquire. It is called when the
+    /// place in the queue is known, when the predecessor is known, and after each wake-up.
+    /// A waiter wakes only when a contender directly ahead of it leaves. So the reported number may be too high, but
+    /// never too low.
+    /// For a time limit, wrap the call into a timeout.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Self::acquire).
+    /// The errors of [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// Safe, the place in the queue is lost; the node is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// Cancel safe. Dropping the future gives up the place in the queue.
     ///
     /// # Cost
     ///
-    /// That of [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
     /// ```no_run
     /// # async fn demo(lock: zk_lock::FairLock) -> Result<(), zk_lock::AcquireError> {
-    /// let guard = lock.acquire_telling(|ahead| println!("{}: {ahead}", lock.path())).await?;
+    /// let guard = lock.acquire_with_progress(|ahead| println!("{}: {ahead}", lock.path())).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire_telling(
+    pub async fn acquire_with_progress(
         &self,
-        mut tell: impl FnMut(&Ahead) + Send,
+        mut on_progress: impl FnMut(&Ahead) + Send,
     ) -> Result<Guard, AcquireError> {
-        let progress = Progress::default();
-        let mut notes = progress.notes();
-        let mut acquiring = pin!(self.acquire_noting(&progress));
+        let progress = QueueProgress::default();
+        let mut updates = progress.subscribe();
+        let mut acquiring = pin!(self.acquire_reporting_to(&progress));
         loop {
             tokio::select! {
                 biased;
                 acquired = &mut acquiring => return acquired,
-                // What is noted while the other one is polled is told at once.
-                Ok(()) = notes.changed() => {
-                    let ahead = notes.borrow_and_update().clone();
+                // An update that is sent while `acquiring` is polled is delivered in the same poll.
+                Ok(()) = updates.changed() => {
+                    let ahead = updates.borrow_and_update().clone();
                     if let Some(ahead) = ahead.filter(|ahead| ahead.count() > 0) {
-                        tell(&ahead);
+                        on_progress(&ahead);
                     }
                 }
             }
@@ -267,22 +243,19 @@ impl FairLock {
 
     /// Waits for the lock, runs `body` under it and releases it.
     ///
-    /// As soon as the lock is lost, or no longer known to be held, `body` is dropped where it stands, which is at one
-    /// of its awaits: code between two awaits is not interrupted.
+    /// As soon as the lock is lost, or no longer known to be held, `body` is dropped at the await where it is. Code
+    /// between two awaits is not interrupted.
     /// Pass the token to the resources that `body` uses, see [`Guard::fencing_token`].
     ///
     /// # Errors
     ///
-    /// [`RunError::Acquire`] when `body` was not run, [`RunError::Lost`] when it was stopped, or had just ended when
-    /// the lock turned out to be lost.
+    /// - [`RunError::Acquire`] if `body` was not run.
+    /// - [`RunError::Lost`] if `body` was dropped because the lock was lost, or if it had just finished when the loss
+    ///   was noticed.
     ///
     /// # Cancel safety
     ///
-    /// Safe, `body` is dropped; the lock is released in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`RunError::Lost`], or [`RunError::Acquire`] while waiting.
+    /// Cancel safe. `body` is dropped, and the lock is released in the background.
     ///
     /// # Cost
     ///
@@ -309,77 +282,69 @@ impl FairLock {
             loss = lost => Err(loss),
             output = body(guard.fencing_token()) => Ok(output),
         };
-        // By now the body is dropped, if it has not ended: only then another one may get the lock.
+        // By now the body has finished or is dropped; only then may another contender get the lock.
         let was_trusted = guard.is_trusted();
         match (output, guard.release().await) {
             (Err(loss), _) | (Ok(_), Err(ReleaseError::Lost { loss, .. })) => {
                 Err(RunError::Lost(loss))
             }
-            // The process may have been stopped in the last steps of the body, and nobody can tell now.
+            // The process may have been stopped in the last steps of the body; that can no longer be ruled out.
             (Ok(_), Err(ReleaseError::Pending { .. })) if !was_trusted => {
-                Err(RunError::Lost(Loss::TrustLapsed))
+                Err(RunError::Lost(LockLoss::TrustLapsed))
             }
-            // The body ran under the lock; what is left of the release is not its business.
+            // The body ran under the lock; an unfinished release does not concern it.
             (Ok(output), _) => Ok(output),
         }
     }
 
-    /// Lists who holds the lock and who waits for it, first come first: the first one holds it.
+    /// Lists the contenders in order of arrival: the first one holds the lock, the others wait.
     ///
-    /// It is a picture of the past: the list is read, then each node, from a server that may lag behind; contenders
-    /// that go meanwhile are left out.
+    /// The result may be outdated: the list is read first, then each node, from a server that may lag. Contenders that
+    /// leave meanwhile are left out.
     ///
     /// # Errors
     ///
-    /// When the path or one of the nodes cannot be read. A lock that was never used has no contenders, which is no error.
+    /// If the path or one of the nodes cannot be read. A lock that was never used has no contenders, which is no error.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe: it only reads.
     ///
     /// # Cost
     ///
-    /// One round trip for the list, and one for every 64 contenders, which are read at the same time.
+    /// One round trip for the list, and one for every 64 contenders, which are read concurrently.
     pub async fn contenders(&self) -> Result<Vec<Contender>, Error> {
         self.queue.contenders().await
     }
 
-    /// Reads the first contender, which holds the lock or is about to; `None` when nobody is there.
+    /// Reads the first contender, which holds the lock or is about to; `None` if there is none.
     ///
-    /// It is a picture of the past, as that of [`contenders`](Self::contenders).
+    /// The result may be outdated, like that of [`contenders`](Self::contenders).
     ///
     /// # Errors
     ///
-    /// When the path or the node cannot be read. A lock that was never used has no contenders, which is no error.
+    /// If the path or the node cannot be read. A lock that was never used has no contenders, which is no error.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe: it only reads.
     ///
     /// # Cost
     ///
-    /// Two round trips, whatever the number of contenders; one more for each one that goes just then.
+    /// Two round trips, whatever the number of contenders; one more for each contender that leaves meanwhile.
     pub async fn first_contender(&self) -> Result<Option<Contender>, Error> {
         self.queue.first().await
     }
 
-    /// Returns what happens to the guards that this handle and its clones acquire from now on.
+    /// Subscribes to the events of the guards that this handle and its clones acquire from now on.
     ///
-    /// Of a guard that was waited for by [`enlist`](Self::enlist) nothing is told.
-    /// Without a subscription this costs nothing; with one, a task per guard.
+    /// Guards acquired through [`enlist`](Self::enlist) have no events.
+    /// Costs nothing without a subscription, and one task per guard with one.
     pub fn events(&self) -> LockEvents {
         self.notifier.subscribe()
     }
 
-    /// Returns a handle to look at the lock from outside: who is there, to ask for it, to break it, to clean up.
+    /// Returns a handle to inspect the lock: read its contenders, revoke it, break it, or clean up.
     pub fn inspector(&self) -> Inspector {
         Inspector::of(&self.queue)
     }
@@ -388,7 +353,10 @@ impl FairLock {
         &self.queue
     }
 
-    pub(crate) async fn acquire_noting(&self, progress: &Progress) -> Result<Guard, AcquireError> {
+    pub(crate) async fn acquire_reporting_to(
+        &self,
+        progress: &QueueProgress,
+    ) -> Result<Guard, AcquireError> {
         let enlisted = self.queue.enlist().await?;
         let granted = self.queue.wait(enlisted, progress).await?;
         Ok(self.guard(granted))

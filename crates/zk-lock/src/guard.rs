@@ -1,4 +1,4 @@
-//! A lock that is held.
+//! The guard of a held lock, and what is known about the lock.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,60 +20,60 @@ use zk_core::Trusted;
 use zk_core::Watch;
 
 use crate::error::AcquireError;
-use crate::error::Loss;
+use crate::error::LockLoss;
 use crate::error::ReleaseError;
-use crate::node_monitor::Keeper;
+use crate::node_monitor::NodeMonitor;
 use crate::queue::Granted;
-use crate::retry::proved;
-use crate::revoke::Memory;
+use crate::retry::prove_alive;
+use crate::revoke::SeenRequests;
 
-/// A lock that is held.
+/// A held lock.
 ///
-/// It is a value: it may be moved to other tasks and threads, and whoever has it owns the lock.
+/// The owner of the guard holds the lock. A guard may be moved to other tasks and threads.
 ///
 /// A guard does not stop time.
-/// When its process is paused or cut off for longer than the session timeout, the ensemble gives the lock to the next
-/// one, while code under the guard may be in the middle of something.
+/// If its process is paused or cut off for longer than the session timeout, the ensemble grants the lock to the next
+/// contender, possibly while code under the guard is still running.
 /// Three things help, from the weakest to the strongest:
 ///
-/// - [`lost`](Self::lost) tells of it, so that work can be stopped;
-/// - [`is_trusted`](Self::is_trusted) asks, right before something that must not be done without the lock;
-/// - [`fencing_token`](Self::fencing_token) lets the resource itself refuse what comes too late, and
-///   [`txn`](Self::txn) does so for writes to ZooKeeper. Only these two are safe whatever happens in between.
+/// - [`lost`](Self::lost) notifies of the loss, so that work can be stopped;
+/// - [`is_trusted`](Self::is_trusted) is checked right before an action that needs the lock;
+/// - with [`fencing_token`](Self::fencing_token) the resource itself refuses late writers, and [`txn`](Self::txn) does
+///   so for writes to ZooKeeper. Only these two are safe in every case.
 ///
 /// # Dropping
 ///
-/// At once, [`lost`](Self::lost) resolves for whoever holds such a future.
-/// The request to delete the node leaves at once if there is a connection, before any later one of this session: a
-/// `try_acquire` right behind the drop finds the lock free.
-/// It is repeated in the background over connection losses, until the node or the session is gone.
-/// [`Session::settled`] and [`Session::close`] wait for that; [`release`](Self::release) also tells how it went.
+/// Futures of [`lost`](Self::lost) resolve at once.
+/// If there is a connection, the request to delete the node leaves at once, before any later request of this session: a
+/// `try_acquire` right after the drop finds the lock free.
+/// The deletion is repeated in the background until the node or the session is gone.
+/// [`Session::settled`] and [`Session::close`] wait for it; [`release`](Self::release) also returns its result.
 /// If the process dies, the ensemble deletes the node when it expires the session.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct Guard {
-    /// `None` once it is being released.
+    /// `None` once the release has begun.
     node: Option<OwnedNode>,
     held: Arc<Held>,
-    _keeper: Keeper,
+    _monitor: NodeMonitor,
 }
 
-/// What is known of a lock that is or was held.
+/// What is known about a lock that is or was held.
 pub(crate) struct Held {
     pub(crate) session: Session,
     pub(crate) path: NodePath,
-    /// Which node it is that has this path.
+    /// Identifies the node among all that ever had this path.
     pub(crate) czxid: i64,
     pub(crate) token: FencingToken,
     pub(crate) trusted: Trusted,
-    /// Why it is over for good. The first reason stays.
-    end: watch::Sender<Option<Loss>>,
-    /// Whether the node was seen to be gone, for whatever reason.
+    /// The reason of a final loss. The first one is kept.
+    end: watch::Sender<Option<LockLoss>>,
+    /// Whether the node is known to be gone, for any reason.
     is_gone: AtomicBool,
-    pub(crate) revocations: Memory,
+    pub(crate) revocations: SeenRequests,
 }
 
 impl Guard {
-    /// Makes a guard for one whose turn it is.
+    /// Creates the guard of a contender that was granted the lock.
     pub(crate) fn granted(session: &Session, granted: Granted) -> Self {
         let Granted {
             node,
@@ -81,29 +81,29 @@ impl Guard {
             watch,
         } = granted;
         let token = FencingToken::of(node.stat());
-        let guard = Self::watched(session.clone(), node, trusted, token, watch);
+        let guard = Self::with_watch(session.clone(), node, trusted, token, watch);
         tracing::debug!(path = %guard.path(), token = %guard.fencing_token(), "lock acquired");
         guard
     }
 
-    /// Makes a guard of a node that is what it takes to hold the lock.
+    /// Creates the guard of a node that holds the lock.
     pub(crate) fn new(session: Session, node: OwnedNode, trusted: Trusted) -> Self {
         let token = FencingToken::of(node.stat());
-        Self::watched(session, node, trusted, token, None)
+        Self::with_watch(session, node, trusted, token, None)
     }
 
-    /// Makes a guard of a node that goes on with the lock, and so with the token, of another one.
+    /// Creates the guard of a node that continues the holding of another node, with its token.
     pub(crate) fn with_token(
         session: Session,
         node: OwnedNode,
         trusted: Trusted,
         token: FencingToken,
     ) -> Self {
-        Self::watched(session, node, trusted, token, None)
+        Self::with_watch(session, node, trusted, token, None)
     }
 
-    /// Makes a guard of a node that is first in its queue, of a session known to be alive.
-    fn watched(
+    /// Creates the guard of a node that holds the lock; `watch` may already watch the node.
+    fn with_watch(
         session: Session,
         node: OwnedNode,
         trusted: Trusted,
@@ -118,10 +118,10 @@ impl Guard {
             trusted,
             end: watch::Sender::new(None),
             is_gone: AtomicBool::new(false),
-            revocations: Memory::default(),
+            revocations: SeenRequests::default(),
         });
         Self {
-            _keeper: Keeper::spawn(&held, watch),
+            _monitor: NodeMonitor::spawn(&held, watch),
             node: Some(node),
             held,
         }
@@ -129,11 +129,11 @@ impl Guard {
 
     /// Returns a number that is higher for every later holder of the lock.
     ///
-    /// Pass it along with whatever is done under the lock, and let the resource remember the highest one it has seen
-    /// and refuse lower ones: then nothing that a holder does too late gets through.
+    /// Pass it along with every write under the lock. A resource that remembers the highest token it has seen and
+    /// refuses lower ones is safe from late writes of earlier holders.
     ///
-    /// It is the `czxid` of the lock's node, a number of 64 bits that grows with every creation in the whole ensemble.
-    /// (The number in the node's name is no such token: it restarts when an idle parent is removed.)
+    /// The token is the `czxid` of the lock's node, a 64-bit number that grows with every write to the ensemble.
+    /// (The number in the node's name is not a token: it restarts when an idle parent is removed.)
     pub fn fencing_token(&self) -> FencingToken {
         self.held.token
     }
@@ -145,38 +145,38 @@ impl Guard {
 
     /// Returns a future that resolves when the lock is lost, or no longer known to be held.
     ///
-    /// It owns what it needs: it may be moved to another task and outlive the guard, whose release resolves it, too.
-    /// After [`Loss::TrustLapsed`] the lock may turn out to be held after all, see [`is_trusted`](Self::is_trusted);
+    /// The future does not borrow the guard: it may be moved to another task and outlive the guard, whose release
+    /// resolves it as well.
+    /// After [`LockLoss::TrustLapsed`] the lock may still turn out to be held, see [`is_trusted`](Self::is_trusted);
     /// the other losses are final.
     ///
-    /// A deletion of the node by somebody else is noticed from about ten milliseconds after the acquire on, and about
-    /// a round trip after it happened; one that happened before is noticed then.
+    /// A deletion of the node by another client is noticed about a round trip after it happens. Monitoring starts about
+    /// ten milliseconds after the acquire; an earlier deletion is noticed then.
     ///
-    /// Each poll of it looks at the clock: polled first, as by a `select!` that is `biased`, it answers before other
-    /// code goes on after a stop of the process.
-    /// Dropping the future is safe.
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+    /// Each poll checks the clock. Polled first, as in a `biased` `select!`, the future resolves before other code
+    /// resumes after the process was stopped.
+    /// It is cancel safe.
+    pub fn lost(&self) -> impl Future<Output = LockLoss> + Send + use<> {
         let held = Arc::clone(&self.held);
         async move { held.lost().await }
     }
 
-    /// Tells whether the lock is certainly held, as far as this client has proof. Asks nobody.
+    /// Returns whether the lock is certainly held, as far as this client can prove. Does not send a request.
     ///
-    /// That is so while the ensemble cannot have expired the session (see [`Trusted`] for what this rests on) and
-    /// nothing was heard of a deletion of the node.
-    /// It may be false for a while, when the connection is broken, and true again when the session has survived:
+    /// The lock is certainly held while the ensemble cannot have expired the session (see [`Trusted`] for the
+    /// assumptions) and no deletion of the node was noticed.
+    /// The result may be false for a while when the connection is broken, and true again if the session has survived;
     /// then the lock was held all the time.
     ///
-    /// An answer is about the moment it is given, of course: what is done next may happen a pause of the process
-    /// later. See [`fencing_token`](Self::fencing_token) for the cure.
+    /// The result holds for the moment of the call. The process may be paused before its next instruction; only
+    /// [`fencing_token`](Self::fencing_token) and [`txn`](Self::txn) protect against that.
     pub fn is_trusted(&self) -> bool {
         !self.held.is_over() && self.held.trusted.is_trusted()
     }
 
-    /// Returns the instant until which the lock is certainly held, if nobody deletes its node.
+    /// Returns the instant until which the lock is certainly held, unless its node is deleted.
     ///
-    /// While the session is connected it moves on by itself.
-    /// `None` when the lock is lost.
+    /// `None` if the lock is lost. The instant advances while the session is connected.
     pub fn trusted_until(&self) -> Option<Instant> {
         if self.held.is_over() {
             return None;
@@ -184,43 +184,38 @@ impl Guard {
         self.held.trusted.until()
     }
 
-    /// Starts a transaction that is refused unless the lock is held at the moment the ensemble carries it out.
+    /// Starts a transaction that fails unless the lock is held when the ensemble executes it.
     ///
-    /// Its first part checks the lock's node; add what is to be done.
-    /// A transaction of a lock that is lost changes nothing: it ends as
-    /// [`NoNode`](zk_core::ErrorKind::NoNode) with [`failed_part`](zk_core::Error::failed_part) zero, or with a
-    /// fatal error.
+    /// Its first part checks the lock's node.
+    /// If the lock is lost, the transaction changes nothing. Its error is [`NoNode`](zk_core::ErrorKind::NoNode) with a
+    /// [`failed_part`](zk_core::Error::failed_part) of zero, or a fatal error.
     pub fn txn(&self) -> Transaction {
         self.held.session.transaction().check(&self.held.path)
     }
 
-    /// What is known of it, for those who hold several.
+    /// Returns what is known about the lock.
     pub(crate) fn held(&self) -> &Arc<Held> {
         &self.held
     }
 
-    /// Why it is not held any more, for good; `None` while it may be.
-    pub(crate) fn loss(&self) -> Option<Loss> {
+    /// Returns the reason of a final loss; `None` while the lock may be held.
+    pub(crate) fn loss(&self) -> Option<LockLoss> {
         self.held.loss()
     }
 
-    /// Releases the lock and waits until the ensemble has carried that out.
+    /// Releases the lock and waits until the ensemble has deleted its node.
     ///
-    /// The deletion is repeated over connection losses, until the session's operation timeout.
+    /// The deletion is retried over connection losses, up to the session's operation timeout.
     ///
     /// # Errors
     ///
-    /// [`ReleaseError::Lost`] when the lock had been lost before, whatever the reason.
-    /// [`ReleaseError::Pending`] when there was no answer in time: the release goes on in the background.
-    /// [`ReleaseError::Refused`] when the session may create the lock's node but not delete it.
+    /// - [`ReleaseError::Lost`] if the lock had been lost before.
+    /// - [`ReleaseError::Pending`] if there was no reply in time. The release continues in the background.
+    /// - [`ReleaseError::Refused`] if the session may create the lock's node but not delete it.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the release continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`ReleaseError::Lost`], since the lock went with the session.
+    /// Cancel safe. The release continues in the background.
     ///
     /// # Cost
     ///
@@ -230,16 +225,16 @@ impl Guard {
         let Some(node) = self.node.take() else {
             return Ok(());
         };
-        if let Some(loss) = self.held.end(Loss::Released) {
+        if let Some(loss) = self.held.end(LockLoss::Released) {
             return Err(ReleaseError::Lost { path, loss });
         }
-        // Not the node's own delete: it makes no difference who deleted it, and here that is the question.
+        // `OwnedNode::delete` treats a missing node as success; here it is a loss.
         let mut delete = self.held.session.delete(&path);
         if !node.is_unique() {
             delete = delete.created_by(node.stat().czxid);
         }
         let deleted = delete.await;
-        // The keeper stays until here, so that its watch ends by itself instead of being taken back.
+        // The node monitor is dropped after the reply, so that its watch fires instead of being removed by a request.
         match deleted {
             Ok(()) => {
                 node.keep();
@@ -247,14 +242,14 @@ impl Guard {
             }
             Err(error) if error.is_no_node() => {
                 node.keep();
-                let loss = Loss::NodeDeleted;
+                let loss = LockLoss::NodeDeleted;
                 Err(ReleaseError::Lost { path, loss })
             }
-            // In all other cases dropping the node goes on with it.
+            // In all other cases dropping the node continues the deletion.
             Err(source) => Err(match source.class() {
                 ErrorClass::Fatal => ReleaseError::Lost {
                     path,
-                    loss: Loss::SessionLost,
+                    loss: LockLoss::SessionLost,
                 },
                 ErrorClass::Outcome => ReleaseError::Refused { path, source },
                 ErrorClass::Recoverable => ReleaseError::Pending { path, source },
@@ -266,7 +261,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         // Dropping the node deletes it.
-        self.held.end(Loss::Released);
+        self.held.end(LockLoss::Released);
     }
 }
 
@@ -281,8 +276,8 @@ impl fmt::Debug for Guard {
 }
 
 impl Held {
-    /// Notes that it is over, and answers the reason if it already was.
-    pub(crate) fn end(&self, loss: Loss) -> Option<Loss> {
+    /// Records the reason of a final loss; returns the earlier reason, if there is one.
+    pub(crate) fn end(&self, loss: LockLoss) -> Option<LockLoss> {
         let mut earlier = None;
         self.end.send_if_modified(|end| {
             earlier = *end;
@@ -294,8 +289,8 @@ impl Held {
         earlier
     }
 
-    /// Notes that the node is gone, before it is known why; false if it is over anyway, such as by our own release.
-    pub(crate) fn noticed_gone(&self) -> bool {
+    /// Records that the node is gone, before the reason is known; returns false if the lock was already over.
+    pub(crate) fn mark_gone(&self) -> bool {
         let is_news = !self.is_over();
         if is_news {
             self.is_gone.store(true, Ordering::SeqCst);
@@ -303,82 +298,84 @@ impl Held {
         is_news
     }
 
-    /// Tells whether it is over for good.
+    /// Returns whether the lock is over for good.
     pub(crate) fn is_over(&self) -> bool {
         self.is_gone.load(Ordering::SeqCst) || self.end.borrow().is_some()
     }
 
-    /// Why it is over for good.
-    fn loss(&self) -> Option<Loss> {
-        let told = *self.end.borrow();
-        told.or_else(|| match self.trusted.until() {
-            None => Some(Loss::SessionLost),
+    /// Returns the reason of a final loss.
+    fn loss(&self) -> Option<LockLoss> {
+        let end = *self.end.borrow();
+        end.or_else(|| match self.trusted.until() {
+            None => Some(LockLoss::SessionLost),
             Some(_) => self
                 .is_gone
                 .load(Ordering::SeqCst)
-                .then_some(Loss::NodeDeleted),
+                .then_some(LockLoss::NodeDeleted),
         })
     }
 
-    /// Waits until it is over for good, and the reason is known.
-    pub(crate) async fn ended(&self) -> Loss {
+    /// Waits until the lock is over for good and the reason is known.
+    pub(crate) async fn ended(&self) -> LockLoss {
         let mut end = self.end.subscribe();
         let ended = end.wait_for(Option::is_some).await;
-        // The sender is a part of `self`.
-        ended.ok().and_then(|end| *end).unwrap_or(Loss::Released)
+        // The sender is a field of `self`, so the channel is open.
+        ended
+            .ok()
+            .and_then(|end| *end)
+            .unwrap_or(LockLoss::Released)
     }
 
-    /// Waits until it is over for good; a proof that has run out may be renewed.
-    pub(crate) async fn lost_for_good(&self) -> Loss {
+    /// Waits for a final loss; a proof that ran out may be renewed.
+    pub(crate) async fn lost_for_good(&self) -> LockLoss {
         tokio::select! {
             biased;
             loss = self.ended() => loss,
-            _ = self.session.lost() => Loss::SessionLost,
+            _ = self.session.lost() => LockLoss::SessionLost,
         }
     }
 
-    /// Makes sure that the session is alive, however long it takes to know.
-    pub(crate) async fn proved(&self) -> Result<(), AcquireError> {
-        proved(&self.session, &self.trusted).await
+    /// Waits until the session is proved alive.
+    pub(crate) async fn prove_alive(&self) -> Result<(), AcquireError> {
+        prove_alive(&self.session, &self.trusted).await
     }
 
-    pub(crate) async fn lost(&self) -> Loss {
-        let mut told = pin!(async {
+    pub(crate) async fn lost(&self) -> LockLoss {
+        let mut lost = pin!(async {
             tokio::select! {
                 biased;
                 loss = self.ended() => loss,
-                _ = self.session.lost() => Loss::SessionLost,
+                _ = self.session.lost() => LockLoss::SessionLost,
                 () = self.trusted.lapsed() => self.lapse(),
             }
         });
-        poll_fn(|cx| match told.as_mut().poll(cx) {
+        poll_fn(|cx| match lost.as_mut().poll(cx) {
             Poll::Ready(loss) => Poll::Ready(loss),
-            // After a stop of the process, a timer that is due has not fired yet when the first task goes on.
+            // After the process was stopped, the first task may resume before a due timer fires.
             Poll::Pending if !self.trusted.is_trusted() => Poll::Ready(self.lapse()),
             Poll::Pending => Poll::Pending,
         })
         .await
     }
 
-    /// Why the session is not trusted.
-    fn lapse(&self) -> Loss {
+    /// Returns why the session is not trusted.
+    fn lapse(&self) -> LockLoss {
         match self.trusted.until() {
-            Some(_) => Loss::TrustLapsed,
-            None => Loss::SessionLost,
+            Some(_) => LockLoss::TrustLapsed,
+            None => LockLoss::SessionLost,
         }
     }
 }
 
-/// A number that grows with each grant of a lock, for resources that refuse whoever comes with a lower one than
-/// somebody before.
+/// A number that grows with each grant of a lock, so that a resource can refuse late writers.
 ///
-/// Tokens of all locks of one ensemble are from one series.
-/// An ensemble set up anew, with empty disks, begins a new one.
+/// All locks of one ensemble share one series of tokens.
+/// An ensemble that is set up again with empty disks starts a new series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);
 
 impl FencingToken {
-    /// Makes a token of its number, such as a resource has stored.
+    /// Creates a token from a number, such as one that a resource has stored.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }

@@ -1,4 +1,4 @@
-//! Several locks that are held as one.
+//! A set of guards that are held, checked and released together.
 
 use std::fmt;
 use std::time::Instant;
@@ -8,20 +8,20 @@ use zk_core::NodePath;
 use zk_core::Transaction;
 
 use crate::error::AcquireError;
-use crate::error::Loss;
+use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::guard::Guard;
 
-/// Guards that are worth something together only; at least one.
+/// Guards that are only useful together; at least one.
 #[derive(Debug)]
-pub(crate) struct Guards(Vec<Guard>);
+pub(crate) struct GuardSet(Vec<Guard>);
 
-impl Guards {
+impl GuardSet {
     /// # Panics
     ///
-    /// Without any guard.
+    /// If `guards` is empty.
     pub(crate) fn new(guards: Vec<Guard>) -> Self {
-        assert!(!guards.is_empty(), "whoever holds something has a guard");
+        assert!(!guards.is_empty(), "a guard set has at least one guard");
         Self(guards)
     }
 
@@ -29,14 +29,14 @@ impl Guards {
         &self.0
     }
 
-    /// Takes the last `count` of them away, unless none or nothing would be left.
+    /// Splits off the last `count` guards; `None` if either part would be empty.
     pub(crate) fn split_off(&mut self, count: usize) -> Option<Self> {
         let stay = self.0.len().checked_sub(count)?;
         (stay > 0 && count > 0).then(|| Self(self.0.split_off(stay)))
     }
 
-    /// The first loss of any of them.
-    pub(crate) fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+    /// Resolves with the first loss of any guard.
+    pub(crate) fn lost(&self) -> impl Future<Output = LockLoss> + Send + use<> {
         let losses = self.0.iter().map(|guard| Box::pin(guard.lost()));
         let first = future::select_all(losses);
         async move { first.await.0 }
@@ -46,29 +46,29 @@ impl Guards {
         self.0.iter().all(Guard::is_trusted)
     }
 
-    /// The earliest of their instants; `None` if one of them is lost.
+    /// Returns the earliest instant of all guards; `None` if one of them is lost.
     pub(crate) fn trusted_until(&self) -> Option<Instant> {
         let instants = self.0.iter().map(Guard::trusted_until);
         instants.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
-    /// Adds a check of each node.
+    /// Adds a check of each guard's node.
     pub(crate) fn checked(&self, transaction: Transaction) -> Transaction {
         let paths = self.0.iter().map(Guard::path);
         paths.fold(transaction, Transaction::check)
     }
 
-    /// Makes sure that all are trusted now, or tells which one is lost for good.
-    pub(crate) async fn proved(&self) -> Result<(), Lost> {
+    /// Waits until all guards are trusted, or returns the one that is lost for good.
+    pub(crate) async fn prove_alive(&self) -> Result<(), LostGuard> {
         while !self.is_trusted() {
             for guard in &self.0 {
                 let held = guard.held();
                 if held.is_over() {
-                    return Err(Lost::of(guard, held.lost_for_good().await));
+                    return Err(LostGuard::of(guard, held.lost_for_good().await));
                 }
                 let proved = async {
-                    match held.proved().await {
-                        Err(AcquireError::SessionLost { .. }) => Err(Loss::SessionLost),
+                    match held.prove_alive().await {
+                        Err(AcquireError::SessionLost { .. }) => Err(LockLoss::SessionLost),
                         Err(_) | Ok(()) => Ok(()),
                     }
                 };
@@ -80,13 +80,13 @@ impl Guards {
                         Err(loss) => loss,
                     },
                 };
-                return Err(Lost::of(guard, loss));
+                return Err(LostGuard::of(guard, loss));
             }
         }
         Ok(())
     }
 
-    /// Releases all at the same time and waits for that.
+    /// Releases all guards concurrently and waits for the replies.
     pub(crate) async fn release(self) -> Result<(), ReleaseErrors> {
         let released = future::join_all(self.0.into_iter().map(Guard::release)).await;
         let errors: Vec<_> = released.into_iter().filter_map(Result::err).collect();
@@ -98,11 +98,11 @@ impl Guards {
     }
 }
 
-/// Waits until one of these is lost for good; for ever if there are none.
-pub(crate) async fn one_is_lost(guards: &[Guard]) -> Lost {
-    let losses = guards
-        .iter()
-        .map(|guard| Box::pin(async move { Lost::of(guard, guard.held().lost_for_good().await) }));
+/// Waits until one of the guards is lost for good; pending forever if there are none.
+pub(crate) async fn first_lost(guards: &[Guard]) -> LostGuard {
+    let losses = guards.iter().map(|guard| {
+        Box::pin(async move { LostGuard::of(guard, guard.held().lost_for_good().await) })
+    });
     let losses: Vec<_> = losses.collect();
     if losses.is_empty() {
         return future::pending().await;
@@ -110,15 +110,15 @@ pub(crate) async fn one_is_lost(guards: &[Guard]) -> Lost {
     future::select_all(losses).await.0
 }
 
-/// One of several that was lost.
+/// The guard that was lost.
 #[derive(Debug, Clone)]
-pub(crate) struct Lost {
+pub(crate) struct LostGuard {
     pub(crate) node: NodePath,
-    pub(crate) loss: Loss,
+    pub(crate) loss: LockLoss,
 }
 
-impl Lost {
-    fn of(guard: &Guard, loss: Loss) -> Self {
+impl LostGuard {
+    fn of(guard: &Guard, loss: LockLoss) -> Self {
         Self {
             node: guard.path().clone(),
             loss,
@@ -126,19 +126,19 @@ impl Lost {
     }
 }
 
-/// Some of what was held together was not released as it should; at least one.
+/// The errors of a release of several nodes; at least one.
 ///
-/// What is not in it was released.
+/// The nodes without an error were released.
 #[derive(Debug, Clone)]
 pub struct ReleaseErrors(Vec<ReleaseError>);
 
 impl ReleaseErrors {
-    /// Returns what went wrong, for each node of which it did.
+    /// Returns the errors, at most one for each node.
     pub fn errors(&self) -> &[ReleaseError] {
         &self.0
     }
 
-    /// Tells whether something had been lost before the release, so that work may have overlapped with that of others.
+    /// Returns whether a node had been lost before the release, so that work may have overlapped with that of others.
     pub fn is_lost(&self) -> bool {
         let is_lost = |error: &ReleaseError| matches!(error, ReleaseError::Lost { .. });
         self.0.iter().any(is_lost)

@@ -1,4 +1,4 @@
-//! Looking at a lock from outside.
+//! Inspects a lock from outside: its holders, its waiters, and their removal.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use zk_core::ParsePathError;
 use zk_core::Session;
 
 use crate::conditional_delete::Removal;
-use crate::conditional_delete::delete_exactly;
+use crate::conditional_delete::delete_if_created_by;
 use crate::contender::Contender;
 use crate::layout::Kind;
 use crate::layout::Layout;
@@ -17,10 +17,9 @@ use crate::options::LockOptions;
 use crate::queue::Queue;
 use crate::revoke::Revoke;
 
-/// A handle to look at a lock from outside, whatever kind of lock it is and whoever's: a mutex, a read/write lock, or
-/// one of another client whose [`Layout`] is known.
+/// A handle to inspect a lock of any kind, also one of another client with a known [`Layout`].
 ///
-/// It never takes a place in the queue. Making one costs nothing.
+/// It never joins the queue.
 ///
 /// # Examples
 ///
@@ -28,9 +27,9 @@ use crate::revoke::Revoke;
 /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
 /// use zk_lock::Inspector;
 ///
-/// let picture = Inspector::new(&session, "/locks/nightly")?.look().await?;
-/// for standing in picture.standings() {
-///     println!("{:?} {}", standing.role(), standing.contender());
+/// let snapshot = Inspector::new(&session, "/locks/nightly")?.snapshot().await?;
+/// for status in snapshot.contenders() {
+///     println!("{:?} {}", status.role(), status.contender());
 /// }
 /// # Ok(())
 /// # }
@@ -40,38 +39,38 @@ pub struct Inspector {
     pub(crate) queue: Queue,
 }
 
-/// Who was there when a lock was looked at.
+/// The contenders of a lock at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Picture {
-    standings: Vec<Standing>,
-    others: Vec<String>,
+pub struct LockSnapshot {
+    statuses: Vec<ContenderStatus>,
+    foreign_children: Vec<String>,
     exists: bool,
 }
 
-/// A contender, and where it stands.
+/// A contender with its role.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct ContenderStatus {
     contender: Contender,
     role: Role,
     shares: bool,
 }
 
-/// Whether a contender has what it wants.
+/// Whether a contender holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third role")]
 pub enum Role {
-    /// It is first in line, or shares the lock with the first one.
+    /// It is first in the queue, or shares the lock with the first one.
     Holder,
     /// It waits for others.
     Waiter,
 }
 
 impl Inspector {
-    /// Makes a handle to the lock at `path`, with the layout of Curator, which has kazoo's nodes in it, too.
+    /// Creates a handle to the lock at `path`, with Curator's layout, which includes kazoo's nodes.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -80,11 +79,11 @@ impl Inspector {
         Self::with_layout(session, path, Layout::default())
     }
 
-    /// Makes a handle to the lock at `path`, whose contenders are named in this way.
+    /// Creates a handle to the lock at `path`, with the given layout.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn with_layout<P>(
         session: &Session,
         path: P,
@@ -116,31 +115,28 @@ impl Inspector {
         &self.queue.session
     }
 
-    /// Reads who holds the lock and who waits for it, first come first, and what else is there.
+    /// Reads the contenders in order of arrival, and the names of other children.
     ///
-    /// It is a picture of the past: the server catches up, the list is read, then each node; contenders that go meanwhile
-    /// are left out.
-    /// A holder is one that nobody is before any more; it may not know yet, and its session may be about to expire.
+    /// The result may be outdated: after a `sync`, the list is read first, then each node. Contenders that leave
+    /// meanwhile are left out.
+    /// A holder is a contender that waits for no other. It may not know yet that it is granted the lock, and its
+    /// session may be about to expire.
     ///
     /// # Errors
     ///
-    /// When the path or one of the nodes cannot be read. That there is no node at the path is no error.
+    /// If the path or one of the nodes cannot be read. A missing path is no error.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe: it only reads.
     ///
     /// # Cost
     ///
     /// Three round trips, and one for every 64 contenders.
-    pub async fn look(&self) -> Result<Picture, Error> {
+    pub async fn snapshot(&self) -> Result<LockSnapshot, Error> {
         let Queue { session, path, .. } = &self.queue;
         session.sync(path).await?;
-        // Before the contenders, so that whoever is in both is rather too old than too young.
+        // Listed first, so that the contenders are at least as recent.
         let names = match session.list(path).await {
             Ok((names, _)) => Some(names),
             Err(error) if error.is_no_node() => None,
@@ -153,12 +149,12 @@ impl Inspector {
         };
         let exists = names.is_some();
         let layout = self.queue.layout();
-        // Contenders can only go, and come at the end: the first one that was read was first by then.
-        let wants = wants(&contenders, layout);
-        let holders = holders(&wants);
-        let standings = contenders.into_iter().enumerate();
-        let standings = standings
-            .map(|(at, contender)| Standing {
+        // Contenders ahead can only leave, and new ones join at the end: the first contender read was first then.
+        let kinds = kinds(&contenders, layout);
+        let holders = holders(&kinds);
+        let statuses = contenders.into_iter().enumerate();
+        let statuses = statuses
+            .map(|(at, contender)| ContenderStatus {
                 shares: layout.kind_of(contender.name()) == Some(Kind::Shared),
                 contender,
                 role: if at < holders {
@@ -168,89 +164,85 @@ impl Inspector {
                 },
             })
             .collect();
-        let mut others = names.unwrap_or_default();
-        others.retain(|name| layout.sequence_of(name).is_none());
-        others.sort_unstable();
-        Ok(Picture {
-            standings,
-            others,
+        let mut foreign_children = names.unwrap_or_default();
+        foreign_children.retain(|name| layout.sequence_of(name).is_none());
+        foreign_children.sort_unstable();
+        Ok(LockSnapshot {
+            statuses,
+            foreign_children,
             exists,
         })
     }
 
-    /// Asks a contender to give up the lock, or its place in the queue.
+    /// Asks a contender to release the lock or to leave the queue.
     pub fn revoke(&self, contender: &Contender) -> Revoke {
         let path = self.path_of(contender);
         Revoke::new(self.queue.session.clone(), path, contender)
     }
 
-    /// Deletes the node of a contender: exactly the one that was seen, and none that took its place.
+    /// Deletes the node of a contender: exactly the one that was read, and not one that replaced it.
     ///
-    /// If it holds the lock, the lock is granted to the next one, while the holder may be in the middle of something: it
-    /// is told [`Loss::NodeDeleted`](crate::Loss::NodeDeleted) within about a round trip, if it listens.
-    /// Whatever it does to resources that check the [fencing token](crate::FencingToken) is refused by them.
-    /// [`revoke`](Self::revoke) asks it first.
+    /// If it is a holder, the lock is granted to the next contender, possibly while the holder is still working. The
+    /// holder is notified with [`LockLoss::NodeDeleted`](crate::LockLoss::NodeDeleted) within about a round trip.
+    /// Resources that check the [fencing token](crate::FencingToken) refuse its later writes.
+    /// Use [`revoke`](Self::revoke) to ask the holder first.
     ///
     /// # Errors
     ///
-    /// When the node cannot be deleted, or nobody knows whether it was.
+    /// If the deletion failed, or its outcome is unknown.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the node may be deleted or not. No other one is.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Not cancel safe: the node may or may not be deleted. No other node is.
     ///
     /// # Cost
     ///
     /// Three round trips.
     pub async fn remove(&self, contender: &Contender) -> Result<Removal, Error> {
         let czxid = contender.token().as_u64().cast_signed();
-        delete_exactly(&self.queue.session, &self.path_of(contender), czxid).await
+        delete_if_created_by(&self.queue.session, &self.path_of(contender), czxid).await
     }
 
     pub(crate) fn path_of(&self, contender: &Contender) -> NodePath {
         let path = self.queue.path.join(contender.name());
-        path.expect("the name of a child that was listed is one")
+        path.expect("the name of a listed child is a valid name")
     }
 }
 
-impl Picture {
-    /// Returns all contenders, first come first.
-    pub fn standings(&self) -> &[Standing] {
-        &self.standings
+impl LockSnapshot {
+    /// Returns all contenders, in order of arrival.
+    pub fn contenders(&self) -> &[ContenderStatus] {
+        &self.statuses
     }
 
-    /// Returns who holds the lock: nobody, one, or several that share it.
-    pub fn holders(&self) -> impl Iterator<Item = &Standing> {
+    /// Returns the holders: none, one, or several that share the lock.
+    pub fn holders(&self) -> impl Iterator<Item = &ContenderStatus> {
         self.with(Role::Holder)
     }
 
-    /// Returns who waits, first come first.
-    pub fn waiters(&self) -> impl Iterator<Item = &Standing> {
+    /// Returns the waiters, in order of arrival.
+    pub fn waiters(&self) -> impl Iterator<Item = &ContenderStatus> {
         self.with(Role::Waiter)
     }
 
-    /// Returns the names of the children that are no contenders of the layout, which play no part.
-    pub fn others(&self) -> &[String] {
-        &self.others
+    /// Returns the names of children that are not contenders in this layout. They do not affect the lock.
+    pub fn foreign_children(&self) -> &[String] {
+        &self.foreign_children
     }
 
-    /// Tells whether there was a node at the path of the lock.
+    /// Returns whether the path of the lock existed.
     pub fn exists(&self) -> bool {
         self.exists
     }
 
-    fn with(&self, role: Role) -> impl Iterator<Item = &Standing> {
-        self.standings
+    fn with(&self, role: Role) -> impl Iterator<Item = &ContenderStatus> {
+        self.statuses
             .iter()
-            .filter(move |standing| standing.role == role)
+            .filter(move |status| status.role == role)
     }
 }
 
-impl Standing {
+impl ContenderStatus {
     /// Returns the contender.
     pub fn contender(&self) -> &Contender {
         &self.contender
@@ -261,13 +253,13 @@ impl Standing {
         self.role
     }
 
-    /// Tells whether it shares the lock with others that do, as a reader does.
+    /// Returns whether it shares the lock, as a reader does.
     pub fn shares(&self) -> bool {
         self.shares
     }
 }
 
-/// How many of the contenders hold the lock: the first one, and if it shares, those behind it that share.
+/// Returns the number of holders: the first contender, and if it shares, those directly behind it that share.
 fn holders(kinds: &[Option<Kind>]) -> usize {
     let readers = kinds
         .iter()
@@ -276,8 +268,9 @@ fn holders(kinds: &[Option<Kind>]) -> usize {
     readers.max(usize::from(matches!(kinds.first(), Some(Some(_)))))
 }
 
-/// What each contender wants; `None` for one whose number does not tell its place, which is granted nothing.
-fn wants(contenders: &[Contender], layout: Layout) -> Vec<Option<Kind>> {
+/// Returns the kind of each contender; `None` if its number does not determine its position, so that it is never
+/// granted the lock.
+fn kinds(contenders: &[Contender], layout: Layout) -> Vec<Option<Kind>> {
     let counted = |contender: &Contender| layout.contender(contender.name());
     let mut with_number: HashMap<_, usize> = HashMap::new();
     for contender in contenders {

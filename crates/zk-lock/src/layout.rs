@@ -1,4 +1,4 @@
-//! How the nodes of a lock are named, so that locks of several clients exclude each other.
+//! The names of lock nodes, in the layouts of several clients, so that their locks and ours exclude each other.
 //!
 //! Pure: no I/O and no clock.
 
@@ -7,7 +7,7 @@ use zk_core::Sequence;
 
 /// Which children of a lock's path are contenders, and how this crate names its own.
 ///
-/// A child is a contender if its name ends in a sequence number with a known marker right before it.
+/// A child is a contender if its name ends in a sequence number with a known marker directly before it.
 /// Every other child is ignored.
 ///
 /// | layout | our nodes: exclusive; shared | also counted as contenders |
@@ -19,70 +19,71 @@ use zk_core::Sequence;
 /// | [`curator_latch`](Self::curator_latch) | `_c_<uuid>-latch-0000000007`; none | `…latch-<number>` |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    mutex: Stem,
-    writer: Stem,
-    reader: Option<Stem>,
+    mutex: NodePrefix,
+    writer: NodePrefix,
+    reader: Option<NodePrefix>,
     markers: &'static [(Marker, Kind)],
 }
 
-/// What a contender wants, and so whom it may be next to.
+/// What a contender wants, which determines whom it can share the lock with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// To be alone.
+    /// To hold the lock alone.
     Exclusive,
-    /// To be with others that share.
+    /// To share the lock with others of this kind.
     Shared,
 }
 
-/// What our own names are made of, beside the id and the number.
+/// What the names of our nodes are created from; the id and the number are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stem {
+pub(crate) struct NodePrefix {
     pub(crate) name: &'static str,
     pub(crate) id: IdPlace,
 }
 
-/// What stands right before the number of a contender.
+/// What stands directly before the number in a contender's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Marker {
-    /// This text, whatever stands before it.
+    /// This text, with anything before it.
     Text(&'static str),
-    /// `x-`, the id of a session in decimal or hexadecimal digits, and a dash: that is the whole name.
+    /// `x-`, a session id in decimal or hexadecimal digits, and a dash; the name contains nothing else.
     SessionId,
-    /// Nothing: the name begins with this text and ends in the number.
+    /// Nothing: the name starts with this text and ends in the number.
     Start(&'static str),
 }
 
 impl Layout {
     /// Names nodes as Apache Curator's `InterProcessMutex` and `InterProcessReadWriteLock` do.
     ///
-    /// They and we exclude each other on one path, and so do we and go-zookeeper's lock, and ZooKeeper's `WriteLock`.
+    /// These locks and ours exclude each other on one path. The same is true for go-zookeeper's lock and ZooKeeper's
+    /// `WriteLock`.
     ///
-    /// We wait for every lock of kazoo, but for a `ReadLock` while we read. Whether kazoo waits for us depends:
+    /// We wait for every lock of kazoo, except for a `ReadLock` while we read. Whether kazoo waits for us depends:
     ///
     /// | kazoo | waits for our mutex | waits for our writer | waits for our reader |
     /// |---|---|---|---|
     /// | `Lock`, `WriteLock`, `ReadLock` | no | no | no |
-    /// | `Lock` with `_NODE_NAME = "-lock-"` alone | no, and not for its like either | no | no |
+    /// | `Lock` with `_NODE_NAME = "-lock-"` alone | no, nor for other locks of its kind | no | no |
     /// | `Lock` with `_NODE_NAME = "-lock-"` and `_EXCLUDE_NAMES = ["-lock-"]` | yes | no | no |
     /// | `Lock` with `extra_lock_patterns=["-lock-"]` | yes | no | no |
     ///
-    /// Only a lock of which both wait for each other is one: with kazoo and this layout that is our mutex. A read/write
-    /// lock that kazoo shares needs [`kazoo`](Self::kazoo)'s layout.
-    /// Curator waits for the third of these only.
+    /// Two clients exclude each other only if both wait for the other. With kazoo and this layout, only our mutex does.
+    /// A read/write lock shared with kazoo needs the layout [`kazoo`](Self::kazoo).
+    /// Of these locks of kazoo, Curator waits for the third only.
     ///
     /// Our mutex and our read/write lock exclude each other on one path; Curator's do not.
     pub const fn curator() -> Self {
         Self {
-            mutex: Stem::protected("lock-"),
-            writer: Stem::protected("__WRIT__"),
-            reader: Some(Stem::protected("__READ__")),
+            mutex: NodePrefix::protected("lock-"),
+            writer: NodePrefix::protected("__WRIT__"),
+            reader: Some(NodePrefix::protected("__READ__")),
             markers: CURATOR_AND_KAZOO,
         }
     }
 
     /// Names nodes so that stock kazoo locks wait for them: `Lock`, `WriteLock` and `ReadLock`.
     ///
-    /// We wait for all of these, but for a `ReadLock` while we read:
+    /// We wait for all of these, except for a `ReadLock` while we read:
     ///
     /// | kazoo | waits for our mutex | waits for our writer | waits for our reader |
     /// |---|---|---|---|
@@ -91,30 +92,30 @@ impl Layout {
     /// | `ReadLock` | yes | yes | no, they share |
     /// | `Lock` with `_EXCLUDE_NAMES = ["-lock-"]` | no | no | no |
     ///
-    /// So a `Lock` and our read/write lock are not for one path; `WriteLock` and `ReadLock` are.
-    /// We wait for Curator's locks, too, but Curator does not wait for nodes with these names.
+    /// So do not use a `Lock` and our read/write lock on one path; use `WriteLock` and `ReadLock`.
+    /// We also wait for Curator's locks, but Curator does not wait for nodes with these names.
     ///
-    /// A `ReadLock` of kazoo before its issue 649 was fixed (2.8.0 has it) also waits for writers behind it, which wait
-    /// for it, so that neither is granted anything until one gives up; nobody else can help that.
+    /// Before kazoo 2.8.0, which fixed its issue 649, a `ReadLock` also waits for writers behind it, which wait for it.
+    /// Neither is granted the lock until one gives up. Other clients cannot prevent that.
     pub const fn kazoo() -> Self {
         Self {
-            mutex: Stem::protected("__lock__"),
-            writer: Stem::protected("__lock__"),
-            reader: Some(Stem::protected("__rlock__")),
+            mutex: NodePrefix::protected("__lock__"),
+            writer: NodePrefix::protected("__lock__"),
+            reader: Some(NodePrefix::protected("__rlock__")),
             markers: CURATOR_AND_KAZOO,
         }
     }
 
     /// Names nodes as HBase's `ZKInterProcessReadWriteLock` does.
     ///
-    /// They and we exclude each other on one path.
-    /// That is tested against a program that makes the requests of HBase 1.x with its names and data, not against HBase.
-    /// HBase keeps the data of its nodes in a format of its own, and does not understand ours in its listings.
+    /// These locks and ours exclude each other on one path.
+    /// The tests use a program that sends the requests of HBase 1.x with its names and data, not HBase itself.
+    /// HBase has its own format for the data of nodes, and its listings do not understand ours.
     pub const fn hbase() -> Self {
         Self {
-            mutex: Stem::named("write-", "_"),
-            writer: Stem::named("write-", "_"),
-            reader: Some(Stem::named("read-", "_")),
+            mutex: NodePrefix::named("write-", "_"),
+            writer: NodePrefix::named("write-", "_"),
+            reader: Some(NodePrefix::named("read-", "_")),
             markers: &[
                 (Marker::Start("write-"), Kind::Exclusive),
                 (Marker::Start("read-"), Kind::Shared),
@@ -124,13 +125,13 @@ impl Layout {
 
     /// Names nodes as ZooKeeper's own lock recipe does, in Java (`WriteLock`) and in C (`zoo_lock`).
     ///
-    /// They and we exclude each other on one path.
-    /// The recipe has a session id in each name, which finds the node again after a lost answer; here it is a random
-    /// id, so that two contenders of one session do not take each other's node for theirs.
+    /// These locks and ours exclude each other on one path.
+    /// The recipe has a session id in each name, to find the node again after a lost reply. We use a random id instead,
+    /// so that two contenders of one session do not mistake each other's node for their own.
     pub const fn zookeeper() -> Self {
         Self {
-            mutex: Stem::named("x-", "-"),
-            writer: Stem::named("x-", "-"),
+            mutex: NodePrefix::named("x-", "-"),
+            writer: NodePrefix::named("x-", "-"),
             reader: None,
             markers: &[(Marker::SessionId, Kind::Exclusive)],
         }
@@ -139,48 +140,48 @@ impl Layout {
     /// Names nodes as Apache Curator's `LeaderLatch` does.
     pub const fn curator_latch() -> Self {
         Self {
-            mutex: Stem::protected("latch-"),
-            writer: Stem::protected("latch-"),
+            mutex: NodePrefix::protected("latch-"),
+            writer: NodePrefix::protected("latch-"),
             reader: None,
             markers: &[(Marker::Text("latch-"), Kind::Exclusive)],
         }
     }
 
-    /// Names nodes as the leases of Apache Curator's `InterProcessSemaphoreV2`, whose order does not matter.
+    /// Names nodes as the leases of Apache Curator's `InterProcessSemaphoreV2`. Their order is irrelevant.
     pub(crate) const fn leases() -> Self {
         Self {
-            mutex: Stem::protected("lease-"),
-            writer: Stem::protected("lease-"),
+            mutex: NodePrefix::protected("lease-"),
+            writer: NodePrefix::protected("lease-"),
             reader: None,
             markers: &[(Marker::Text("lease-"), Kind::Exclusive)],
         }
     }
 
-    /// What the names of our nodes are made of for a lock that knows no readers.
-    pub(crate) const fn mutex(self) -> Stem {
+    /// Returns the prefix of our nodes for a lock without readers.
+    pub(crate) const fn mutex(self) -> NodePrefix {
         self.mutex
     }
 
-    /// The same for the exclusive side of a read/write lock.
-    pub(crate) const fn writer(self) -> Stem {
+    /// Returns the prefix of our writers in a read/write lock.
+    pub(crate) const fn writer(self) -> NodePrefix {
         self.writer
     }
 
-    /// The same for its shared side; `None` if the layout has none.
-    pub(crate) const fn reader(self) -> Option<Stem> {
+    /// Returns the prefix of our readers in a read/write lock; `None` if the layout has no readers.
+    pub(crate) const fn reader(self) -> Option<NodePrefix> {
         self.reader
     }
 
-    /// Returns the number of a contender and what it wants, or `None` for a foreign child.
+    /// Returns the number of a contender and its kind; `None` for a foreign child.
     pub(crate) fn contender(self, name: &str) -> Option<(Sequence, Kind)> {
         self.marked(name)
             .map(|(sequence, kind, _)| (sequence, kind))
     }
 
-    /// Tells whether nothing with a contender's number can be there once the contender is gone.
+    /// Returns whether no node with a contender's number can exist once the contender is gone.
     ///
-    /// A writer of a read/write lock may become a reader, which has a node of its own with the number of the first one.
-    /// A mutex cannot; a name that both may have counts as a writer's.
+    /// A writer of a read/write lock may become a reader, which has a second node with the number of the first one.
+    /// A mutex cannot. A name that both may have is treated as a writer's.
     pub(crate) fn leaves_nothing(self, name: &str) -> bool {
         self.marked(name)
             .is_some_and(|(_, _, marker)| MUTEXES.contains(&marker))
@@ -193,26 +194,26 @@ impl Layout {
         })
     }
 
-    /// Returns what a contender wants, or `None` for a foreign child.
+    /// Returns the kind of a contender; `None` for a foreign child.
     pub(crate) fn kind_of(self, name: &str) -> Option<Kind> {
         self.contender(name).map(|(_, kind)| kind)
     }
 
-    /// Returns the number of a contender, or `None` for a foreign child.
+    /// Returns the number of a contender; `None` for a foreign child.
     pub(crate) fn sequence_of(self, name: &str) -> Option<Sequence> {
         self.contender(name).map(|(sequence, _)| sequence)
     }
 }
 
 impl Default for Layout {
-    /// The layout of Curator.
+    /// Returns [`Layout::curator`].
     fn default() -> Self {
         Self::curator()
     }
 }
 
-impl Stem {
-    /// With the id before the name, as Curator's protection has it.
+impl NodePrefix {
+    /// The id comes before the name, as in Curator's protection mode.
     const fn protected(name: &'static str) -> Self {
         Self {
             name,
@@ -220,7 +221,7 @@ impl Stem {
         }
     }
 
-    /// With the id and `end` behind the name, for those who look at the beginning of names.
+    /// The id and `end` come after the name, for clients that parse the start of names.
     const fn named(name: &'static str, end: &'static str) -> Self {
         Self {
             name,
@@ -230,10 +231,9 @@ impl Stem {
 }
 
 impl Marker {
-    /// Returns what stands after the marker.
+    /// Returns the text after the marker.
     ///
-    /// The marker says where a number begins, so that a minus sign is part of the number and a dash of the marker is
-    /// not.
+    /// The marker determines where the number starts: a minus sign belongs to the number, a dash to the marker.
     fn number_in(self, name: &str) -> Option<&str> {
         match self {
             Self::Text(text) => name.rsplit_once(text).map(|(_, number)| number),
@@ -249,7 +249,7 @@ impl Marker {
             Self::Start(text) => {
                 let rest = name.strip_prefix(text)?;
                 let split = rest.len().checked_sub(DIGITS)?;
-                // A minus sign is one of the ten characters of `%010d`, and one more from -1000000000 down.
+                // A minus sign is one of the ten characters of `%010d`; from -1000000000 down there are eleven.
                 let signed = split.checked_sub(1).and_then(|at| rest.get(at..));
                 signed
                     .filter(|number| number.starts_with("-1") || number.starts_with("-2"))
@@ -259,7 +259,7 @@ impl Marker {
     }
 }
 
-/// Curator's names and kazoo's: each client ignores the other's, we ignore neither.
+/// The markers of Curator and kazoo. Each of them ignores the other's; we recognise both.
 const CURATOR_AND_KAZOO: &[(Marker, Kind)] = &[
     (Marker::Text("lock-"), Kind::Exclusive),
     (Marker::Text("__lock__"), Kind::Exclusive),
@@ -269,14 +269,14 @@ const CURATOR_AND_KAZOO: &[(Marker, Kind)] = &[
     (Marker::SessionId, Kind::Exclusive),
 ];
 
-/// The marks of locks that know no readers, in all clients.
+/// The markers of locks without readers, in all clients.
 const MUTEXES: [Marker; 3] = [
     Marker::Text("lock-"),
     Marker::Text("latch-"),
     Marker::SessionId,
 ];
 
-/// How many characters the server writes at least for a number.
+/// The minimum number of characters that the server writes for a sequence number.
 const DIGITS: usize = 10;
 
 #[cfg(test)]

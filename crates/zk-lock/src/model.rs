@@ -1,20 +1,21 @@
 //! A model of the wait queue, explored in every interleaving.
 //!
-//! Clients, servers and the network are reduced to what the protocol rests on; who is granted the lock is decided by
-//! [`order::view`](crate::order::view), the function that the code uses. What is modelled:
+//! Clients, servers and the network are reduced to what the protocol depends on. The decision who is granted the lock is
+//! made by [`order::position_with_lookahead`](crate::order::position_with_lookahead), the function that the code uses.
+//! The model has:
 //!
-//! - Two servers: the leader, and a follower that has carried out a prefix of what the leader has. A client reads at the
-//!   server it is attached to, and attaches to none that is behind what it has seen.
-//! - A request that changes something is on its way to the leader until it is committed, in the order in which its client
-//!   sent it. When the client's link breaks it stays on its way, until the client attaches again: then the leader knows
-//!   the session at its new place and refuses what still comes from the old one.
-//! - A session that the leader has ended is alive for a follower that is behind, and so for a client that is there.
-//! - Answers and events are delivered when the client's server has carried out what they tell of, and never over a link
-//!   that has broken. The session's own clean-up looks for a node by its unique name after a `sync`.
-//! - A session is ended by the leader only when the client trusts it no longer: that is the promise of the trust window,
-//!   which has tests of its own.
+//! - Two servers: the leader, and a follower that has applied a prefix of the leader's changes. A client reads at the
+//!   server it is attached to, and attaches to no server that is behind what it has seen.
+//! - Write requests, which are in flight to the leader until they are committed, in the order in which their client sent
+//!   them. If the client's connection breaks, they stay in flight until the client attaches again. From then on the
+//!   leader knows the session at its new server and refuses requests from the old one.
+//! - Sessions that the leader has ended. On a lagging follower, and for its clients, they are still alive.
+//! - Replies and events, which are delivered once the client's server has applied the change, and never over a broken
+//!   connection. The session's clean-up searches for a node by its unique name after a `sync`.
+//! - The trust window: the leader ends a session only when its client no longer trusts it. The window has tests of its
+//!   own.
 //!
-//! Not modelled: deletions by others, numbers near their end, restarts of servers.
+//! Not modelled: deletions by other clients, numbers near the end of the counter, restarts of servers.
 
 mod client;
 mod explore;
@@ -29,40 +30,40 @@ use self::servers::LEADER;
 use self::servers::Servers;
 use crate::layout::Kind;
 
-/// What is explored.
+/// The scenario that is explored.
 #[derive(Debug, Clone)]
-struct Scene {
-    /// What each client wants, and the server it is attached to at first.
+struct Scenario {
+    /// The kind of each client, and the server it is attached to at first.
     clients: Vec<(Kind, usize)>,
-    /// How often a link breaks, over all clients.
+    /// How often a connection breaks, among all clients.
     cuts: u8,
-    /// How often a client is not heard of for so long that it trusts its session no longer, and the leader may end it.
+    /// How often a client is cut off for so long that it no longer trusts its session, and the leader may end it.
     lapses: u8,
     /// How many acquires are dropped.
     drops: u8,
-    /// What is wrong with the protocol, to see the properties fail.
+    /// A flaw in the protocol, to see the properties fail.
     flaw: Flaw,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     None,
-    /// Looks for its own node without `sync`.
-    LooksWithoutSync,
-    /// Goes on waiting for the event of a watch over a broken link.
+    /// Searches for its own node without `sync`.
+    SearchesWithoutSync,
+    /// Keeps waiting for a watch over a broken connection.
     KeepsWatchOverCut,
-    /// Leaves what a dropped acquire has made.
+    /// Leaves the node of a dropped acquire.
     LeavesDropped,
     /// Relies on the lock although the session may be over.
     GrantsUntrusted,
-    /// Takes the deletion of the one before it for its grant, whoever else may be before it.
+    /// Takes the lock when its predecessor is deleted, even if other contenders are ahead.
     TakesOverBlindly,
-    /// Watches a node without finding out whether it is still there.
+    /// Watches a node without checking that it still exists.
     WatchesBlindly,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct State {
+struct ModelState {
     servers: Servers,
     clients: Vec<Client>,
     cuts: u8,
@@ -72,17 +73,17 @@ struct State {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Action {
-    /// The client takes its next step, by itself or because an answer or an event is delivered.
+    /// The client takes its next step, by itself or because a reply or an event is delivered.
     Step(usize),
     /// The leader commits the client's oldest request.
     Commit(usize),
-    /// The follower carries out the next change.
+    /// The follower applies the next change.
     Follow,
-    /// The client's link breaks.
+    /// The client's connection breaks.
     Cut(usize),
     /// The client attaches to a server.
     Attach(usize, usize),
-    /// The client has not heard of a quorum for too long.
+    /// The client has had no proof from a quorum for too long.
     Lapse(usize),
     /// The leader ends the session.
     Expire(usize),
@@ -92,12 +93,12 @@ enum Action {
     Drop(usize),
 }
 
-impl Model for Scene {
-    type State = State;
+impl Model for Scenario {
+    type State = ModelState;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State {
+    fn init_states(&self) -> Vec<ModelState> {
+        vec![ModelState {
             servers: Servers::new(self.clients.len()),
             clients: self
                 .clients
@@ -110,7 +111,7 @@ impl Model for Scene {
         }]
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+    fn actions(&self, state: &ModelState, actions: &mut Vec<Action>) {
         let servers = &state.servers;
         if servers.can_follow() {
             actions.push(Action::Follow);
@@ -149,7 +150,7 @@ impl Model for Scene {
         }
     }
 
-    fn next_state(&self, before: &State, action: Action) -> Option<State> {
+    fn next_state(&self, before: &ModelState, action: Action) -> Option<ModelState> {
         let mut state = before.clone();
         let servers = &mut state.servers;
         match action {
@@ -190,15 +191,15 @@ impl Model for Scene {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(EXCLUSIVE, |_, state: &State| state.is_exclusive()),
-            Property::always(NOBODY_WAITS_FOR_EVER, |scene: &Self, state: &State| {
-                state.clients.iter().all(Client::is_over) || !scene.is_at_rest(state)
+            Property::always(EXCLUSIVE, |_, state: &ModelState| state.is_exclusive()),
+            Property::always(NO_WAITER_IS_STUCK, |scenario: &Self, state: &ModelState| {
+                state.clients.iter().all(Client::is_over) || !scenario.is_quiescent(state)
             }),
-            Property::always(NOTHING_IS_LEFT, |scene: &Self, state: &State| {
-                state.servers.is_empty() || !scene.is_at_rest(state)
+            Property::always(NO_NODE_IS_LEFT, |scenario: &Self, state: &ModelState| {
+                state.servers.is_empty() || !scenario.is_quiescent(state)
             }),
-            // What is claimed of all states says nothing if these are never reached.
-            Property::sometimes("all of them held it", |_, state: &State| {
+            // The properties above are vacuous unless such states are reached.
+            Property::sometimes("all clients held the lock", |_, state: &ModelState| {
                 state
                     .clients
                     .iter()
@@ -208,23 +209,23 @@ impl Model for Scene {
     }
 }
 
-impl Scene {
-    /// Nothing happens any more.
-    fn is_at_rest(&self, state: &State) -> bool {
+impl Scenario {
+    /// Returns whether no action is possible any more.
+    fn is_quiescent(&self, state: &ModelState) -> bool {
         let mut actions = Vec::new();
         self.actions(state, &mut actions);
         actions.is_empty()
     }
 }
 
-impl State {
-    /// Of those who rely on the lock, one that does not share is alone.
+impl ModelState {
+    /// Returns whether an exclusive holder is the only holder.
     fn is_exclusive(&self) -> bool {
         let holders = || self.clients.iter().filter(|client| client.relies_on_it());
         holders().count() <= 1 || holders().all(|client| client.kind == Kind::Shared)
     }
 }
 
-const EXCLUSIVE: &str = "whoever does not share is alone";
-const NOBODY_WAITS_FOR_EVER: &str = "nobody waits for ever";
-const NOTHING_IS_LEFT: &str = "nothing is left behind";
+const EXCLUSIVE: &str = "an exclusive holder is alone";
+const NO_WAITER_IS_STUCK: &str = "no waiter waits forever";
+const NO_NODE_IS_LEFT: &str = "no node is left behind";

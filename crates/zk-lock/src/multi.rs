@@ -1,4 +1,4 @@
-//! Several locks as one.
+//! Acquires several locks as one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,25 +10,25 @@ use zk_core::NodePath;
 use zk_core::Transaction;
 
 use crate::error::AcquireError;
-use crate::error::Loss;
+use crate::error::LockLoss;
 use crate::error::TimedOut;
 use crate::fair::FairLock;
 use crate::guard::Guard;
-use crate::guard_set::Guards;
-use crate::guard_set::Lost;
+use crate::guard_set::GuardSet;
+use crate::guard_set::LostGuard;
 use crate::guard_set::ReleaseErrors;
-use crate::guard_set::one_is_lost;
+use crate::guard_set::first_lost;
 use crate::queue;
 
 /// Several [`FairLock`]s, acquired all or none.
 ///
-/// They are acquired one after the other, in the order of their full paths, whatever order they were given in: whoever
-/// needs some of the same locks takes them in the same order, so that no two wait for each other.
-/// That holds among those who use `MultiLock`, or keep to this order by themselves.
+/// The locks are acquired one after the other, ordered by their full paths. All callers take shared locks in the same
+/// order, so they cannot deadlock.
+/// That holds among users of `MultiLock`, and programs that keep to the same order.
 ///
-/// The locks may be of different ensembles and sessions.
-/// Equal paths of different ensembles are ordered by the names of their servers, so give each ensemble the same names
-/// everywhere then; the order of the servers does not matter.
+/// The locks may belong to different ensembles and sessions.
+/// Equal paths of different ensembles are ordered by the names of their servers. In that case, use the same server
+/// names for each ensemble in all processes; the order of the servers does not matter.
 ///
 /// # Examples
 ///
@@ -48,22 +48,22 @@ use crate::queue;
 /// ```
 #[derive(Debug, Clone)]
 pub struct MultiLock {
-    /// In the order in which they are acquired; at least one.
+    /// In acquisition order; at least one.
     locks: Vec<FairLock>,
 }
 
 impl MultiLock {
-    /// Makes one lock of several, whose order does not matter.
+    /// Combines several locks, given in any order.
     ///
     /// # Errors
     ///
-    /// [`MultiLockError::Duplicate`] when two locks are of the same node, which would wait for each other;
-    /// [`MultiLockError::Empty`] when there is no lock.
+    /// - [`MultiLockError::Duplicate`] if two locks are of the same node: they would wait for each other.
+    /// - [`MultiLockError::Empty`] if there is no lock.
     pub fn new(locks: impl IntoIterator<Item = FairLock>) -> Result<Self, MultiLockError> {
         let mut ordered = BTreeMap::new();
         for lock in locks {
             let path = lock.path().clone();
-            if ordered.insert(Place::of(&lock), lock).is_some() {
+            if ordered.insert(LockSortKey::of(&lock), lock).is_some() {
                 return Err(MultiLockError::Duplicate { path });
             }
         }
@@ -75,58 +75,53 @@ impl MultiLock {
         })
     }
 
-    /// Returns the locks in the order in which they are acquired.
+    /// Returns the locks in acquisition order.
     pub fn locks(&self) -> &[FairLock] {
         &self.locks
     }
 
-    /// Waits for all locks, for as long as it takes.
+    /// Waits for all locks, without a time limit.
     ///
-    /// While it waits for one it holds those before it.
+    /// While it waits for one lock, it holds those before it.
     ///
     /// # Errors
     ///
-    /// At the first lock that cannot be acquired, or is lost again while the next ones are waited for: the error names
-    /// it, and what was acquired until then is given back in the background.
+    /// A [`MultiAcquireError`] that names the first lock that could not be acquired, or that was lost again while later
+    /// locks were waited for. Locks already acquired are released in the background.
+    /// Its [`class`](MultiAcquireError::class) is fatal if the session is over.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the place in the queue is lost, and everything is given back in the background, see [`Guard`].
+    /// Cancel safe. Dropping the future gives up the place in the queue and releases all locks in the background.
     ///
-    /// # Session loss
-    ///
-    /// An error whose [`class`](MultiAcquireError::class) is fatal, also while waiting.
     ///
     /// # Cost
     ///
     /// That of [`FairLock::acquire`] for each lock, one after the other.
     pub async fn acquire(&self) -> Result<MultiGuard, MultiAcquireError> {
-        self.acquire_noting(&mut Progress::default()).await
+        self.acquire_reporting_to(&mut MultiProgress::default())
+            .await
     }
 
-    /// Waits for all locks, for at most `limit` over all of them.
+    /// Waits for all locks, for at most `limit`.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::TimedOut`] in an error that names the lock that was waited for when the time was up, and those of
+    /// [`AcquireError::TimedOut`] in an error that names the lock that was waited for; and the errors of
     /// [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// That of [`acquire`](Self::acquire), also when the time is up.
-    ///
-    /// # Session loss
-    ///
-    /// That of [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Cost
     ///
-    /// That of [`acquire`](Self::acquire), and one write for each lock acquired when the time is up.
+    /// That of [`acquire`](Self::acquire), and one write for each acquired lock on a timeout.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<MultiGuard, MultiAcquireError> {
-        let mut progress = Progress::default();
-        let acquired = tokio::time::timeout(limit, self.acquire_noting(&mut progress)).await;
+        let mut progress = MultiProgress::default();
+        let acquired = tokio::time::timeout(limit, self.acquire_reporting_to(&mut progress)).await;
         acquired.unwrap_or_else(|_| {
-            // Past the last one, only their proof was waited for.
+            // Past the last lock, it waited for the proof that all are held.
             let at = progress.at.min(self.locks.len() - 1);
             let path = self.locks[at].path().clone();
             let ahead = progress.queue.ahead();
@@ -137,82 +132,78 @@ impl MultiLock {
         })
     }
 
-    /// Takes all locks if nobody holds one of them or waits for it, and answers `None` otherwise.
+    /// Takes all locks if none of them has a holder or a waiter; returns `None` otherwise.
     ///
-    /// When it answers `None`, what had been acquired is released.
+    /// Before it returns `None`, it releases the locks that it acquired.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Self::acquire).
+    /// The errors of [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is held; what is left of the attempt is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// That of [`acquire`](Self::acquire).
+    /// Cancel safe. Nothing is held afterwards.
     ///
     /// # Cost
     ///
     /// That of [`FairLock::try_acquire`] for each lock up to the first one that is taken, and one round trip more to
-    /// give back what was acquired.
+    /// release the others.
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, MultiAcquireError> {
         let mut guards = Vec::with_capacity(self.locks.len());
         for lock in &self.locks {
             let tried = lock.try_acquire().await;
             let tried = tried.map_err(|source| MultiAcquireError::of(lock, source))?;
             let Some(guard) = tried else {
-                // Waited for, so that the next try of the same caller does not find its own nodes.
+                // Awaited, so that the next attempt of the same caller does not find its own nodes.
                 if !guards.is_empty()
-                    && let Err(error) = Guards::new(guards).release().await
+                    && let Err(error) = GuardSet::new(guards).release().await
                 {
-                    tracing::debug!(%error, "a try for several locks gives back the first of them later");
+                    tracing::debug!(%error, "locks of a failed attempt are released in the background");
                 }
                 return Ok(None);
             };
             guards.push(guard);
         }
-        MultiGuard::proved(guards).await.map(Some)
+        MultiGuard::new(guards).await.map(Some)
     }
 
-    async fn acquire_noting(
+    async fn acquire_reporting_to(
         &self,
-        progress: &mut Progress,
+        progress: &mut MultiProgress,
     ) -> Result<MultiGuard, MultiAcquireError> {
         let mut guards = Vec::with_capacity(self.locks.len());
         for lock in &self.locks {
-            progress.queue = queue::Progress::default();
+            progress.queue = queue::QueueProgress::default();
             let acquired = tokio::select! {
                 biased;
-                lost = one_is_lost(&guards) => return Err(lost.into()),
-                acquired = lock.acquire_noting(&progress.queue) => acquired,
+                lost = first_lost(&guards) => return Err(lost.into()),
+                acquired = lock.acquire_reporting_to(&progress.queue) => acquired,
             };
             let acquired = acquired.map_err(|source| MultiAcquireError::of(lock, source))?;
             guards.push(acquired);
             progress.at += 1;
         }
-        MultiGuard::proved(guards).await
+        MultiGuard::new(guards).await
     }
 }
 
-/// How far an acquire has come, for those who give up.
+/// The progress of an acquire, for the error of a timeout.
 #[derive(Debug, Default)]
-struct Progress {
+struct MultiProgress {
     /// How many locks are acquired.
     at: usize,
-    /// In the queue of the next one.
-    queue: queue::Progress,
+    /// The progress in the queue of the next one.
+    queue: queue::QueueProgress,
 }
 
-/// What gives the locks their order: the full path, and then the servers.
+/// The order of the locks: by full path, then by servers.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct LockSortKey {
     path: String,
     servers: Vec<String>,
 }
 
-impl Place {
+impl LockSortKey {
     fn of(lock: &FairLock) -> Self {
         let session = lock.session();
         let servers = session.servers();
@@ -229,40 +220,40 @@ impl Place {
     }
 }
 
-/// Several locks that are held.
+/// Several held locks.
 ///
 /// # Dropping
 ///
-/// As of each [`Guard`]: all are released in the background.
+/// Releases all locks in the background, like a [`Guard`].
 #[derive(Debug)]
 #[must_use = "the locks are released when the guard is dropped"]
 pub struct MultiGuard {
-    guards: Guards,
+    guards: GuardSet,
 }
 
 impl MultiGuard {
-    async fn proved(guards: Vec<Guard>) -> Result<Self, MultiAcquireError> {
-        let guards = Guards::new(guards);
-        // They were acquired one after the other, maybe by sessions of which the first one was cut off since.
-        guards.proved().await?;
+    async fn new(guards: Vec<Guard>) -> Result<Self, MultiAcquireError> {
+        let guards = GuardSet::new(guards);
+        // The locks were acquired one after the other; the session of an early one may have been cut off since.
+        guards.prove_alive().await?;
         Ok(Self { guards })
     }
 
     /// Returns the guard of each lock, in the order of [`MultiLock::locks`].
     ///
-    /// Each has a fencing token of its own; the resource that one lock protects gets the token of that lock.
+    /// Each has its own fencing token; pass each resource the token of the lock that protects it.
     pub fn guards(&self) -> &[Guard] {
         self.guards.as_slice()
     }
 
     /// Returns a future that resolves when the first of the locks is lost, or no longer known to be held.
     ///
-    /// It is that of [`Guard::lost`] otherwise; [`guards`](Self::guards) tell which one it was.
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+    /// Otherwise it behaves like [`Guard::lost`]. Query [`guards`](Self::guards) for which lock it was.
+    pub fn lost(&self) -> impl Future<Output = LockLoss> + Send + use<> {
         self.guards.lost()
     }
 
-    /// Tells whether all locks are certainly held, see [`Guard::is_trusted`].
+    /// Returns whether all locks are certainly held, see [`Guard::is_trusted`].
     pub fn is_trusted(&self) -> bool {
         self.guards.is_trusted()
     }
@@ -272,17 +263,17 @@ impl MultiGuard {
         self.guards.trusted_until()
     }
 
-    /// Starts a transaction that is refused unless all locks are held at the moment the ensemble carries it out.
+    /// Starts a transaction that fails unless all locks are held when the ensemble executes it.
     ///
     /// Its first parts check the nodes of the locks, see [`Guard::txn`].
     ///
     /// # Errors
     ///
-    /// [`SeveralSessions`] when the locks are of different sessions or views of one: one transaction cannot check them.
-    pub fn txn(&self) -> Result<Transaction, SeveralSessions> {
+    /// [`MultipleSessions`] if the locks belong to different sessions or namespaces: one transaction cannot check them.
+    pub fn txn(&self) -> Result<Transaction, MultipleSessions> {
         let sessions = || self.guards().iter().map(|guard| &guard.held().session);
         let Some(first) = sessions().next() else {
-            return Err(SeveralSessions);
+            return Err(MultipleSessions);
         };
         let is_one = |other: &zk_core::Session| {
             (other.id(), other.namespace()) == (first.id(), first.namespace())
@@ -290,48 +281,44 @@ impl MultiGuard {
         if sessions().all(is_one) {
             Ok(self.guards.checked(first.transaction()))
         } else {
-            Err(SeveralSessions)
+            Err(MultipleSessions)
         }
     }
 
-    /// Releases all locks at the same time and waits until the ensembles have carried that out.
+    /// Releases all locks concurrently and waits until the ensembles have deleted their nodes.
     ///
     /// # Errors
     ///
-    /// All that went wrong, see [`Guard::release`]; an error of one does not keep another one from being released.
+    /// The error of each release that failed, see [`Guard::release`]. All locks are released regardless.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the releases continue in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`ReleaseError::Lost`](crate::ReleaseError::Lost) for each lock that went with its session.
+    /// Cancel safe. The release continues in the background.
     ///
     /// # Cost
     ///
-    /// One round trip: the requests are in flight at the same time.
+    /// One round trip: the requests are in flight concurrently.
     pub async fn release(self) -> Result<(), ReleaseErrors> {
         self.guards.release().await
     }
 }
 
-/// Several locks cannot be made one.
+/// Locks that cannot be combined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MultiLockError {
-    /// Two of them are of the same node, and would wait for each other.
+    /// Two of them are of the same node.
     #[error("two locks of {path} were given, which would wait for each other; give it once")]
     Duplicate {
         /// The path of the lock.
         path: NodePath,
     },
-    /// There is none.
+    /// No lock was given.
     #[error("no lock was given; give at least one")]
     Empty,
 }
 
-/// Several locks were not acquired. Nothing of the attempt is left, or its removal goes on in the background.
+/// Several locks were not acquired. Leftovers of the attempt are removed in the background.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum MultiAcquireError {
@@ -340,16 +327,16 @@ pub enum MultiAcquireError {
     Acquire {
         /// The path of the lock.
         path: NodePath,
-        /// Why.
+        /// The error of that lock.
         source: AcquireError,
     },
-    /// One of the locks was acquired, and lost while the next ones were waited for.
+    /// One of the locks was acquired, and lost while later ones were waited for.
     #[error("lock node {node} was lost while other locks were waited for: {loss}")]
     Lost {
         /// The node of the lock.
         node: NodePath,
         /// Why it was lost.
-        loss: Loss,
+        loss: LockLoss,
     },
 }
 
@@ -361,7 +348,7 @@ impl MultiAcquireError {
         }
     }
 
-    /// Returns what can be done about it.
+    /// Returns the class of the error: what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Acquire { source, .. } => source.class(),
@@ -369,7 +356,7 @@ impl MultiAcquireError {
         }
     }
 
-    /// Tells whether the time was up.
+    /// Returns whether the time limit elapsed.
     pub fn is_timed_out(&self) -> bool {
         matches!(
             self,
@@ -381,23 +368,23 @@ impl MultiAcquireError {
     }
 }
 
-impl From<Lost> for MultiAcquireError {
-    fn from(Lost { node, loss }: Lost) -> Self {
+impl From<LostGuard> for MultiAcquireError {
+    fn from(LostGuard { node, loss }: LostGuard) -> Self {
         Self::Lost { node, loss }
     }
 }
 
-/// One transaction cannot check what several sessions hold.
+/// One transaction cannot check locks of several sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing more to say")]
-pub struct SeveralSessions;
+pub struct MultipleSessions;
 
-impl fmt::Display for SeveralSessions {
+impl fmt::Display for MultipleSessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the locks are of several sessions or namespaces, and one transaction checks those of one only",
+            "the locks belong to several sessions or namespaces; use one transaction for each session"
         )
     }
 }
 
-impl std::error::Error for SeveralSessions {}
+impl std::error::Error for MultipleSessions {}

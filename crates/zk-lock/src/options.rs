@@ -1,4 +1,4 @@
-//! What a lock can be told beyond its path.
+//! The settings of a lock.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use crate::owner::OwnerInfo;
 /// # Defaults
 ///
 /// - [`owner`](Self::with_owner): [`OwnerInfo::this_process`]
-/// - [`acl`](Self::with_acl): that of the session
+/// - [`acl`](Self::with_acl): the default of the session
 /// - [`layout`](Self::with_layout): [`Layout::curator`]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockOptions {
@@ -22,39 +22,39 @@ pub struct LockOptions {
 }
 
 impl LockOptions {
-    /// Sets the data of our nodes, which tells others who holds the lock or waits for it.
+    /// Sets the data of our nodes, which identifies the owner to others.
     ///
     /// The default is [`OwnerInfo::this_process`]: the host and the process.
-    /// Any bytes will do, but then others can neither read it as an [`OwnerInfo`] nor add a request to give up the lock,
-    /// other than [as Curator does](crate::Revoke::as_curator).
-    /// Everyone who may read the nodes sees it, and every waiter reads that of the one before it: keep it short, and
-    /// free of secrets.
-    /// Curator takes the data `__REVOKE__` for a request to give up the lock; any other is opaque to it.
+    /// Any bytes are allowed. Data in another format cannot be read as an [`OwnerInfo`], and others can request the
+    /// lock only [as Curator does](crate::Revoke::as_curator).
+    /// Every client that may read the nodes sees the data, and each waiter reads that of its predecessor: keep it
+    /// short and free of secrets.
+    /// Curator treats the data `__REVOKE__` as a request to release the lock, and ignores any other data.
     #[must_use]
     pub fn with_owner(mut self, owner: impl Into<Vec<u8>>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Sets the access rules of our nodes, and of the parents if they have to be made.
+    /// Sets the ACL of our nodes, and of parents that have to be created.
     ///
     /// The default is that of the session.
-    /// All contenders need CREATE, DELETE and READ on the path of the lock; one that may not DELETE is stuck with what
-    /// it created until its session ends.
-    /// READ on the nodes lets a waiter watch the one before it and tell who that is.
-    /// Without it, it watches the path itself, and looks again whenever anyone comes or goes.
-    /// WRITE on the nodes lets others [ask](crate::Revoke) for the lock to be given up, and write over what the owner says
-    /// of itself; a holder needs it to answer.
+    /// All contenders need CREATE, DELETE and READ on the path of the lock. Without DELETE, a node stays until its
+    /// session ends.
+    /// READ on the nodes lets a waiter watch its predecessor and report who it is.
+    /// Without it, the waiter watches the path and lists again whenever a contender joins or leaves.
+    /// WRITE on the nodes lets others [request](crate::Revoke) the lock, and also overwrite how the owner
+    /// identifies itself. A holder needs it to reply.
     #[must_use]
     pub fn with_acl(mut self, acl: Acl) -> Self {
         self.acl = Some(acl);
         self
     }
 
-    /// Sets how nodes are named and which ones count.
+    /// Sets how our nodes are named and which children count as contenders.
     ///
     /// The default is [`Layout::curator`].
-    /// All who use one path must agree on it.
+    /// All clients of one path must use compatible layouts.
     #[must_use]
     pub const fn with_layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
@@ -78,7 +78,7 @@ impl LockOptions {
 }
 
 impl OwnerInfo {
-    /// Names this process, by the name of the host and its id.
+    /// Identifies this process by its host name and its process id.
     pub fn this_process() -> Self {
         static HOST: OnceLock<String> = OnceLock::new();
         let host = HOST.get_or_init(|| gethostname::gethostname().to_string_lossy().into_owned());

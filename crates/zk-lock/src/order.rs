@@ -1,8 +1,8 @@
-//! Who comes first: the decision at the heart of every recipe on a wait queue.
+//! Decides the order of the contenders: which one is first, and whom each of the others waits for.
 //!
-//! It is made from the names of the children alone: by their numbers, and by whether two may share.
-//! The counter behind the numbers wraps at 2^31 or sticks there, so numbers are compared by their distance, and where
-//! they cannot tell an order nobody is granted anything.
+//! The decision depends on the names of the children alone: on their numbers, and on which contenders may share.
+//! The counter behind the numbers wraps at 2^31 or stays there. Numbers are therefore compared by their distance, and
+//! where they do not determine an order, no contender is first.
 //!
 //! Pure: no I/O and no clock.
 
@@ -11,62 +11,64 @@ use zk_core::Sequence;
 use crate::layout::Kind;
 use crate::layout::Layout;
 
-/// Where a contender stands among the children of a path.
+/// The position of a contender among the children of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place<'a> {
-    /// Nobody is before it that it has to wait for.
+pub(crate) enum QueuePosition<'a> {
+    /// It waits for no other contender.
     First,
-    /// Others are before it that it has to wait for: of a reader these are the writers, of anyone else all.
+    /// It waits for others: a reader for the writers ahead, any other contender for all contenders ahead.
     Behind {
-        /// The name of the last one of them: the one to watch.
+        /// The name of the last of them, which is the one to watch.
         predecessor: &'a str,
-        /// How many they are, at least one.
+        /// The number of them, at least one.
         ahead: usize,
     },
     /// It is not among the children.
     Missing,
-    /// Its number does not tell its place: another contender has the same, or the parent's counter is at its end.
+    /// Its number does not determine its position: it is not unique, or the counter is at its end.
     Unordered {
         /// The contender with the same number.
         tied_with: Option<&'a str>,
     },
 }
 
-/// What a contender behind another one can know ahead of its turn.
+/// What a contender that waits can know before its predecessor leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outlook<'a> {
-    /// Nothing: when the predecessor goes, the children tell who is before it then.
+pub(crate) enum Lookahead<'a> {
+    /// Nothing: the children have to be listed again when the predecessor leaves.
     Unknown,
-    /// When this one goes, the children may tell that only the predecessor is left.
+    /// Once this contender leaves, only the predecessor may be left.
     After(&'a str),
-    /// Only the predecessor is before it, and nothing takes its place: when that one is deleted, it is the first.
+    /// Only the predecessor is ahead, and no contender can take its position: its deletion makes the waiter first.
     Next,
 }
 
-/// Finds the place of the contender `own` among `children`.
-pub(crate) fn place<'a>(children: &'a [String], own: &str, layout: Layout) -> Place<'a> {
-    view(children, own, layout).0
+/// Returns the position of the contender `own` among `children`.
+pub(crate) fn position<'a>(children: &'a [String], own: &str, layout: Layout) -> QueuePosition<'a> {
+    position_with_lookahead(children, own, layout).0
 }
 
-/// Finds the place of the contender `own` among `children`, and what it can know ahead of its turn.
+/// Returns the position of the contender `own` among `children`, and what it can know before its predecessor leaves.
 ///
-/// Contenders before one that exists can only go, never come.
-/// There is one exception, a writer that becomes a reader, which a predecessor may be that
-/// [leaves something](Layout::leaves_nothing).
-/// So what is concluded from old children stays true, as long as the contender itself is there.
-pub(crate) fn view<'a>(
+/// Contenders ahead of an existing one can only leave, never join, with one exception: a writer that becomes a reader
+/// [leaves a node with its number](Layout::leaves_nothing).
+/// So conclusions from an old list remain true as long as the contender itself exists.
+pub(crate) fn position_with_lookahead<'a>(
     children: &'a [String],
     own: &str,
     layout: Layout,
-) -> (Place<'a>, Outlook<'a>) {
+) -> (QueuePosition<'a>, Lookahead<'a>) {
     let Some((own_sequence, own_kind)) = layout.contender(own) else {
-        // A number that does not fit our own name either: the server counts on beyond what its names can order.
-        return (Place::Unordered { tied_with: None }, Outlook::Unknown);
+        // Not even our own name has a valid number: the server counts beyond what names can order.
+        return (
+            QueuePosition::Unordered { tied_with: None },
+            Lookahead::Unknown,
+        );
     };
     let mut is_there = false;
     let mut ahead = 0;
     let mut predecessor: Option<(i32, &str)> = None;
-    let mut before_it: Option<(i32, &str)> = None;
+    let mut second_last: Option<(i32, &str)> = None;
     let mut tied_with = None;
     for child in children {
         if child == own {
@@ -83,32 +85,34 @@ pub(crate) fn view<'a>(
         if is_before(distance, kind, own_kind) && !may_share(kind, own_kind) {
             ahead += 1;
             let found = Some((distance, child.as_str()));
-            before_it = before_it.max(predecessor.min(found));
+            second_last = second_last.max(predecessor.min(found));
             predecessor = predecessor.max(found);
         }
     }
-    let outlook = match (predecessor, before_it) {
+    let lookahead = match (predecessor, second_last) {
         (Some((_, last)), before) if layout.leaves_nothing(last) => {
-            before.map_or(Outlook::Next, |(_, before)| Outlook::After(before))
+            before.map_or(Lookahead::Next, |(_, before)| Lookahead::After(before))
         }
-        _ => Outlook::Unknown,
+        _ => Lookahead::Unknown,
     };
-    let place = match predecessor {
-        _ if !is_there => Place::Missing,
-        _ if tied_with.is_some() || own_sequence.is_near_end() => Place::Unordered { tied_with },
-        None => Place::First,
-        Some((_, predecessor)) => Place::Behind { predecessor, ahead },
+    let position = match predecessor {
+        _ if !is_there => QueuePosition::Missing,
+        _ if tied_with.is_some() || own_sequence.is_near_end() => {
+            QueuePosition::Unordered { tied_with }
+        }
+        None => QueuePosition::First,
+        Some((_, predecessor)) => QueuePosition::Behind { predecessor, ahead },
     };
-    (place, outlook)
+    (position, lookahead)
 }
 
-/// Tells whether `own` is the only contender among `children`.
+/// Returns whether `own` is the only contender among `children`.
 pub(crate) fn is_alone(children: &[String], own: &str, layout: Layout) -> bool {
     let mut others = children.iter().filter(|child| child.as_str() != own);
     !others.any(|child| layout.contender(child).is_some())
 }
 
-/// Finds the first contender before `own` that wants to be alone.
+/// Returns the first exclusive contender ahead of `own`.
 pub(crate) fn writer_before<'a>(
     children: &'a [String],
     own: &str,
@@ -124,20 +128,20 @@ pub(crate) fn writer_before<'a>(
     writers.min().map(|(_, writer)| writer)
 }
 
-/// Tells whether a contender at this distance from another one is before it.
+/// Returns whether a contender at this distance from another one is ahead of it.
 ///
-/// A writer that becomes a reader makes a second node with the number of its first one (CURATOR-621): whoever looks
-/// while both are there finds the writer first.
+/// A writer that becomes a reader creates a second node with the number of the first one (CURATOR-621). While both
+/// exist, the writer is ahead.
 const fn is_before(distance: i32, kind: Kind, other: Kind) -> bool {
     distance < 0 || (distance == 0 && matches!((kind, other), (Kind::Exclusive, Kind::Shared)))
 }
 
-/// Tells whether both may hold the lock at the same time.
+/// Returns whether both may hold the lock at the same time.
 const fn may_share(one: Kind, other: Kind) -> bool {
     matches!((one, other), (Kind::Shared, Kind::Shared))
 }
 
-/// Returns the contenders among `children`, first come first, those with the same number by name.
+/// Returns the contenders among `children` in order of arrival; equal numbers are ordered by name.
 pub(crate) fn ranked(children: Vec<String>, layout: Layout) -> Vec<(Sequence, String)> {
     let mut contenders: Vec<(Sequence, String)> = children
         .into_iter()

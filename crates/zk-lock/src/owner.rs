@@ -1,12 +1,12 @@
-//! Who an owner of a lock's node says it is: a text that people read in any shell, and that programs read back.
+//! The data of a lock's node, in which its owner identifies itself: readable as text, and parseable.
 //!
 //! Pure: no I/O and no clock.
 
 use std::fmt;
 
-/// Who holds a lock or waits for it, as it says of itself in the data of its node.
+/// Identifies a holder or waiter, in the data of its node.
 ///
-/// The data is text, a line each, and may be followed by an empty line and any bytes:
+/// The data is text, one entry a line, optionally followed by an empty line and a payload of any bytes:
 ///
 /// ```text
 /// owner: build7/4242
@@ -15,12 +15,11 @@ use std::fmt;
 /// any bytes
 /// ```
 ///
-/// The first line has the host and the process. Other programs' nodes have other data: [`parse`](Self::parse) answers
-/// `None` for it, and [`Contender::owner`](crate::Contender::owner) has the bytes.
+/// The first line has the host and the process. Nodes of other programs have other data: [`parse`](Self::parse) returns
+/// `None` for it, and [`Contender::owner`](crate::Contender::owner) returns the bytes.
 ///
-/// How long the owner is in the queue is not in here: the ensemble says so, see
-/// [`Contender::since`](crate::Contender::since).
-/// Since when it holds the lock is on no node; to tell it would take a write for every grant.
+/// The data has no times. [`Contender::since`](crate::Contender::since) returns when the owner joined the queue.
+/// When it was granted the lock is not stored, since that would take a write for every grant.
 ///
 /// # Examples
 ///
@@ -37,45 +36,45 @@ pub struct OwnerInfo {
     host: String,
     pid: u32,
     label: Option<String>,
-    more: Option<Vec<u8>>,
+    payload: Option<Vec<u8>>,
 }
 
 impl OwnerInfo {
-    /// Names a process, of any machine.
+    /// Identifies a process on any host.
     pub fn new(host: impl Into<String>, pid: u32) -> Self {
         Self {
             host: host.into(),
             pid,
             label: None,
-            more: None,
+            payload: None,
         }
     }
 
-    /// Adds what the owner is for, in a few words.
+    /// Sets a short label, such as the purpose.
     #[must_use]
     pub fn with_label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// Adds any bytes.
+    /// Sets the payload, any bytes.
     ///
-    /// Every waiter reads those of the one before it: keep them short, and free of secrets.
+    /// Each waiter reads that of its predecessor: keep it short and free of secrets.
     #[must_use]
-    pub fn with_more(mut self, more: impl Into<Vec<u8>>) -> Self {
-        self.more = Some(more.into());
+    pub fn with_payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
+        self.payload = Some(payload.into());
         self
     }
 
-    /// Reads the data of a node, or answers `None` for data in another form.
+    /// Parses the data of a node; returns `None` for data in another format.
     ///
-    /// Lines that it does not know are skipped.
+    /// Unknown lines are skipped.
     pub fn parse(data: &[u8]) -> Option<Self> {
-        let (lines, more) = split(data)?;
+        let (lines, payload) = split(data)?;
         let mut lines = lines.into_iter();
         let (host, pid) = lines.next()?.strip_prefix(OWNER)?.rsplit_once('/')?;
         let mut owner = Self {
-            more: more.map(<[u8]>::to_vec),
+            payload: payload.map(<[u8]>::to_vec),
             ..Self::new(unescaped(host), pid.parse().ok()?)
         };
         owner.label = lines
@@ -84,7 +83,7 @@ impl OwnerInfo {
         Some(owner)
     }
 
-    /// Writes it as the data of a node.
+    /// Formats it as the data of a node.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut text = format!("{OWNER}{}/{}", escaped(&self.host), self.pid);
         if let Some(label) = &self.label {
@@ -92,31 +91,31 @@ impl OwnerInfo {
             text.push_str(LABEL);
             text.push_str(&escaped(label));
         }
-        joined(&[&text], self.more.as_deref())
+        joined(&[&text], self.payload.as_deref())
     }
 
-    /// Returns the name of the machine.
+    /// Returns the name of the host.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Returns the id of the process there.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Returns what the owner is for, in a few words.
+    /// Returns the label.
     pub fn label(&self) -> Option<&str> {
         self.label.as_deref()
     }
 
-    /// Returns the bytes that come after the text.
-    pub fn more(&self) -> Option<&[u8]> {
-        self.more.as_deref()
+    /// Returns the payload.
+    pub fn payload(&self) -> Option<&[u8]> {
+        self.payload.as_deref()
     }
 }
 
-/// The host, the process and the label, in a line.
+/// Writes the host, the process and the label on one line.
 impl fmt::Display for OwnerInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", escaped(&self.host), self.pid)?;
@@ -133,29 +132,29 @@ impl From<OwnerInfo> for Vec<u8> {
     }
 }
 
-/// The lines of an owner's data, and what comes after them; `None` for data in another form.
+/// Splits an owner's data into lines and payload; `None` for data in another format.
 pub(crate) fn split(data: &[u8]) -> Option<(Vec<&str>, Option<&[u8]>)> {
     let end = data.windows(2).position(|two| two == b"\n\n");
-    let (text, more) = match end {
+    let (text, payload) = match end {
         Some(end) => (data.get(..end)?, data.get(end + 2..)),
         None => (data, None),
     };
     let text = std::str::from_utf8(text).ok()?;
     text.starts_with(OWNER)
-        .then(|| (text.lines().collect(), more))
+        .then(|| (text.lines().collect(), payload))
 }
 
-/// The reverse of [`split`].
-pub(crate) fn joined(lines: &[&str], more: Option<&[u8]>) -> Vec<u8> {
+/// The inverse of [`split`].
+pub(crate) fn joined(lines: &[&str], payload: Option<&[u8]>) -> Vec<u8> {
     let mut data = lines.join("\n").into_bytes();
-    if let Some(more) = more {
+    if let Some(payload) = payload {
         data.extend_from_slice(b"\n\n");
-        data.extend_from_slice(more);
+        data.extend_from_slice(payload);
     }
     data
 }
 
-/// The text on one line, whatever is in it.
+/// Escapes a text so that it fits on one line.
 pub(crate) fn escaped(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
@@ -170,7 +169,7 @@ pub(crate) fn escaped(text: &str) -> String {
     line
 }
 
-/// The reverse of [`escaped`]; what it never writes is taken as it stands.
+/// The inverse of [`escaped`]. Unknown escapes are kept as they are.
 pub(crate) fn unescaped(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
@@ -197,7 +196,7 @@ fn numbered(after: &str) -> Option<(char, &str)> {
     Some((char::from_u32(number)?, after))
 }
 
-/// What the first line begins with, and by which the form is known.
+/// The prefix of the first line, which identifies the format.
 const OWNER: &str = "owner: ";
 const LABEL: &str = "label: ";
 

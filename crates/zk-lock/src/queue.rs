@@ -1,7 +1,7 @@
-//! The wait queue: what every lock on sequential nodes is built from.
+//! The wait queue that all locks on sequential nodes share.
 //!
-//! A contender *enlists* by creating its node, finds its *place* among the others ([`order`](crate::order)), and
-//! *waits* for the one before it to go until nobody is before it any more.
+//! A contender *enlists* by creating its node, finds its *position* among the others ([`order`](crate::order)), and
+//! *waits* for its predecessor to leave until no contender is ahead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,11 @@ use crate::error::AcquireError;
 use crate::error::Ahead;
 use crate::error::TimedOut;
 use crate::layout::Layout;
-use crate::layout::Stem;
+use crate::layout::NodePrefix;
 use crate::node_monitor;
 use crate::options::LockOptions;
-use crate::retry::Remains;
-use crate::retry::patiently;
+use crate::retry::PendingDeletes;
+use crate::retry::retry_read;
 
 mod enlist;
 mod read;
@@ -34,58 +34,58 @@ mod upgrade;
 mod wait;
 mod watches;
 
-pub(crate) use upgrade::Upgraded;
+pub(crate) use upgrade::UpgradeOutcome;
 
-/// The queue below one path, and how to join it.
+/// The queue below one path.
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
     pub(crate) session: Session,
     pub(crate) path: NodePath,
-    /// What our nodes are named.
-    stem: Stem,
-    /// Their path, without what makes each of them unique.
-    stem_path: NodePath,
-    /// The name of a contender that does not count: another node of our own.
-    except: Option<String>,
+    /// The prefix of our node names.
+    prefix: NodePrefix,
+    /// The path that our nodes are created with; id and number are added to it.
+    prefix_path: NodePath,
+    /// The name of another node of our own, which this contender does not wait for.
+    ignored_child: Option<String>,
     options: Arc<LockOptions>,
 }
 
-/// A contender in the queue. Dropping it takes it out, in the background.
+/// A contender in the queue. Dropping it deletes its node in the background.
 #[derive(Debug)]
 pub(crate) struct Enlisted {
     node: OwnedNode,
-    /// The children as they were last seen.
+    /// The children of the queue's path, as last listed.
     children: Vec<String>,
-    /// So that a wait, however long, ends with the turn and not with a proof that the session is alive.
+    /// Keeps the session proved alive, so that no proof has to be awaited when the turn comes.
     _standby: Standby,
 }
 
-/// A contender whose turn it is.
+/// A contender that has been granted the lock.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) node: OwnedNode,
     pub(crate) trusted: Trusted,
-    /// The watch for its own node, if it was set while it waited.
+    /// The watch of its own node, if it was set while it waited.
     pub(crate) watch: Option<Watch>,
 }
 
-/// What a contender knows of its place, for those who give up waiting or want to know what for. Clones tell the same.
+/// What a waiter knows of its position in the queue. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Progress(watch::Sender<Option<Ahead>>);
+pub(crate) struct QueueProgress(watch::Sender<Option<Ahead>>);
 
 impl Queue {
     pub(crate) fn new(
         session: &Session,
         path: NodePath,
-        stem: Stem,
+        prefix: NodePrefix,
         options: Arc<LockOptions>,
     ) -> Result<Self, ParsePathError> {
         Ok(Self {
             session: session.clone(),
-            stem,
-            stem_path: path.join(stem.name)?,
+            prefix,
+            prefix_path: path.join(prefix.name)?,
             path,
-            except: None,
+            ignored_child: None,
             options,
         })
     }
@@ -94,28 +94,28 @@ impl Queue {
         self.options.layout()
     }
 
-    /// The same queue as seen by the owner of the contender `name`, which need not wait for it.
-    pub(crate) fn except(&self, name: &str) -> Self {
+    /// Returns the same queue for the owner of the contender `name`, which need not wait for that one.
+    pub(crate) fn ignoring(&self, name: &str) -> Self {
         Self {
-            except: Some(name.to_owned()),
+            ignored_child: Some(name.to_owned()),
             ..self.clone()
         }
     }
 
-    /// The children that count.
-    fn counted(&self, mut children: Vec<String>) -> Vec<String> {
-        if let Some(except) = &self.except {
-            children.retain(|child| child != except);
+    /// Removes the ignored child.
+    fn without_ignored(&self, mut children: Vec<String>) -> Vec<String> {
+        if let Some(ignored) = &self.ignored_child {
+            children.retain(|child| child != ignored);
         }
         children
     }
 
-    /// Waits for an acquire for at most `limit`, and tells who was ahead if that was not enough.
+    /// Limits an acquire to `limit`. The error of a timeout says who was ahead.
     pub(crate) async fn within<T>(
         &self,
         limit: Duration,
         acquiring: impl Future<Output = Result<T, AcquireError>>,
-        progress: &Progress,
+        progress: &QueueProgress,
     ) -> Result<T, AcquireError> {
         let acquired = tokio::time::timeout(limit, acquiring).await;
         acquired.unwrap_or_else(|_| {
@@ -127,23 +127,23 @@ impl Queue {
         })
     }
 
-    /// What this session is still removing here.
-    pub(crate) fn remains(&self) -> Remains<'_> {
-        Remains::at(&self.session, &self.path)
+    /// Records the deletions in this queue that the session has not finished.
+    pub(crate) fn pending_deletes(&self) -> PendingDeletes<'_> {
+        PendingDeletes::at(&self.session, &self.path)
     }
 
-    /// The error for a contender whose node this session did not delete, and which is gone.
+    /// Returns the error for a contender whose node is gone without this session having deleted it.
     pub(crate) async fn node_lost(&self, path: &NodePath) -> AcquireError {
-        AcquireError::gone(node_monitor::why_gone(&self.session).await, path)
+        AcquireError::gone(node_monitor::loss_reason(&self.session).await, path)
     }
 
-    /// The access rules of our nodes, if they are not those of the session.
+    /// Returns the ACL of our nodes, unless it is the default of the session.
     pub(crate) fn acl(&self) -> Option<&Acl> {
         self.options.acl()
     }
 
-    /// The path of a child, as a text: whether it can be a path is found out by whoever uses it.
-    fn child(&self, name: &str) -> String {
+    /// Returns the path of a child as text; the request that uses it validates it.
+    fn child_path(&self, name: &str) -> String {
         let base = if self.path.is_root() {
             ""
         } else {
@@ -153,19 +153,19 @@ impl Queue {
     }
 }
 
-impl Progress {
-    /// Notes who is ahead.
-    fn note(&self, ahead: Ahead) {
+impl QueueProgress {
+    /// Records who is ahead.
+    fn set_ahead(&self, ahead: Ahead) {
         self.0.send_replace(Some(ahead));
     }
 
-    /// What was noted last: who was ahead, if the ensemble has answered at all.
+    /// Returns the last record; `None` if the ensemble has not replied yet.
     pub(crate) fn ahead(&self) -> Option<Ahead> {
         self.0.borrow().clone()
     }
 
-    /// What is noted from now on, the newest if several are.
-    pub(crate) fn notes(&self) -> watch::Receiver<Option<Ahead>> {
+    /// Returns a receiver of later records. It only sees the newest.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Ahead>> {
         self.0.subscribe()
     }
 }
@@ -175,21 +175,21 @@ impl Enlisted {
         &self.node
     }
 
-    /// The name of its node.
+    /// Returns the name of its node.
     fn name(&self) -> &str {
         self.node.path().name().unwrap_or_default()
     }
 
-    /// Takes it out of the queue, and waits for that.
+    /// Leaves the queue and waits until the node is deleted.
     ///
-    /// What cannot be finished goes on in the background, so that only the end of the session is an error: the node
-    /// goes then as well, but the caller cannot go on either.
+    /// An unfinished deletion continues in the background and is no error. The end of the session is one: it
+    /// deletes the node as well, but the caller cannot go on.
     async fn leave(self) -> Result<(), AcquireError> {
         let path = self.node.path().clone();
         match self.node.delete().await {
             Err(error) if error.is_fatal() => Err(error.into()),
             Err(error) => {
-                tracing::debug!(%path, %error, "the node of a contender that gave up goes later");
+                tracing::debug!(%path, %error, "a cancelled contender is deleted in the background");
                 Ok(())
             }
             Ok(()) => Ok(()),
@@ -198,11 +198,11 @@ impl Enlisted {
 }
 
 impl Queue {
-    /// Repeats a read until there is an answer or the session is over.
-    pub(crate) async fn patiently<T>(
+    /// Repeats a read until there is a reply or the session is over.
+    pub(crate) async fn retry_read<T>(
         &self,
         read: impl Fn() -> OperationFuture<T>,
     ) -> Result<T, Error> {
-        patiently(&self.session, read).await
+        retry_read(&self.session, read).await
     }
 }

@@ -1,4 +1,4 @@
-//! The lock without a queue.
+//! The lock without a queue: all waiters race for one node.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,43 +14,42 @@ use zk_core::Session;
 
 use crate::error::AcquireError;
 use crate::error::Ahead;
-use crate::error::Loss;
+use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::error::TimedOut;
 use crate::guard::FencingToken;
 use crate::guard::Guard;
 use crate::node_monitor;
 use crate::options::LockOptions;
-use crate::retry::Remains;
-use crate::retry::changed;
-use crate::retry::patiently;
-use crate::retry::proved;
+use crate::retry::PendingDeletes;
+use crate::retry::prove_alive;
+use crate::retry::retry_read;
+use crate::retry::watch_fired;
 
-/// An exclusive lock over all processes that use the same path, for which all waiters race.
+/// An exclusive lock among all processes that use the same path, for which all waiters race.
 ///
-/// Whoever makes the one ephemeral node at the path holds the lock; all others watch that node and try again when it
-/// goes.
-/// Use a [`FairLock`](crate::FairLock) unless you know why not: it costs less as soon as two wait, and nobody starves.
-/// This one is for a handful of contenders that want nothing but one of them to go on, whoever it is, and for paths on
-/// which other programs do the same.
-/// It excludes everyone who holds the lock by a node at exactly this path, which is what many a script does; it does not
-/// exclude a `FairLock`, whose nodes are below its path.
+/// The client that creates the one ephemeral node at the path holds the lock. All others watch that node and try again
+/// when it is deleted.
+/// Prefer a [`FairLock`](crate::FairLock): it costs less as soon as two contenders wait, and no waiter starves.
+/// A race lock suits a handful of contenders of which any one may go on, and paths on which other programs race.
+/// It excludes every client that locks by creating a node at exactly this path, as many scripts do.
+/// It does not exclude a `FairLock`, whose nodes are below its path.
 ///
-/// All holders have a node of the same name, and a transaction can check names and versions only: it cannot tell one
-/// holder from the next one, and [`RaceGuard`] starts none.
-/// The [fencing token](RaceGuard::fencing_token) tells them apart.
+/// All holders have a node of the same name. A transaction can only check names and versions, so it cannot distinguish
+/// one holder from the next, and a [`RaceGuard`] has no transaction.
+/// The [fencing tokens](RaceGuard::fencing_token) of holders differ.
 ///
 /// # Fairness
 ///
-/// None: each release is a new race, which the contenders near the leader tend to win, and a waiter may wait for ever.
+/// None. Each release is a new race, which contenders near the leader tend to win, and a waiter may wait forever.
 ///
 /// # Cost
 ///
 /// A release wakes all `n` waiters.
-/// Each of them sends a create, of which the leader refuses all but one, and the others read the node again to watch it:
-/// `n` notifications, `n` writes and `n - 1` reads for each time the lock changes hands, where a `FairLock` has one
-/// notification, one write and one read, whatever the number of waiters.
-/// The node is one: nothing else is made.
+/// Each of them sends a create, of which the leader refuses all but one; the others read the node again to watch it.
+/// That is `n` notifications, `n` writes and `n - 1` reads for each handover. A `FairLock` has one notification, one
+/// write and one read, whatever the number of waiters.
+/// The lock consists of one node.
 ///
 /// # Examples
 ///
@@ -74,14 +73,14 @@ pub struct RaceLock {
 }
 
 impl RaceLock {
-    /// Makes a handle to the lock whose node is at `path`, with default options.
+    /// Creates a handle to the lock whose node is at `path`, with default options.
     ///
-    /// Its parents are made when they are needed, as containers where servers know containers.
+    /// Missing parents are created, as container nodes where the servers support them.
     /// Use the path for nothing else.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -90,15 +89,15 @@ impl RaceLock {
         Self::with_options(session, path, LockOptions::default())
     }
 
-    /// Makes a handle to the lock whose node is at `path`.
+    /// Creates a handle to the lock whose node is at `path`.
     ///
-    /// The [layout](LockOptions::with_layout) does not count.
+    /// The [layout](LockOptions::with_layout) is ignored.
     /// The node's data is the [owner](LockOptions::with_owner), a space and a `#` with a number that differs for each
     /// attempt of this process.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn with_options<P>(
         session: &Session,
         path: P,
@@ -115,7 +114,7 @@ impl RaceLock {
         })
     }
 
-    /// Returns the path of the lock, which is that of its node.
+    /// Returns the path of the lock, which is also the path of its node.
     pub fn path(&self) -> &NodePath {
         &self.path
     }
@@ -125,53 +124,46 @@ impl RaceLock {
         &self.session
     }
 
-    /// Waits for the lock, for as long as it takes, which may be for ever.
+    /// Waits for the lock, without a time limit. The wait may last forever.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::Failed`] when the ensemble could not be asked within the session's operation timeout, or refuses
-    /// to create or read the node.
-    /// [`AcquireError::NodeLost`] when somebody deleted our node before it was granted.
+    /// - [`AcquireError::Failed`] if the ensemble could not be reached within the session's operation timeout, or
+    ///   refuses to create or read the node.
+    /// - [`AcquireError::NodeLost`] if another client deleted our node before the lock was granted.
     ///
     /// # Cancel safety
     ///
-    /// Safe; a node that was made, or will be, is removed in the background, see [`RaceGuard`].
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// Cancel safe. The node is removed in the background if it was or will be created.
     ///
     /// # Cost
     ///
     /// One round trip for a lock that is free.
-    /// A waiter leaves one watch, and each release costs it two round trips, see [`RaceLock`].
+    /// A waiter sets one watch, and each release costs it two round trips, see [`RaceLock`].
     pub async fn acquire(&self) -> Result<RaceGuard, AcquireError> {
-        self.acquire_noting(&mut None).await
+        self.acquire_reporting_to(&mut None).await
     }
 
-    /// Takes the lock if nobody holds it, and answers `None` otherwise.
+    /// Takes the lock if there is no holder; returns `None` otherwise.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Self::acquire).
+    /// The errors of [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is held; what is left of the attempt is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`].
+    /// Cancel safe. Nothing is held afterwards.
     ///
     /// # Cost
     ///
-    /// One round trip, or two fifths of the session timeout after a minute of idleness; three more if this session is still removing its node of an earlier holding.
+    /// One round trip, or two fifths of the session timeout after a minute of idleness. Three round trips more if this
+    /// session is still deleting its node of an earlier holding.
     pub async fn try_acquire(&self) -> Result<Option<RaceGuard>, AcquireError> {
-        let remains = Remains::at(&self.session, &self.path);
+        let pending = PendingDeletes::at(&self.session, &self.path);
         let _standby = self.session.stand_by();
         let mut claimed = self.claim().await?;
-        // The node of a dropped guard is looked at before it is deleted, and may be there for a moment.
-        if claimed.is_none() && remains.are_gone().await {
+        // The node of a dropped guard is read before it is deleted, so it may still exist for a moment.
+        if claimed.is_none() && pending.wait().await {
             claimed = self.claim().await?;
         }
         match claimed {
@@ -180,34 +172,33 @@ impl RaceLock {
         }
     }
 
-    /// Waits for the lock, for at most `limit` over all.
+    /// Waits for the lock, for at most `limit`.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::TimedOut`], and those of [`acquire`](Self::acquire).
+    /// [`AcquireError::TimedOut`]; and the errors of [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// That of [`acquire`](Self::acquire), also when the time is up.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Cost
     ///
-    /// That of [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<RaceGuard, AcquireError> {
         let mut ahead = None;
-        let acquired = tokio::time::timeout(limit, self.acquire_noting(&mut ahead)).await;
+        let acquired = tokio::time::timeout(limit, self.acquire_reporting_to(&mut ahead)).await;
         acquired.unwrap_or_else(|_| {
             let path = self.path.clone();
             Err(AcquireError::TimedOut(TimedOut { path, limit, ahead }))
         })
     }
 
-    async fn acquire_noting(&self, ahead: &mut Option<Ahead>) -> Result<RaceGuard, AcquireError> {
-        // A wait, however long, ends with the turn and not with a proof that the session is alive.
+    async fn acquire_reporting_to(
+        &self,
+        ahead: &mut Option<Ahead>,
+    ) -> Result<RaceGuard, AcquireError> {
+        // Keeps the session proved alive, so that no proof has to be awaited when the turn comes.
         let _standby = self.session.stand_by();
         let mut claimed = self.claim().await;
         loop {
@@ -217,18 +208,18 @@ impl RaceLock {
                     return self.granted(node).await;
                 }
                 Ok(None) => *ahead = Some(Ahead::new(1)),
-                // Whoever has begun to wait waits as long as the session lives.
+                // Once it waits, a contender waits as long as the session lives.
                 Err(AcquireError::Failed(error))
                     if ahead.is_some() && error.class() == ErrorClass::Recoverable =>
                 {
-                    tracing::debug!(%error, "a waiter tries again");
+                    tracing::debug!(%error, "a waiter retries its create");
                 }
                 Err(error) => return Err(error),
             }
-            // A read of a node that is gone leaves no watch, and its creation would be of no interest.
+            // Reads the data instead of testing the existence: a read of a missing node sets no watch.
             let read = || self.session.get(&self.path).watched().into_future();
-            match patiently(&self.session, read).await {
-                Ok((_, _, watch)) => changed(&self.session, watch).await?,
+            match retry_read(&self.session, read).await {
+                Ok((_, _, watch)) => watch_fired(&self.session, watch).await?,
                 Err(error) if error.is_no_node() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -236,10 +227,10 @@ impl RaceLock {
         }
     }
 
-    /// Makes the node, if there is none.
+    /// Creates the node, unless there is one.
     async fn claim(&self) -> Result<Option<OwnedNode>, AcquireError> {
-        // Unique in this process, and a node of this session is made by this process: together with the session, which
-        // the node tells as well, it tells whose work a node is. Two tasks of one session are told apart by it.
+        // The number is unique in this process, and nodes of this session are created by this process. Together with
+        // the node's session it identifies one attempt, also among tasks of one session.
         static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
         let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
         let mut data = self.options.owner();
@@ -251,15 +242,15 @@ impl RaceLock {
         Ok(create.claimed().await?)
     }
 
-    /// Makes sure that the session is alive, and the node with it.
+    /// Waits until the session is proved alive and the node is known to exist.
     async fn granted(&self, node: OwnedNode) -> Result<RaceGuard, AcquireError> {
         let trusted = self.session.keep_trusted();
         while !trusted.is_lasting() {
-            proved(&self.session, &trusted).await?;
-            let look = || self.session.exists(&self.path).into_future();
-            let found = patiently(&self.session, look).await?;
+            prove_alive(&self.session, &trusted).await?;
+            let exists = || self.session.exists(&self.path).into_future();
+            let found = retry_read(&self.session, exists).await?;
             if found.is_none_or(|stat| stat.czxid != node.stat().czxid) {
-                let loss = node_monitor::why_gone(&self.session).await;
+                let loss = node_monitor::loss_reason(&self.session).await;
                 return Err(AcquireError::gone(loss, node.path()));
             }
         }
@@ -269,13 +260,13 @@ impl RaceLock {
     }
 }
 
-/// A [`RaceLock`] that is held.
+/// A held [`RaceLock`].
 ///
-/// All of what is said of a [`Guard`] is true of it, too, but that it starts no transaction.
+/// The documentation of [`Guard`] applies, except that there is no transaction.
 ///
 /// # Dropping
 ///
-/// As of a [`Guard`].
+/// The same as for a [`Guard`].
 #[derive(Debug)]
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct RaceGuard {
@@ -288,17 +279,17 @@ impl RaceGuard {
         self.guard.fencing_token()
     }
 
-    /// Returns the path of the lock's node, which is that of the lock.
+    /// Returns the path of the lock's node, which is also that of the lock.
     pub fn path(&self) -> &NodePath {
         self.guard.path()
     }
 
     /// Returns a future that resolves when the lock is lost, or no longer known to be held; see [`Guard::lost`].
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+    pub fn lost(&self) -> impl Future<Output = LockLoss> + Send + use<> {
         self.guard.lost()
     }
 
-    /// Tells whether the lock is certainly held, as far as this client has proof; see [`Guard::is_trusted`].
+    /// Returns whether the lock is certainly held, as far as this client can prove; see [`Guard::is_trusted`].
     pub fn is_trusted(&self) -> bool {
         self.guard.is_trusted()
     }
@@ -308,23 +299,19 @@ impl RaceGuard {
         self.guard.trusted_until()
     }
 
-    /// Releases the lock and waits until the ensemble has carried that out.
+    /// Releases the lock and waits until the ensemble has deleted its node.
     ///
     /// # Errors
     ///
-    /// Those of [`Guard::release`].
+    /// The errors of [`Guard::release`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, the release continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`ReleaseError::Lost`], since the lock went with the session.
+    /// Cancel safe. The release continues in the background.
     ///
     /// # Cost
     ///
-    /// Two round trips: the node is looked at before it is deleted, since it may be that of another holder by now.
+    /// Two round trips: the node is read before it is deleted, since it may already be that of another holder.
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.guard.release().await
     }

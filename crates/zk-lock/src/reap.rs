@@ -1,4 +1,4 @@
-//! Removing contenders that should not be there any more.
+//! Removes contenders by age, or all of them.
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -11,66 +11,62 @@ use zk_core::NodePath;
 use zk_core::Session;
 
 use crate::conditional_delete::Removal;
-use crate::conditional_delete::delete_exactly;
+use crate::conditional_delete::delete_if_created_by;
 use crate::contender::Contender;
 use crate::inspect::Inspector;
 
-/// Which contenders are to be removed.
+/// Which contenders to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "all of them, or a part by age")]
+#[expect(clippy::exhaustive_enums, reason = "all of them, or some by age")]
 pub enum Reap {
-    /// All that are there at the first look.
+    /// All contenders when the queue is first read.
     All,
-    /// Those that joined the queue longer ago than this, by the clock of the ensemble's leader.
+    /// Contenders that joined the queue longer ago than this, by the clock of the ensemble's leader.
     OlderThan(Duration),
 }
 
-/// Not all contenders that were to be removed could be.
+/// Not all matching contenders could be removed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("stopped after {} contenders had been removed", reaped.len())]
 #[non_exhaustive]
 pub struct ReapError {
-    /// Those that were removed before, last come first.
+    /// The contenders removed before, in reverse order of arrival.
     pub reaped: Vec<Contender>,
-    /// Why it stopped.
+    /// The error that ended it.
     pub source: Error,
 }
 
 impl ReapError {
-    /// Returns what can be done about it.
+    /// Returns the class of the error: what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         self.source.class()
     }
 }
 
 impl Inspector {
-    /// Lists which contenders [`reap`](Self::reap) would remove, first come first, and removes none.
+    /// Lists the contenders that [`reap`](Self::reap) would remove, in order of arrival, without removing them.
     ///
-    /// The age of a node is measured by the clock that dated it: that of the ensemble's leader now, which is asked for by
-    /// a transaction below the path of the lock that makes a node and deletes it in one step.
-    /// Should another leader with another clock have dated the node, the age is wrong by the difference of the two.
+    /// Ages are measured by the current clock of the ensemble's leader. It is read by a transaction that creates a node
+    /// below the path of the lock and deletes it in one step.
+    /// If another leader with another clock dated a node, its age is wrong by the difference of the two clocks.
     ///
     /// # Errors
     ///
-    /// When the nodes cannot be read, or no node could be made to learn the time.
+    /// If the nodes cannot be read, or no node could be created to read the clock.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe. No contender is removed.
     ///
     /// # Cost
     ///
-    /// That of [`look`](Self::look), and for an age one write.
+    /// That of [`snapshot`](Self::snapshot), and one write for an age.
     pub async fn reapable(&self, which: Reap) -> Result<Vec<Contender>, Error> {
-        // The time first: whoever joins after it is younger than nothing.
+        // The clock is read first: a contender that joins later is not older than any age.
         let before = match which {
             Reap::All => None,
-            Reap::OlderThan(age) => match now(self.session(), self.path()).await? {
-                // Before all times, nobody has joined.
+            Reap::OlderThan(age) => match leader_time(self.session(), self.path()).await? {
+                // No contender joined before the epoch.
                 Some(now) => Some(now.checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH)),
                 None => return Ok(Vec::new()),
             },
@@ -81,30 +77,26 @@ impl Inspector {
         Ok(found)
     }
 
-    /// Removes contenders whoever they belong to, and answers which, last come first.
+    /// Removes contenders of any owner and returns the removed ones, in reverse order of arrival.
     ///
-    /// Each of them is removed as [`remove`](Self::remove) does it: exactly the node that was seen; one that takes its
-    /// place meanwhile stays. Children that are no contenders are not touched, and neither is the path.
+    /// Each is removed as by [`remove`](Self::remove): exactly the node that was read. A node that replaces it stays.
+    /// Foreign children and the path itself are not touched.
     ///
-    /// The last one in line goes first and the holder last, so that nobody is granted the lock only to lose it.
-    /// A holder that is alive is told [`Loss::NodeDeleted`](crate::Loss::NodeDeleted), a waiter
+    /// The last contender goes first and the holder last, so that no waiter is granted the lock only to lose it.
+    /// A live holder is notified with [`LockLoss::NodeDeleted`](crate::LockLoss::NodeDeleted), a waiter fails with
     /// [`AcquireError::NodeLost`](crate::AcquireError::NodeLost).
     ///
-    /// The nodes of a session vanish with it, so there should be nothing to reap; it is of use for nodes of other
-    /// clients that are not ephemeral, and for a process that lives and will not let go.
-    /// [`reapable`](Self::reapable) tells beforehand what would go.
+    /// The ensemble deletes the nodes of expired sessions by itself. Reaping is for nodes of other clients that are not
+    /// ephemeral, and for processes that are alive and do not release.
+    /// [`reapable`](Self::reapable) lists beforehand what would be removed.
     ///
     /// # Errors
     ///
-    /// [`ReapError`], which has those that were removed before. Doing it again is safe.
+    /// [`ReapError`], which lists the contenders removed before. It is safe to call this again.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: some are removed and others are not. Doing it again is safe.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Not cancel safe: some contenders may be removed and others not. It is safe to call this again.
     ///
     /// # Cost
     ///
@@ -122,9 +114,9 @@ impl Inspector {
         for contender in found.into_iter().rev() {
             let czxid = contender.token().as_u64().cast_signed();
             let path = self.path_of(&contender);
-            match delete_exactly(self.session(), &path, czxid).await? {
+            match delete_if_created_by(self.session(), &path, czxid).await? {
                 Removal::Deleted => {
-                    tracing::info!(%path, %contender, "a contender was removed");
+                    tracing::info!(%path, %contender, "contender removed");
                     reaped.push(contender);
                 }
                 Removal::Gone => {}
@@ -134,10 +126,10 @@ impl Inspector {
     }
 }
 
-/// Returns what time it is for the ensemble's leader; `None` if there is no node at `parent`.
+/// Returns the leader's time; `None` if there is no node at `parent`.
 ///
-/// A transaction is carried out at one moment, so that nobody sees the node that it makes.
-async fn now(session: &Session, parent: &NodePath) -> Result<Option<SystemTime>, Error> {
+/// The transaction is atomic, so its node is never visible.
+async fn leader_time(session: &Session, parent: &NodePath) -> Result<Option<SystemTime>, Error> {
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -147,7 +139,7 @@ async fn now(session: &Session, parent: &NodePath) -> Result<Option<SystemTime>,
         let asked = session
             .transaction()
             .create_as(&path, "", mode, None)
-            // Servers before 3.8.1 tell the stat of what was written only.
+            // Servers before 3.8.1 return a `Stat` only for writes of data.
             .set(&path, "")
             .delete(&path);
         match asked.commit().await {
@@ -159,12 +151,12 @@ async fn now(session: &Session, parent: &NodePath) -> Result<Option<SystemTime>,
                 return Ok(times.max());
             }
             Err(error) if error.is_no_node() => return Ok(None),
-            // Nothing is left of it, whatever became of it.
-            Err(error) if error.class() == ErrorClass::Recoverable && attempts < MOST_ATTEMPTS => {}
+            // The transaction leaves no node, whether it was executed or not.
+            Err(error) if error.class() == ErrorClass::Recoverable && attempts < MAX_ATTEMPTS => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// How often the leader is asked for the time while answers are lost.
-const MOST_ATTEMPTS: u32 = 5;
+/// How often the leader's clock is read while replies are lost.
+const MAX_ATTEMPTS: u32 = 5;

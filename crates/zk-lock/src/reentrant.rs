@@ -1,4 +1,4 @@
-//! The lock that its owner may acquire again.
+//! The reentrant lock: its owner may acquire it again.
 
 use std::fmt;
 use std::ops::Deref;
@@ -25,19 +25,18 @@ use crate::error::TimedOut;
 use crate::fair::FairLock;
 use crate::guard::Guard;
 use crate::options::LockOptions;
-use crate::queue::Progress;
+use crate::queue::QueueProgress;
 
 /// A [`FairLock`] that its owner may acquire again while holding it.
 ///
-/// The owner is this value and all its clones, whichever tasks and threads have them; to others, and to other values
-/// for the same path, it is like any other contender.
-/// Give each owner a value of its own, made by [`new`](Self::new): clones do not exclude each other.
+/// The owner is this value with all its clones, in whichever tasks and threads. To other values for the same path it is
+/// like any other contender.
+/// Create a value for each owner with [`new`](Self::new): clones do not exclude each other.
 ///
-/// While the owner holds the lock, an acquire is granted at once, without asking the ensemble, and the guard is one more
-/// of the same holding: it has the same node and the same token.
-/// The lock is released with the last of the guards.
-/// Clones that acquire at the same time take one place in the queue together; the place is kept until the last of
-/// them gives up.
+/// While the owner holds the lock, an acquire is granted at once, without a request, and returns another guard of the
+/// same holding, with the same node and the same token.
+/// The last guard releases the lock.
+/// Clones that acquire concurrently share one place in the queue. It is kept until the last of them gives up.
 ///
 /// # Examples
 ///
@@ -59,55 +58,54 @@ use crate::queue::Progress;
 #[derive(Clone)]
 pub struct ReentrantLock {
     lock: FairLock,
-    owner: Arc<Mutex<Owner>>,
+    owner: Arc<Mutex<OwnerState>>,
 }
 
-/// One of the guards of a [`ReentrantLock`] that is held.
+/// A guard of a held [`ReentrantLock`].
 ///
-/// It is a [`Guard`] and has all that one has, most of it by reference; all guards of one holding tell the same.
-/// So a future of [`lost`](Guard::lost) resolves when the lock is lost or the last guard is gone, not with its own
-/// guard.
+/// It dereferences to [`Guard`]. All guards of one holding share that guard, so a future of [`lost`](Guard::lost)
+/// resolves when the lock is lost or the last guard is released, not when its own guard is.
 ///
 /// # Dropping
 ///
-/// Nothing but that, as long as other guards of the holding are there or an acquire is about to get one.
-/// The last one releases the lock as a [`Guard`] does.
+/// The last guard of a holding releases the lock like a [`Guard`], unless a concurrent acquire is about to get another
+/// guard. Dropping any other guard has no effect.
 #[must_use = "the lock is released when its last guard is dropped"]
 pub struct ReentrantGuard {
     holding: Arc<Guard>,
 }
 
-/// What an owner has, and is about to have.
+/// What an owner holds, and what it is acquiring.
 #[derive(Default)]
-struct Owner {
+struct OwnerState {
     holding: Weak<Guard>,
-    attempt: Option<Attempt>,
+    attempt: Option<AcquireAttempt>,
 }
 
-/// An acquire that is under way, for everyone who joined it. It ends when the last of them is gone.
-struct Attempt {
-    acquiring: WeakShared<Acquiring>,
+/// An acquire in progress, shared by all clones that joined it. It is dropped with the last of them.
+struct AcquireAttempt {
+    acquiring: WeakShared<AcquireFuture>,
     is_try: bool,
-    progress: Progress,
+    progress: QueueProgress,
 }
 
-/// Answers `None` if it was a try, and in vain.
-type Acquiring = BoxFuture<'static, Result<Option<Arc<Guard>>, AcquireError>>;
+/// Resolves to `None` if a `try_acquire` found the lock taken.
+type AcquireFuture = BoxFuture<'static, Result<Option<Arc<Guard>>, AcquireError>>;
 
-/// What an owner finds that wants the lock.
-enum Found {
+/// What an owner finds when it acquires.
+enum OwnerStatus {
     Held(Arc<Guard>),
-    UnderWay(Shared<Acquiring>, Progress),
-    /// A try finds its owner in the queue.
-    Waiting,
+    Acquiring(Shared<AcquireFuture>, QueueProgress),
+    /// For a `try_acquire`: another clone is in the queue.
+    InQueue,
 }
 
 impl ReentrantLock {
-    /// Makes another owner of the lock at `path`, with default options.
+    /// Creates a new owner of the lock at `path`, with default options.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -116,11 +114,11 @@ impl ReentrantLock {
         Self::with_options(session, path, LockOptions::default())
     }
 
-    /// Makes another owner of the lock at `path`.
+    /// Creates a new owner of the lock at `path`.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn with_options<P>(
         session: &Session,
         path: P,
@@ -146,169 +144,152 @@ impl ReentrantLock {
         self.lock.session()
     }
 
-    /// Returns another guard if this owner holds the lock, and waits for the lock otherwise, for as long as it takes.
+    /// Returns another guard if this owner holds the lock; otherwise waits for the lock, without a time limit.
     ///
-    /// A holding that is [lost](Guard::lost) for good is none; while it is only not [trusted](Guard::is_trusted), the
-    /// new guard is not either.
+    /// A holding that is [lost](Guard::lost) for good does not count. If the holding is temporarily not
+    /// [trusted](Guard::is_trusted), neither is the new guard.
     ///
     /// # Errors
     ///
-    /// Those of [`FairLock::acquire`].
+    /// The errors of [`FairLock::acquire`].
     ///
     /// # Cancel safety
     ///
-    /// Safe. The place in the queue is lost, unless another clone waits in it; the node is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// Cancel safe. Dropping the future gives up the place in the queue, unless another clone waits in it.
     ///
     /// # Cost
     ///
-    /// Nothing if the owner holds the lock, and that of [`FairLock::acquire`] otherwise, however many clones acquire.
+    /// Nothing if the owner holds the lock, otherwise that of [`FairLock::acquire`] once for all clones that wait.
     pub async fn acquire(&self) -> Result<ReentrantGuard, AcquireError> {
-        self.acquire_noting(&mut None).await
+        self.acquire_reporting_to(&mut None).await
     }
 
-    /// Returns another guard if this owner holds the lock, takes the lock if nobody holds it or waits for it, and answers
-    /// `None` otherwise.
+    /// Returns another guard if this owner holds the lock; otherwise takes the lock if there is no holder and no
+    /// waiter. Returns `None` if it is taken.
     ///
-    /// It also answers `None` while another clone is in the queue, even if that one is about to be granted the lock.
+    /// It also returns `None` while another clone is in the queue, even if that one is about to be granted the lock.
     ///
     /// # Errors
     ///
-    /// Those of [`FairLock::acquire`].
+    /// The errors of [`FairLock::acquire`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is held; what is left of the attempt is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`].
+    /// Cancel safe. Nothing is held afterwards.
     ///
     /// # Cost
     ///
     /// Nothing if the owner holds the lock, and that of [`FairLock::try_acquire`] otherwise.
     pub async fn try_acquire(&self) -> Result<Option<ReentrantGuard>, AcquireError> {
-        match self.find(true) {
-            Found::Held(holding) => Ok(Some(ReentrantGuard { holding })),
-            Found::UnderWay(acquiring, _) => {
+        match self.status_or_begin(true) {
+            OwnerStatus::Held(holding) => Ok(Some(ReentrantGuard { holding })),
+            OwnerStatus::Acquiring(acquiring, _) => {
                 let acquired = acquiring.await?;
                 Ok(acquired.map(|holding| ReentrantGuard { holding }))
             }
-            Found::Waiting => Ok(None),
+            OwnerStatus::InQueue => Ok(None),
         }
     }
 
-    /// Does what [`acquire`](Self::acquire) does, for at most `limit` over all.
+    /// Like [`acquire`](Self::acquire), for at most `limit`.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::TimedOut`], which says who was ahead, and those of [`FairLock::acquire`].
+    /// [`AcquireError::TimedOut`], which says who was ahead; and the errors of [`FairLock::acquire`].
     ///
     /// # Cancel safety
     ///
-    /// Safe. The place in the queue is lost, unless another clone waits in it; the node is removed in the background,
-    /// also when the time is up.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// Cancel safe. Dropping the future gives up the place in the queue, unless another clone waits in it.
     ///
     /// # Cost
     ///
-    /// That of [`acquire`](Self::acquire), and one write when the time is up.
+    /// That of [`acquire`](Self::acquire), and one write on a timeout.
     pub async fn acquire_timeout(&self, limit: Duration) -> Result<ReentrantGuard, AcquireError> {
         let mut progress = None;
-        let acquired = tokio::time::timeout(limit, self.acquire_noting(&mut progress)).await;
+        let acquired = tokio::time::timeout(limit, self.acquire_reporting_to(&mut progress)).await;
         acquired.unwrap_or_else(|_| {
             Err(AcquireError::TimedOut(TimedOut {
                 path: self.path().clone(),
                 limit,
-                ahead: progress.and_then(|progress: Progress| progress.ahead()),
+                ahead: progress.and_then(|progress: QueueProgress| progress.ahead()),
             }))
         })
     }
 
-    /// Lists who holds the lock and who waits for it, as [`FairLock::contenders`] does: an owner is there once.
+    /// Lists the contenders in order of arrival, like [`FairLock::contenders`]. An owner is listed once.
     ///
     /// # Errors
     ///
-    /// Those of [`FairLock::contenders`].
+    /// The errors of [`FairLock::contenders`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe: it only reads.
     ///
     /// # Cost
     ///
-    /// That of [`FairLock::contenders`].
+    /// The same as for [`FairLock::contenders`].
     pub async fn contenders(&self) -> Result<Vec<Contender>, Error> {
         self.lock.contenders().await
     }
 
-    async fn acquire_noting(
+    async fn acquire_reporting_to(
         &self,
-        progress: &mut Option<Progress>,
+        progress: &mut Option<QueueProgress>,
     ) -> Result<ReentrantGuard, AcquireError> {
         loop {
-            match self.find(false) {
-                Found::Held(holding) => return Ok(ReentrantGuard { holding }),
-                Found::UnderWay(acquiring, its) => {
-                    *progress = Some(its);
+            match self.status_or_begin(false) {
+                OwnerStatus::Held(holding) => return Ok(ReentrantGuard { holding }),
+                OwnerStatus::Acquiring(acquiring, shared) => {
+                    *progress = Some(shared);
                     if let Some(holding) = acquiring.await? {
                         return Ok(ReentrantGuard { holding });
                     }
-                    // It was somebody's try, in vain.
+                    // It was a `try_acquire` of another clone, which found the lock taken.
                 }
-                Found::Waiting => unreachable!("only a try does not wait"),
+                OwnerStatus::InQueue => unreachable!("only a `try_acquire` gets this status"),
             }
         }
     }
 
-    /// Finds what there is, and begins to acquire the lock if there is nothing.
-    fn find(&self, is_try: bool) -> Found {
+    /// Returns the status of this owner; starts an acquire if it neither holds nor acquires the lock.
+    fn status_or_begin(&self, is_try: bool) -> OwnerStatus {
         let mut owner = lock(&self.owner);
         if let Some(holding) = owner.holding.upgrade()
             && holding.loss().is_none()
         {
-            return Found::Held(holding);
+            return OwnerStatus::Held(holding);
         }
         if let Some(attempt) = &owner.attempt
             && let Some(acquiring) = attempt.acquiring.upgrade()
         {
             return if is_try && !attempt.is_try {
-                Found::Waiting
+                OwnerStatus::InQueue
             } else {
-                Found::UnderWay(acquiring, attempt.progress.clone())
+                OwnerStatus::Acquiring(acquiring, attempt.progress.clone())
             };
         }
-        let progress = Progress::default();
+        let progress = QueueProgress::default();
         let acquiring = self.begin(is_try, progress.clone()).shared();
-        owner.attempt = acquiring.downgrade().map(|acquiring| Attempt {
+        owner.attempt = acquiring.downgrade().map(|acquiring| AcquireAttempt {
             acquiring,
             is_try,
             progress: progress.clone(),
         });
-        Found::UnderWay(acquiring, progress)
+        OwnerStatus::Acquiring(acquiring, progress)
     }
 
-    fn begin(&self, is_try: bool, progress: Progress) -> Acquiring {
-        let lock_of_all = self.lock.clone();
+    fn begin(&self, is_try: bool, progress: QueueProgress) -> AcquireFuture {
+        let fair_lock = self.lock.clone();
         let owner = Arc::clone(&self.owner);
         let acquiring = async move {
             let acquired = if is_try {
-                lock_of_all.try_acquire().await
+                fair_lock.try_acquire().await
             } else {
-                lock_of_all.acquire_noting(&progress).await.map(Some)
+                fair_lock.acquire_reporting_to(&progress).await.map(Some)
             };
             let mut owner = lock(&owner);
-            // Whoever comes from now on does not join it, but begins anew or finds what is held.
+            // Later callers do not join this attempt: they find the holding or start a new attempt.
             owner.attempt = None;
             acquired.map(|guard| {
                 guard.map(|guard| {
@@ -323,20 +304,16 @@ impl ReentrantLock {
 }
 
 impl ReentrantGuard {
-    /// Gives this guard back; if it is the last one, releases the lock and waits until the ensemble has carried that out.
+    /// Drops this guard. The last guard releases the lock and waits until the ensemble has deleted its node.
     ///
     /// # Errors
     ///
-    /// [`ReleaseError::Lost`] when the lock had been lost before, also if this is not the last guard.
-    /// The others of [`Guard::release`] for the last one.
+    /// [`ReleaseError::Lost`] if the lock had been lost before, also if this is not the last guard.
+    /// The last guard also has the other errors of [`Guard::release`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, the release continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`ReleaseError::Lost`], since the lock went with the session.
+    /// Cancel safe. The release continues in the background.
     ///
     /// # Cost
     ///
@@ -378,6 +355,6 @@ impl fmt::Debug for ReentrantLock {
     }
 }
 
-fn lock(owner: &Mutex<Owner>) -> MutexGuard<'_, Owner> {
+fn lock(owner: &Mutex<OwnerState>) -> MutexGuard<'_, OwnerState> {
     owner.lock().unwrap_or_else(PoisonError::into_inner)
 }

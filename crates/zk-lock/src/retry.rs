@@ -1,4 +1,4 @@
-//! Waiting as long as the session lives: what a waiter has, it has until then, whatever becomes of the connection.
+//! Retries that last as long as the session: a waiter keeps its place until then, even without a connection.
 
 use std::time::Duration;
 
@@ -14,65 +14,66 @@ use zk_core::WatchEvent;
 
 use crate::error::AcquireError;
 
-/// Repeats a read until there is an answer or the session is over.
+/// Repeats a read until there is a reply or the session is over.
 ///
-/// A waiter has its place in the queue as long as its session lives, so it does not give it up because the ensemble is
-/// out of reach for a while.
+/// A waiter has its place in the queue as long as its session lives, so it does not give the place up because the
+/// ensemble is unreachable for a while.
 /// Each attempt takes as long as the operation timeout and the retry policy of the session allow.
-pub(crate) async fn patiently<T>(
+pub(crate) async fn retry_read<T>(
     session: &Session,
     read: impl Fn() -> OperationFuture<T>,
 ) -> Result<T, Error> {
     loop {
         match read().await {
-            // Whether there will be room for a watch again depends on others: that is for the caller to know.
+            // Other subscriptions decide when there is room for a watch again: the caller handles that.
             Err(error) if error.kind() == ErrorKind::TooManyWatches => return Err(error),
             Err(error) if error.class() == ErrorClass::Recoverable => {
-                tracing::debug!(%error, "a waiter keeps its place and asks again");
-                // A session that is over is for the next attempt to report.
-                drop(tokio::time::timeout(PAUSE, session.lost()).await);
+                tracing::debug!(%error, "a waiter keeps its place and retries a read");
+                // The next attempt reports a session that is over.
+                drop(tokio::time::timeout(RETRY_PAUSE, session.lost()).await);
             }
             answer => return answer,
         }
     }
 }
 
-/// What a session was still removing at a path and right below it when this was made.
+/// Whether the session had unfinished deletions at a path or directly below it, when this value was created.
 ///
-/// The deletion of the node of a dropped guard or waiter leaves before any later request of the session, and need not be
-/// waited for. It does not if there was no connection, or if the create was dropped before its answer told the number of
-/// the node. Whoever tries for a lock notes this before it looks, and looks again if what it finds may be on its way out.
+/// The deletion of the node of a dropped guard or waiter normally leaves before any later request of the session. It
+/// does not if there was no connection, or if the create was dropped before its reply reported the number of the node.
+/// An attempt that must not wait for other holders therefore records this before it lists, and lists again if it finds
+/// a predecessor that may be one of these nodes.
 #[derive(Debug)]
-pub(crate) struct Remains<'a> {
+pub(crate) struct PendingDeletes<'a> {
     session: &'a Session,
     path: &'a NodePath,
-    is_any: bool,
+    any: bool,
 }
 
-impl<'a> Remains<'a> {
+impl<'a> PendingDeletes<'a> {
     pub(crate) fn at(session: &'a Session, path: &'a NodePath) -> Self {
         Self {
             session,
             path,
-            is_any: !session.is_settled_at(path),
+            any: !session.is_settled_at(path),
         }
     }
 
-    /// Waits until they are gone, as long as a request may take; false if there were none.
-    pub(crate) async fn are_gone(&self) -> bool {
-        if self.is_any {
+    /// Waits until they are finished, for at most an operation timeout; returns false if there were none.
+    pub(crate) async fn wait(&self) -> bool {
+        if self.any {
             let limit = self.session.operation_timeout();
             let settled = self.session.settled_at(self.path);
             if tokio::time::timeout(limit, settled).await.is_err() {
-                tracing::debug!(path = %self.path, "what this session left is not removed yet");
+                tracing::debug!(path = %self.path, "the session still has unfinished deletions here");
             }
         }
-        self.is_any
+        self.any
     }
 }
 
-/// Waits until what is watched changed or went.
-pub(crate) async fn changed(session: &Session, mut watch: Watch) -> Result<(), AcquireError> {
+/// Waits until a watch fires.
+pub(crate) async fn watch_fired(session: &Session, mut watch: Watch) -> Result<(), AcquireError> {
     let event = tokio::select! {
         biased;
         _ = session.lost() => WatchEvent::SessionLost,
@@ -84,17 +85,17 @@ pub(crate) async fn changed(session: &Session, mut watch: Watch) -> Result<(), A
     }
 }
 
-/// Makes sure that the session is alive, however long it takes to know.
-pub(crate) async fn proved(session: &Session, trusted: &Trusted) -> Result<(), AcquireError> {
+/// Waits until the session is proved alive.
+pub(crate) async fn prove_alive(session: &Session, trusted: &Trusted) -> Result<(), AcquireError> {
     loop {
         match trusted.renewed(session.session_timeout()).await {
             Err(error) if error.class() == ErrorClass::Recoverable => {
-                tracing::debug!(session = %session.id(), %error, "a session is to be proved alive again");
+                tracing::debug!(session = %session.id(), %error, "retrying to prove the session alive");
             }
             proved => return Ok(proved?),
         }
     }
 }
 
-/// Between two attempts, whatever the session's own policy says: it may allow none, or end at once.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The pause between two attempts, independent of the session's retry policy, which may allow none or end at once.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);

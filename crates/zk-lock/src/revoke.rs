@@ -1,4 +1,4 @@
-//! Asking a holder to give up its lock.
+//! Asks a contender to release its lock.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -14,7 +14,7 @@ use zk_core::Session;
 use zk_core::WatchEvent;
 
 use crate::conditional_delete::Removal;
-use crate::conditional_delete::delete_exactly;
+use crate::conditional_delete::delete_if_created_by;
 use crate::contender::Contender;
 use crate::owner::OwnerInfo;
 
@@ -22,40 +22,36 @@ mod request;
 mod wire_format;
 mod withdraw;
 
-pub(crate) use request::Memory;
 pub use request::RevocationRequest;
+pub(crate) use request::SeenRequests;
 
-use wire_format::Answer;
-use wire_format::Full;
-use wire_format::Request;
+use wire_format::AddRequestError;
+use wire_format::RequestAnswer;
+use wire_format::RequestLine;
 use withdraw::Withdrawal;
 
-/// A request to a contender to give up its lock, or its place in the queue; made by
+/// A request to a contender to release its lock, or to leave the queue; created by
 /// [`Inspector::revoke`](crate::Inspector::revoke).
 ///
-/// The request is a line in the data of the contender's node, below what the owner says of itself.
-/// Whoever may WRITE that node may ask, see [`LockOptions::with_acl`](crate::LockOptions::with_acl).
-/// A holder that waits for [`revocation_requested`](crate::Guard::revocation_requested) is told who asks, why, and for
-/// how long, and answers; one that does not is not disturbed.
-/// It is a request: the lock changes hands when the holder releases it, or when its node is deleted, for which
-/// [`then_break`](Self::then_break) must be asked.
+/// The request is a line in the data of the contender's node, below the lines that identify its owner.
+/// It needs WRITE on that node, see [`LockOptions::with_acl`](crate::LockOptions::with_acl).
+/// A holder that awaits [`revocation_requested`](crate::Guard::revocation_requested) receives the name of the
+/// requester, the reason and the deadline, and answers. A holder that does not is not affected.
+/// By itself the request does not take the lock: the holder has to release it. With [`then_break`](Self::then_break),
+/// the holder's node is deleted at the deadline.
 ///
 /// # Errors
 ///
-/// [`RevokeError`]: the request could not be made.
+/// [`RevokeError`] if the request could not be made. If the session ends, it is a [`RevokeError::Failed`], and the
+/// request stays on the node; the holder knows its deadline.
 ///
 /// # Cancel safety
 ///
-/// Safe: the request is withdrawn in the background, and nothing is broken unless the time had been up.
-///
-/// # Session loss
-///
-/// [`RevokeError::Failed`] with a fatal error. The request stays on the node then; the holder knows how long it was
-/// meant to stand.
+/// Cancel safe. The request is withdrawn in the background, and the lock is not broken unless the deadline had passed.
 ///
 /// # Cost
 ///
-/// A read and a write to ask, a read for each change of the node until it is gone, one watch.
+/// A read and a write for the request, a read for each change of the node until it is gone, and one watch.
 ///
 /// # Examples
 ///
@@ -65,10 +61,10 @@ use withdraw::Withdrawal;
 /// use zk_lock::Revocation;
 ///
 /// let inspector = lock.inspector();
-/// if let Some(holder) = inspector.look().await?.holders().next() {
+/// if let Some(holder) = inspector.snapshot().await?.holders().next() {
 ///     let asked = inspector
 ///         .revoke(holder.contender())
-///         .because("a rolling restart")
+///         .reason("a rolling restart")
 ///         .within(Duration::from_secs(60));
 ///     if let Revocation::Refused { reason } = asked.await? {
 ///         println!("not now: {reason}");
@@ -78,7 +74,7 @@ use withdraw::Withdrawal;
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "nobody is asked until it is awaited"]
+#[must_use = "the request is sent when this is awaited"]
 pub struct Revoke {
     session: Session,
     path: NodePath,
@@ -90,55 +86,54 @@ pub struct Revoke {
     curator: bool,
 }
 
-/// How a request to give up a lock ended.
+/// The result of a request to release a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Revocation {
-    /// The node is gone: the contender released the lock, or left the queue, or ended.
+    /// The node is gone: the contender released the lock, left the queue or ended.
     Released,
-    /// The holder said that it will not give up the lock now.
+    /// The holder refused to release the lock now.
     Refused {
-        /// Its words.
+        /// The holder's reason.
         reason: String,
     },
-    /// The holder said that it would release the lock, and has not by the end of the time.
+    /// The holder agreed to release the lock, but had not by the deadline.
     Accepted,
-    /// The holder said nothing until the end of the time.
+    /// The holder did not answer by the deadline.
     Unanswered,
-    /// The time was up, and the node was deleted, as [`Revoke::then_break`] had it.
+    /// The node was deleted at the deadline, because of [`Revoke::then_break`].
     ///
-    /// The holder, if it is alive, is told [`Loss::NodeDeleted`](crate::Loss::NodeDeleted).
+    /// A live holder is notified with [`LockLoss::NodeDeleted`](crate::LockLoss::NodeDeleted).
     Broken,
 }
 
-/// A contender could not be asked to give up its lock.
+/// A contender could not be asked to release its lock.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RevokeError {
-    /// The data of the node is not in the form that has requests, see [`OwnerInfo`].
+    /// The data of the node is not in the format that can hold requests, see [`OwnerInfo`].
     ///
-    /// If it belongs to a client of Curator, or to one of ours with data of its own,
-    /// [`Revoke::as_curator`] may reach it.
+    /// For a client of Curator, or one of ours with data of its own, use [`Revoke::as_curator`].
     #[error(
-        "the data of {path} has no place for a request: its owner is not one of ours, or has data of its own; \
-         ask as Curator does, which overwrites it, or break the lock"
+        "the data of {path} is not in the format that can hold requests; \
+         ask with `as_curator`, which overwrites the data, or break the lock"
     )]
-    OtherForm {
+    ForeignData {
         /// The contender's node.
         path: NodePath,
     },
-    /// Several others have asked already, and had no answer yet.
-    #[error("too many others have asked the owner of {path} already and wait for an answer")]
-    TooMany {
+    /// Too many requests of others wait for an answer already.
+    #[error("{path} has too many unanswered requests already; try again later")]
+    TooManyRequests {
         /// The contender's node.
         path: NodePath,
     },
-    /// The time was up before the ensemble had taken the request; nothing was broken.
-    #[error("the ensemble did not take the request to {path} within {limit:?}")]
-    NotAsked {
+    /// The time limit elapsed before the ensemble confirmed the request. The lock was not broken.
+    #[error("the ensemble did not confirm the request to {path} within {limit:?}; try again")]
+    NotDelivered {
         /// The contender's node.
         path: NodePath,
-        /// The time there was.
+        /// The time limit.
         limit: Duration,
     },
     /// An operation failed.
@@ -147,11 +142,11 @@ pub enum RevokeError {
 }
 
 impl RevokeError {
-    /// Returns what can be done about it.
+    /// Returns the class of the error: what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::OtherForm { .. } => ErrorClass::Outcome,
-            Self::TooMany { .. } | Self::NotAsked { .. } => ErrorClass::Recoverable,
+            Self::ForeignData { .. } => ErrorClass::Outcome,
+            Self::TooManyRequests { .. } | Self::NotDelivered { .. } => ErrorClass::Recoverable,
             Self::Failed(error) => error.class(),
         }
     }
@@ -165,93 +160,91 @@ impl Revoke {
             czxid: contender.token().as_u64().cast_signed(),
             by: OwnerInfo::this_process(),
             reason: String::new(),
-            within: DEFAULT_LIMIT,
+            within: DEFAULT_TIMEOUT,
             breaks: false,
             curator: false,
         }
     }
 
-    /// Tells the holder why.
-    pub fn because(mut self, reason: impl Into<String>) -> Self {
+    /// Sets the reason that the holder receives.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = reason.into();
         self
     }
 
-    /// Tells the holder who asks; the default is this process.
-    pub fn by(mut self, asker: OwnerInfo) -> Self {
-        self.by = asker;
+    /// Sets the requester that the holder receives; the default is this process.
+    pub fn by(mut self, requester: OwnerInfo) -> Self {
+        self.by = requester;
         self
     }
 
-    /// Sets how long to wait for the lock to be given up; the default is 30 s.
-    ///
-    /// The holder is told.
+    /// Sets the deadline, from now; the default is 30 s. The holder receives it.
     pub fn within(mut self, limit: Duration) -> Self {
         self.within = limit;
         self
     }
 
-    /// Deletes the node when the time is up and the holder has neither released the lock nor refused to: exactly the
-    /// node of this contender, and none that took its place.
+    /// Deletes the node at the deadline, if the holder has neither released the lock nor refused: exactly the node of
+    /// this contender, and not one that replaced it.
     ///
-    /// The lock is granted to the next one then, while the holder may be in the middle of something.
+    /// The lock is then granted to the next contender, possibly while the holder is still working under it.
     /// Needs DELETE on the path of the lock.
     pub fn then_break(mut self) -> Self {
         self.breaks = true;
         self
     }
 
-    /// Asks in the way of Apache Curator's `Revoker`: writes `__REVOKE__` in place of the node's data.
+    /// Asks as Apache Curator's `Revoker` does: replaces the node's data with `__REVOKE__`.
     ///
     /// Curator's locks that were made revocable understand it, and so do ours.
-    /// What the owner said of itself is gone then (ours write it back when they refuse), nobody is told why, and there
-    /// is no answer but the release.
+    /// It overwrites how the owner identifies itself (ours restores the data on a refusal), has no reason, and its only
+    /// answer is the release.
     pub fn as_curator(mut self) -> Self {
         self.curator = true;
         self
     }
 
     async fn run(self) -> Result<Revocation, RevokeError> {
-        let mut asking = Asking::Not;
-        // Before anything is sent, so that it is taken back wherever this ends.
+        let mut state = RequestState::NotSent;
+        // Created before anything is sent, so that the request is withdrawn on every path.
         let id = unique_id(&self.session);
         let mut withdrawal =
             Withdrawal::new(self.session.clone(), self.path.clone(), self.czxid, &id);
-        let asked = tokio::time::timeout(self.within, self.ask(&id, &mut asking, &mut withdrawal));
+        let asked = tokio::time::timeout(self.within, self.ask(&id, &mut state, &mut withdrawal));
         let ended = match asked.await {
             Ok(Ok(ended)) => Some(ended),
             Ok(Err(error)) => return Err(error),
             Err(_) => None,
         };
-        match (ended, asking) {
+        match (ended, state) {
             (Some(ended), _) => {
                 if ended == Revocation::Released {
-                    withdrawal.is_needless();
+                    withdrawal.disarm();
                 }
                 Ok(ended)
             }
-            (None, Asking::Not) => Err(RevokeError::NotAsked {
+            (None, RequestState::NotSent) => Err(RevokeError::NotDelivered {
                 path: self.path,
                 limit: self.within,
             }),
             (None, _) if self.breaks => {
-                let removal = delete_exactly(&self.session, &self.path, self.czxid).await?;
-                withdrawal.is_needless();
+                let removal = delete_if_created_by(&self.session, &self.path, self.czxid).await?;
+                withdrawal.disarm();
                 Ok(match removal {
                     Removal::Deleted => Revocation::Broken,
                     Removal::Gone => Revocation::Released,
                 })
             }
-            (None, Asking::Accepted) => Ok(Revocation::Accepted),
-            (None, Asking::Asked) => Ok(Revocation::Unanswered),
+            (None, RequestState::Accepted) => Ok(Revocation::Accepted),
+            (None, RequestState::Pending) => Ok(Revocation::Unanswered),
         }
     }
 
-    /// Asks, and waits for an answer or for the node to go.
+    /// Makes the request, and waits for an answer or for the node to be deleted.
     async fn ask(
         &self,
         id: &str,
-        asking: &mut Asking,
+        state: &mut RequestState,
         withdrawal: &mut Withdrawal,
     ) -> Result<Revocation, RevokeError> {
         loop {
@@ -265,19 +258,21 @@ impl Revoke {
                     continue;
                 }
             };
-            match self.next(&data, id, asking)? {
-                Next::Wait => {
+            match self.next(&data, id, state)? {
+                RevokeStep::Wait => {
                     if watch.changed().await == WatchEvent::SessionLost {
-                        // The next read has the error.
+                        // The next read returns the error.
                         self.session.lost().await;
                     }
                 }
-                Next::Refused { reason } => return Ok(Revocation::Refused { reason }),
-                Next::Write(request) => {
-                    withdrawal.is_needed(!self.curator);
+                RevokeStep::Refused { reason } => return Ok(Revocation::Refused { reason }),
+                RevokeStep::Write(request) => {
+                    if !self.curator {
+                        withdrawal.arm();
+                    }
                     let write = self.session.set(&self.path, request).version(stat.version);
                     match write.idempotent().await {
-                        Ok(_) => *asking = Asking::Asked,
+                        Ok(_) => *state = RequestState::Pending,
                         Err(error)
                             if matches!(
                                 error.kind(),
@@ -290,77 +285,86 @@ impl Revoke {
         }
     }
 
-    /// What is to be done about a node with this data.
-    fn next(&self, data: &[u8], id: &str, asking: &mut Asking) -> Result<Next, RevokeError> {
+    /// Decides what to do about a node with this data.
+    fn next(
+        &self,
+        data: &[u8],
+        id: &str,
+        state: &mut RequestState,
+    ) -> Result<RevokeStep, RevokeError> {
         if self.curator {
-            let stands = data == CURATORS_MESSAGE;
-            // Once: who writes over it has seen it.
-            return Ok(match *asking {
-                Asking::Not if !stands => Next::Write(CURATORS_MESSAGE.to_vec()),
+            let stands = data == CURATOR_REVOKE_MESSAGE;
+            // Written once: an owner that overwrites it has seen it.
+            return Ok(match *state {
+                RequestState::NotSent if !stands => {
+                    RevokeStep::Write(CURATOR_REVOKE_MESSAGE.to_vec())
+                }
                 _ => {
-                    *asking = Asking::Asked;
-                    Next::Wait
+                    *state = RequestState::Pending;
+                    RevokeStep::Wait
                 }
             });
         }
         match wire_format::answer_to(data, id) {
-            Some(Answer::Accepted) => {
-                *asking = Asking::Accepted;
-                return Ok(Next::Wait);
+            Some(RequestAnswer::Accepted) => {
+                *state = RequestState::Accepted;
+                return Ok(RevokeStep::Wait);
             }
-            Some(Answer::Refused { reason }) => return Ok(Next::Refused { reason }),
+            Some(RequestAnswer::Refused { reason }) => return Ok(RevokeStep::Refused { reason }),
             None => {}
         }
         if wire_format::requests(data).iter().any(|one| one.id == id) {
-            *asking = Asking::Asked;
-            return Ok(Next::Wait);
+            *state = RequestState::Pending;
+            return Ok(RevokeStep::Wait);
         }
-        if *asking == Asking::Accepted {
-            // The answer made room for others.
-            return Ok(Next::Wait);
+        if *state == RequestState::Accepted {
+            // The answer was removed to make room for other requests.
+            return Ok(RevokeStep::Wait);
         }
-        // Not there yet, or not any more, since somebody wrote over it.
-        let request = Request {
+        // The request is not there yet, or the owner's data was overwritten.
+        let request = RequestLine {
             id: id.to_owned(),
             within: self.within,
             by: self.by.to_string(),
             reason: self.reason.clone(),
         };
-        match wire_format::asked(data, &request) {
-            Ok(data) => Ok(Next::Write(data)),
-            // A request of Curator's, which the owner may write over.
-            Err(Full::OtherForm) if *asking == Asking::Asked => Ok(Next::Wait),
-            Err(Full::OtherForm) => Err(RevokeError::OtherForm {
+        match wire_format::add_request(data, &request) {
+            Ok(data) => Ok(RevokeStep::Write(data)),
+            // A request of Curator's is there, which the owner may overwrite.
+            Err(AddRequestError::ForeignData) if *state == RequestState::Pending => {
+                Ok(RevokeStep::Wait)
+            }
+            Err(AddRequestError::ForeignData) => Err(RevokeError::ForeignData {
                 path: self.path.clone(),
             }),
-            Err(Full::TooMany) => Err(RevokeError::TooMany {
+            Err(AddRequestError::TooMany) => Err(RevokeError::TooManyRequests {
                 path: self.path.clone(),
             }),
         }
     }
 
-    /// Waits a little after an error that may pass, and answers any other.
+    /// Pauses after a recoverable error; returns any other error.
     async fn pause_after(&self, error: Error) -> Result<(), RevokeError> {
         if error.class() != ErrorClass::Recoverable {
             return Err(error.into());
         }
-        // A session that is over is for the next attempt to report.
+        // The next attempt reports a session that is over.
         drop(tokio::time::timeout(PAUSE, self.session.lost()).await);
         Ok(())
     }
 }
 
-/// How far a request has come.
+/// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asking {
-    Not,
-    Asked,
+enum RequestState {
+    NotSent,
+    Pending,
     Accepted,
 }
 
-/// What is to be done next.
+/// What to do next about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Next {
+enum RevokeStep {
     Wait,
     Write(Vec<u8>),
     Refused { reason: String },
@@ -387,18 +391,18 @@ impl fmt::Display for Revocation {
     }
 }
 
-/// An id that no other request has: sessions have numbers of their own.
+/// Returns an id that no other request has; sessions have unique ids.
 fn unique_id(session: &Session) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let count = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{:x}-{count}", session.id().as_i64())
 }
 
-/// What Curator's `Revoker` writes.
-const CURATORS_MESSAGE: &[u8] = b"__REVOKE__";
+/// What Curator's `Revoker` writes as the data.
+const CURATOR_REVOKE_MESSAGE: &[u8] = b"__REVOKE__";
 
-/// How long a holder has by default.
-const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
+/// The default deadline of a request.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Between two attempts while the ensemble is out of reach.
+/// The pause between two attempts while the ensemble is unreachable.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! The lock that readers share and a writer has alone.
+//! The read/write lock: shared by readers, exclusive to a writer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,31 +12,31 @@ use crate::contender::Contender;
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::options::LockOptions;
-use crate::queue::Progress;
 use crate::queue::Queue;
+use crate::queue::QueueProgress;
 
 mod error;
 mod read;
 mod write;
 
 pub use error::DowngradeError;
-pub use error::MakeError;
+pub use error::RwLockError;
 pub use error::UpgradeError;
 pub use read::ReadGuard;
 pub use write::WriteGuard;
 
-/// A lock over all processes that use the same path, which readers share and a writer has alone, granted in the order of
-/// arrival.
+/// A lock that readers share and a writer holds alone, granted in order of arrival.
 ///
-/// A reader waits for the writers that came before it, a writer for everyone who came before it.
-/// So nobody overtakes a writer that waits, and nobody waits for one that came later: of a writer, a reader and a
-/// writer in this order, the reader waits for the first one alone.
+/// All processes that use the same path contend for it.
 ///
-/// Making one costs nothing, and neither does a clone; each acquire takes a place of its own in the queue.
-/// A task that acquires for writing what it holds already, for reading or writing, waits for itself, and so does one
-/// that acquires for reading what it holds for writing: use [`ReadGuard::upgrade`] and [`WriteGuard::downgrade`].
-/// A task that reads may wait for itself when it acquires for reading once more, since a writer may have come in
-/// between.
+/// A reader waits for the writers ahead of it, a writer for all contenders ahead of it.
+/// So no contender overtakes a waiting writer, and none waits for a later one: in a queue of a writer, a reader and a
+/// writer, the reader waits for the first writer only.
+///
+/// Each acquire takes a place of its own in the queue.
+/// A task waits for itself if it acquires for writing what it already holds, or for reading what it holds for writing;
+/// use [`ReadGuard::upgrade`] and [`WriteGuard::downgrade`].
+/// A reader that acquires for reading again may wait for itself, since a writer may have joined in between.
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ pub use write::WriteGuard;
 /// let lock = RwLock::new(&session, "/locks/catalogue")?;
 /// let writing = lock.acquire_write().await?;
 /// writing.txn().set("/catalogue", "new").commit().await?;
-/// // Others may read now, and nobody has written in between.
+/// // Others may read now, and no other writer had the lock in between.
 /// let reading = writing.downgrade().await?;
 /// println!("{:?}", session.get("/catalogue").await?);
 /// reading.release().await?;
@@ -61,16 +61,14 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    /// Makes a handle to the lock at `path`, with default options.
+    /// Creates a handle to the lock at `path`, with default options.
     ///
-    /// The node at the path is made when it is needed, as a container where servers know containers, and so are its
-    /// parents.
-    /// Use the path for nothing else; a [`FairLock`](crate::FairLock) there counts as a writer.
+    /// A [`FairLock`](crate::FairLock) at the same path counts as a writer.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
-    pub fn new<P>(session: &Session, path: P) -> Result<Self, MakeError>
+    /// If `path` is not a valid node path.
+    pub fn new<P>(session: &Session, path: P) -> Result<Self, RwLockError>
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
@@ -78,27 +76,27 @@ impl RwLock {
         Self::with_options(session, path, LockOptions::default())
     }
 
-    /// Makes a handle to the lock at `path`.
+    /// Creates a handle to the lock at `path`.
     ///
     /// # Errors
     ///
-    /// When `path` is none, or when the [layout](LockOptions::with_layout) has no readers.
+    /// If `path` is not a valid node path, or if the [layout](LockOptions::with_layout) has no readers.
     pub fn with_options<P>(
         session: &Session,
         path: P,
         options: LockOptions,
-    ) -> Result<Self, MakeError>
+    ) -> Result<Self, RwLockError>
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
         let path = path
             .try_into()
-            .map_err(|error| MakeError::Path(error.into()))?;
+            .map_err(|error| RwLockError::Path(error.into()))?;
         let layout = options.layout();
-        let reader = layout.reader().ok_or(MakeError::NoReaders { layout })?;
+        let reader = layout.reader().ok_or(RwLockError::NoReaders { layout })?;
         let options = Arc::new(options);
-        let queue = |stem| Queue::new(session, path.clone(), stem, Arc::clone(&options));
+        let queue = |prefix| Queue::new(session, path.clone(), prefix, Arc::clone(&options));
         Ok(Self {
             readers: queue(reader)?,
             writers: queue(layout.writer())?,
@@ -115,184 +113,156 @@ impl RwLock {
         &self.writers.session
     }
 
-    /// Waits until no writer is before us, for as long as it takes.
+    /// Acquires the lock for reading: waits until no writer is ahead, without a time limit.
     ///
-    /// Once in the queue, the place is kept while the connection is broken, until the session is over.
+    /// Once in the queue, the place is kept until the session is over, also while the connection is broken.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::Failed`] when the queue could not be joined: no connection within the session's operation
-    /// timeout, or no permission.
-    /// [`AcquireError::NodeLost`] when somebody deleted our node while it waited, which is noticed at the next wake-up.
-    /// [`AcquireError::SequenceExhausted`] when the numbers of the contenders no longer tell an order.
+    /// - [`AcquireError::Failed`] if the queue could not be joined: no connection within the session's operation
+    ///   timeout, or no permission.
+    /// - [`AcquireError::NodeLost`] if another client deleted our node. It is noticed at the next wake-up.
+    /// - [`AcquireError::SequenceExhausted`] if the numbers of the contenders no longer determine an order.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the place in the queue is lost; the node is removed in the background, see [`Guard`].
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// Cancel safe. Dropping the future gives up the place in the queue.
     ///
     /// # Cost
     ///
-    /// One round trip for a lock that is free or read: a write and a read behind it.
-    /// One that waits leaves one watch, on the writer right before it, and each wake-up costs one round trip.
-    /// The end of a writer wakes all readers between it and the next writer.
+    /// One round trip for a lock that is free or read: a write, and a read directly behind it.
+    /// A waiting reader sets one watch, on the writer directly ahead of it, and each wake-up costs one round trip.
+    /// A writer that leaves wakes all readers between it and the next writer.
     pub async fn acquire_read(&self) -> Result<ReadGuard, AcquireError> {
-        let guard = acquire(&self.readers, &Progress::default()).await?;
+        let guard = acquire(&self.readers, &QueueProgress::default()).await?;
         Ok(ReadGuard::new(self, guard))
     }
 
-    /// Waits until nobody is before us, for as long as it takes.
+    /// Acquires the lock for writing: waits until no contender is ahead, without a time limit.
     ///
-    /// Once in the queue, the place is kept while the connection is broken, until the session is over.
+    /// Once in the queue, the place is kept until the session is over, also while the connection is broken.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire_read`](Self::acquire_read).
+    /// The errors of [`acquire_read`](Self::acquire_read).
     ///
     /// # Cancel safety
     ///
-    /// Safe, the place in the queue is lost; the node is removed in the background, see [`Guard`].
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// Cancel safe. Dropping the future gives up the place in the queue.
     ///
     /// # Cost
     ///
-    /// One round trip for a lock that is free: a write and a read behind it.
-    /// One that waits leaves one watch, on the contender right before it, and each wake-up costs one round trip.
-    /// Readers that end one by one wake it once for each that was the last one before it.
+    /// One round trip for a free lock: a write, and a read directly behind it.
+    /// A waiting writer sets one watch, on its predecessor, and each wake-up costs one round trip.
+    /// When readers leave one by one, it wakes once for each that was its predecessor.
     pub async fn acquire_write(&self) -> Result<WriteGuard, AcquireError> {
-        let guard = acquire(&self.writers, &Progress::default()).await?;
+        let guard = acquire(&self.writers, &QueueProgress::default()).await?;
         Ok(WriteGuard::new(self, guard))
     }
 
-    /// Takes the lock for reading if no writer has it or waits for it, and answers `None` otherwise.
+    /// Takes the lock for reading if no writer holds it or waits for it; returns `None` otherwise.
     ///
-    /// It waits for the ensemble, but never for another holder.
+    /// It waits for the ensemble, but never for another contender.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire_read`](Self::acquire_read).
+    /// The errors of [`acquire_read`](Self::acquire_read).
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is held; what is left of the attempt is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`].
+    /// Cancel safe. Nothing is held afterwards.
     ///
     /// # Cost
     ///
-    /// One round trip when it is granted, two writes and a read when it is not.
+    /// One round trip if it is granted, otherwise two writes and a read.
     pub async fn try_acquire_read(&self) -> Result<Option<ReadGuard>, AcquireError> {
         let guard = try_acquire(&self.readers).await?;
         Ok(guard.map(|guard| ReadGuard::new(self, guard)))
     }
 
-    /// Takes the lock for writing if nobody has it or waits for it, and answers `None` otherwise.
+    /// Takes the lock for writing if there is no holder and no waiter; returns `None` otherwise.
     ///
-    /// It waits for the ensemble, but never for another holder.
+    /// It waits for the ensemble, but never for another contender.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire_read`](Self::acquire_read).
+    /// The errors of [`acquire_read`](Self::acquire_read).
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is held; what is left of the attempt is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`].
+    /// Cancel safe. Nothing is held afterwards.
     ///
     /// # Cost
     ///
-    /// One round trip when it is granted, two writes and a read when it is not.
+    /// One round trip if it is granted, otherwise two writes and a read.
     pub async fn try_acquire_write(&self) -> Result<Option<WriteGuard>, AcquireError> {
         let guard = try_acquire(&self.writers).await?;
         Ok(guard.map(|guard| WriteGuard::new(self, guard)))
     }
 
-    /// Waits until no writer is before us, for at most `limit` over all.
+    /// Acquires the lock for reading, for at most `limit`.
     ///
     /// A limit of zero joins the queue and leaves it again; use [`try_acquire_read`](Self::try_acquire_read) instead.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::TimedOut`], which says who was ahead, and those of [`acquire_read`](Self::acquire_read).
+    /// [`AcquireError::TimedOut`], which says who was ahead; and the errors of [`acquire_read`](Self::acquire_read).
     ///
     /// # Cancel safety
     ///
-    /// Safe, the place in the queue is lost; the node is removed in the background, also when the time is up.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// Cancel safe. Dropping the future gives up the place in the queue.
     ///
     /// # Cost
     ///
-    /// That of [`acquire_read`](Self::acquire_read), and one write when the time is up.
+    /// That of [`acquire_read`](Self::acquire_read), and one write on a timeout.
     pub async fn acquire_read_timeout(&self, limit: Duration) -> Result<ReadGuard, AcquireError> {
         let guard = acquire_within(&self.readers, limit).await?;
         Ok(ReadGuard::new(self, guard))
     }
 
-    /// Waits until nobody is before us, for at most `limit` over all.
+    /// Acquires the lock for writing, for at most `limit`.
     ///
     /// A limit of zero joins the queue and leaves it again; use [`try_acquire_write`](Self::try_acquire_write) instead.
     ///
     /// # Errors
     ///
-    /// [`AcquireError::TimedOut`], which says who was ahead, and those of [`acquire_read`](Self::acquire_read).
+    /// [`AcquireError::TimedOut`], which says who was ahead; and the errors of [`acquire_read`](Self::acquire_read).
     ///
     /// # Cancel safety
     ///
-    /// Safe, the place in the queue is lost; the node is removed in the background, also when the time is up.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`], also while waiting.
+    /// Cancel safe. Dropping the future gives up the place in the queue.
     ///
     /// # Cost
     ///
-    /// That of [`acquire_write`](Self::acquire_write), and one write when the time is up.
+    /// That of [`acquire_write`](Self::acquire_write), and one write on a timeout.
     pub async fn acquire_write_timeout(&self, limit: Duration) -> Result<WriteGuard, AcquireError> {
         let guard = acquire_within(&self.writers, limit).await?;
         Ok(WriteGuard::new(self, guard))
     }
 
-    /// Lists who holds the lock and who waits for it, first come first.
+    /// Lists the contenders in order of arrival.
     ///
-    /// The first one holds it; if that is a reader, so do all readers before the first writer.
-    /// It is a picture of the past: the list is read, then each node, from a server that may lag behind; contenders
-    /// that go meanwhile are left out.
+    /// The first one holds the lock; if it is a reader, so do all readers before the first writer.
+    /// The result may be outdated: the list is read first, then each node, from a server that may lag. Contenders that
+    /// leave meanwhile are left out.
     ///
     /// # Errors
     ///
-    /// When the path or one of the nodes cannot be read. A lock that was never used has no contenders, which is no error.
+    /// If the path or one of the nodes cannot be read. A lock that was never used has no contenders, which is no error.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe: it only reads.
     ///
     /// # Cost
     ///
-    /// One round trip for the list, and one for every 64 contenders, which are read at the same time.
+    /// One round trip for the list, and one for every 64 contenders, which are read concurrently.
     pub async fn contenders(&self) -> Result<Vec<Contender>, Error> {
         self.writers.contenders().await
     }
 }
 
-async fn acquire(queue: &Queue, progress: &Progress) -> Result<Guard, AcquireError> {
+async fn acquire(queue: &Queue, progress: &QueueProgress) -> Result<Guard, AcquireError> {
     let enlisted = queue.enlist().await?;
     let granted = queue.wait(enlisted, progress).await?;
     Ok(Guard::granted(&queue.session, granted))
@@ -304,7 +274,7 @@ async fn try_acquire(queue: &Queue) -> Result<Option<Guard>, AcquireError> {
 }
 
 async fn acquire_within(queue: &Queue, limit: Duration) -> Result<Guard, AcquireError> {
-    let progress = Progress::default();
+    let progress = QueueProgress::default();
     let acquiring = acquire(queue, &progress);
     queue.within(limit, acquiring, &progress).await
 }

@@ -1,4 +1,4 @@
-//! A lock for so many at a time.
+//! The semaphore: grants up to a limit of leases at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,43 +24,42 @@ mod reserve;
 pub use self::error::AcquireLeaseError;
 pub use self::error::BadLimit;
 pub use self::error::LeaseTimedOut;
-pub use self::lease::Lease;
+pub use self::lease::SemaphoreLease;
 
-use self::error::Standing;
+use self::error::LeaseProgress;
 
-/// Leases of which there are so many, over all processes that use the same path, granted in the order of arrival.
+/// Grants up to a limit of leases at a time, among all processes that use the same path, in order of arrival.
 ///
-/// Several leases are acquired all or none, and no part of them is held while the rest is waited for: two who want two
-/// of two never wait for each other.
-/// As the order is kept, one who waits for many keeps those behind it waiting, also while there would be room for them.
+/// Several leases are acquired all or none: a waiter holds no lease while it waits for more, so two clients that both
+/// want two of two leases do not deadlock.
+/// Because the order is kept, a waiter that wants many leases also blocks those behind it that would fit.
 ///
 /// # Limit
 ///
-/// How many leases there are is stored in the ensemble, once for all.
-/// The first one to use the semaphore stores its own limit; whoever comes with another one gets
+/// The ensemble stores the limit, once for all clients.
+/// The first use of the semaphore stores the limit of its handle. A handle with another limit gets
 /// [`AcquireLeaseError::LimitDiffers`] at its first use, unless it is [`adopting`](Self::adopting).
-/// From then on what is stored counts, and [`set_limit`](Self::set_limit) changes it for everyone.
+/// Afterwards the stored limit applies, and [`set_limit`](Self::set_limit) changes it for all clients.
 ///
 /// # Layout of the nodes
 ///
 /// ```text
 /// /semaphores/db                                    persistent; its data is the limit, in decimal digits
-/// ├── locks                                         container: who waits, in the layout of a FairLock
+/// ├── locks                                         container: the waiters, in the layout of a FairLock
 /// │   └── _c_9b0a2f1e-…-lock-0000000008             ephemeral
 /// └── leases                                        container: one node for each lease
 ///     └── _c_51c7d0aa-…-lease-0000000003            ephemeral
 /// ```
 ///
-/// It is that of Curator's `InterProcessSemaphoreV2`; they and we count each other's leases on one path, and wait in one
-/// queue.
-/// Curator does not know the limit that is stored: it goes by its own number, and should be given the same one.
-/// With a higher number it takes leases although there are as many as our limit, and we wait then; with a lower one, the
-/// other way round.
-/// Curator acquires several leases one at a time, and holds the first ones while it waits: two of its clients, or one of
-/// them and one of ours, may then wait for each other, which their time limits have to end.
-/// It counts whatever is below `leases`; we only what has the name of a lease.
+/// This is the layout of Curator's `InterProcessSemaphoreV2`. Curator and this crate count each other's leases on one
+/// path and wait in one queue.
+/// Curator ignores the stored limit and uses its own number; give it the same one. With a higher number it takes leases
+/// beyond our limit, and we wait; with a lower one, it waits while we take leases.
+/// Curator acquires several leases one at a time and holds the first ones while it waits. Two of its clients, or one of
+/// them and one of ours, may deadlock until a time limit ends the wait.
+/// Curator counts every child of `leases`; we count only names of leases.
 ///
-/// The node at the path stays when nobody uses it, because it has a setting; delete it to forget the limit.
+/// The node at the path stays when the semaphore is idle, because it stores the limit; delete it to reset the limit.
 ///
 /// # Examples
 ///
@@ -81,28 +80,27 @@ use self::error::Standing;
 #[derive(Debug, Clone)]
 pub struct Semaphore {
     path: NodePath,
-    /// Who waits. Its first one is the one that takes leases, or waits for some to be given back.
+    /// The queue of waiters. Its first contender is the only one that takes leases or waits for released ones.
     queue: Queue,
     /// The leases, in no order.
     leases: Queue,
     /// The limit that the caller gave.
-    own: u32,
+    own_limit: u32,
     adopts: bool,
-    /// Whether the limit that is stored was once seen to be ours.
-    agreed: Arc<AtomicBool>,
+    /// Whether this handle has accepted the stored limit.
+    limit_confirmed: Arc<AtomicBool>,
 }
 
 impl Semaphore {
-    /// Makes a handle to the semaphore at `path`, with default options.
+    /// Creates a handle to the semaphore at `path`, with default options.
     ///
-    /// `limit` is how many leases there are, if none is stored yet.
-    /// The node at the path is made when it is needed, and stays; its parents are made as containers where servers know
-    /// containers.
-    /// Use the path for nothing else.
+    /// `limit` is the number of leases, if none is stored yet.
+    /// The node at the path is created on first use and stays. Missing parents are created as container nodes where the
+    /// servers support them.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P, limit: u32) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -111,13 +109,13 @@ impl Semaphore {
         Self::with_options(session, path, limit, LockOptions::default())
     }
 
-    /// Makes a handle to the semaphore at `path`.
+    /// Creates a handle to the semaphore at `path`.
     ///
-    /// The [layout](LockOptions::with_layout) does not count: there is one.
+    /// The [layout](LockOptions::with_layout) is ignored.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn with_options<P>(
         session: &Session,
         path: P,
@@ -130,21 +128,21 @@ impl Semaphore {
     {
         let path = path.try_into().map_err(Into::into)?;
         let queue = |name, options: LockOptions| {
-            let stem = options.layout().mutex();
-            Queue::new(session, path.join(name)?, stem, Arc::new(options))
+            let prefix = options.layout().mutex();
+            Queue::new(session, path.join(name)?, prefix, Arc::new(options))
         };
         let (waiters, leases) = (Layout::curator(), Layout::leases());
         Ok(Self {
             queue: queue("locks", options.clone().with_layout(waiters))?,
             leases: queue("leases", options.with_layout(leases))?,
             path,
-            own: limit,
+            own_limit: limit,
             adopts: false,
-            agreed: Arc::default(),
+            limit_confirmed: Arc::default(),
         })
     }
 
-    /// Goes by the limit that is stored, whatever it is; the own one counts only if none is stored yet.
+    /// Accepts any stored limit. The handle's own limit is only used if none is stored yet.
     #[must_use]
     pub fn adopting(mut self) -> Self {
         self.adopts = true;
@@ -161,101 +159,90 @@ impl Semaphore {
         &self.queue.session
     }
 
-    /// Waits for a lease, for as long as it takes.
+    /// Waits for a lease, without a time limit.
     ///
-    /// Once in the queue, the place is kept while the connection is broken, until the session is over.
+    /// Once in the queue, the place is kept until the session is over, also while the connection is broken.
     ///
     /// # Errors
     ///
-    /// [`AcquireLeaseError::LimitDiffers`], [`AcquireLeaseError::BadLimit`], and [`AcquireLeaseError::TooMany`] for a
-    /// limit of zero.
-    /// [`AcquireLeaseError::Acquire`] when the ensemble could not be asked, or somebody deleted our nodes.
+    /// - [`AcquireLeaseError::LimitDiffers`] and [`AcquireLeaseError::BadLimit`], see [`Semaphore`].
+    /// - [`AcquireLeaseError::TooMany`] for a limit of zero.
+    /// - [`AcquireLeaseError::Acquire`] if the ensemble could not be reached, or another client deleted our nodes. If
+    ///   the session is over, also while waiting, it contains
+    ///   [`AcquireError::SessionLost`](crate::AcquireError::SessionLost).
     ///
     /// # Cancel safety
     ///
-    /// Safe, the place in the queue is lost; what was made is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`AcquireError::SessionLost`](crate::AcquireError::SessionLost) in an [`AcquireLeaseError::Acquire`], also while
-    /// waiting.
+    /// Cancel safe. Dropping the future gives up the place in the queue; created nodes are deleted in the background.
     ///
     /// # Cost
     ///
-    /// Two round trips if there is room and nobody waits: a write and two reads, then another write and two reads, and
-    /// a write behind them that is not waited for. The first use of the handle takes one more, or two to make the node.
-    /// The first one of those who wait has two watches, and so has each other one.
-    /// Leases given back wake the first one of them only.
-    pub async fn acquire(&self) -> Result<Lease, AcquireLeaseError> {
+    /// Two round trips if a lease is free and there is no waiter: a write and two reads, then another write and two
+    /// reads, and a write behind them that is not awaited. The first use of the handle takes one more, or two to create
+    /// the node. Each waiter has two watches. Released leases wake the first waiter only.
+    pub async fn acquire(&self) -> Result<SemaphoreLease, AcquireLeaseError> {
         self.acquire_many(1).await
     }
 
-    /// Waits for several leases, all or none, for as long as it takes.
+    /// Waits for several leases, all or none, without a time limit.
     ///
     /// # Errors
     ///
-    /// [`AcquireLeaseError::TooMany`] at once when there are fewer in all, and, when the limit was set so low meanwhile,
-    /// as soon as this is the first one of those who wait;
-    /// [`AcquireLeaseError::Nothing`] for zero; and those of [`acquire`](Self::acquire).
+    /// - [`AcquireLeaseError::TooMany`] at once if the limit is lower than `count`. If the limit is lowered later, the
+    ///   error is returned as soon as this waiter is the first one.
+    /// - [`AcquireLeaseError::ZeroLeases`] for zero.
+    /// - The errors of [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// That of [`acquire`](Self::acquire).
-    ///
-    /// # Session loss
-    ///
-    /// That of [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Cost
     ///
-    /// That of [`acquire`](Self::acquire), with one write for each lease; they are in flight at the same time.
-    pub async fn acquire_many(&self, count: u32) -> Result<Lease, AcquireLeaseError> {
-        self.acquire_noting(count, &mut Standing::default()).await
+    /// That of [`acquire`](Self::acquire), with one write for each lease; they are in flight concurrently.
+    pub async fn acquire_many(&self, count: u32) -> Result<SemaphoreLease, AcquireLeaseError> {
+        self.acquire_reporting_to(count, &mut LeaseProgress::default())
+            .await
     }
 
-    /// Takes a lease if there is one and nobody waits for one, and answers `None` otherwise.
+    /// Takes a lease if one is free and there is no waiter; returns `None` otherwise.
     ///
-    /// It waits for the ensemble, but never for another holder or waiter.
-    /// So it also answers `None` while another one is just being granted its lease.
+    /// It waits for the ensemble, but never for another contender.
+    /// It also returns `None` while another contender is just being granted a lease.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Self::acquire).
+    /// The errors of [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is held; what is left of the attempt is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// That of [`acquire`](Self::acquire).
+    /// Cancel safe. Nothing is held afterwards.
     ///
     /// # Cost
     ///
-    /// That of [`acquire`](Self::acquire), and up to one round trip more to remove what was made.
-    pub async fn try_acquire(&self) -> Result<Option<Lease>, AcquireLeaseError> {
+    /// That of [`acquire`](Self::acquire), and up to one round trip more to remove created nodes.
+    pub async fn try_acquire(&self) -> Result<Option<SemaphoreLease>, AcquireLeaseError> {
         self.try_acquire_many(1).await
     }
 
-    /// Takes several leases if there are so many and nobody waits, and answers `None` otherwise.
+    /// Takes several leases if that many are free and there is no waiter; returns `None` otherwise.
     ///
     /// # Errors
     ///
-    /// Those of [`acquire_many`](Self::acquire_many).
+    /// The errors of [`acquire_many`](Self::acquire_many).
     ///
     /// # Cancel safety
     ///
-    /// That of [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Session loss
-    ///
-    /// That of [`acquire`](Self::acquire).
+    /// The same as for [`try_acquire`](Self::try_acquire).
     ///
     /// # Cost
     ///
     /// That of [`try_acquire`](Self::try_acquire), with one write for each lease.
-    pub async fn try_acquire_many(&self, count: u32) -> Result<Option<Lease>, AcquireLeaseError> {
-        let (waiters, leases) = (self.queue.remains(), self.leases.remains());
+    pub async fn try_acquire_many(
+        &self,
+        count: u32,
+    ) -> Result<Option<SemaphoreLease>, AcquireLeaseError> {
+        let (waiters, leases) = (self.queue.pending_deletes(), self.leases.pending_deletes());
         let enlisted = self.enlist(count).await?;
         match self.queue.try_once(enlisted, &waiters).await? {
             Some(granted) => self.try_reserve(granted, count, &leases).await,
@@ -263,115 +250,102 @@ impl Semaphore {
         }
     }
 
-    /// Waits for a lease, for at most `within` over all.
+    /// Waits for a lease, for at most `within`.
     ///
     /// # Errors
     ///
-    /// [`AcquireLeaseError::TimedOut`], and those of [`acquire`](Self::acquire).
+    /// [`AcquireLeaseError::TimedOut`]; and the errors of [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
     ///
-    /// That of [`acquire`](Self::acquire), also when the time is up.
-    ///
-    /// # Session loss
-    ///
-    /// That of [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Cost
     ///
-    /// That of [`acquire`](Self::acquire), and one write for each node when the time is up.
-    pub async fn acquire_timeout(&self, within: Duration) -> Result<Lease, AcquireLeaseError> {
+    /// That of [`acquire`](Self::acquire), and one write for each node on a timeout.
+    pub async fn acquire_timeout(
+        &self,
+        within: Duration,
+    ) -> Result<SemaphoreLease, AcquireLeaseError> {
         self.acquire_many_timeout(1, within).await
     }
 
-    /// Waits for several leases, all or none, for at most `within` over all.
+    /// Waits for several leases, all or none, for at most `within`.
     ///
     /// # Errors
     ///
-    /// [`AcquireLeaseError::TimedOut`], and those of [`acquire_many`](Self::acquire_many).
+    /// [`AcquireLeaseError::TimedOut`]; and the errors of [`acquire_many`](Self::acquire_many).
     ///
     /// # Cancel safety
     ///
-    /// That of [`acquire`](Self::acquire), also when the time is up.
-    ///
-    /// # Session loss
-    ///
-    /// That of [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Cost
     ///
-    /// That of [`acquire_timeout`](Self::acquire_timeout).
+    /// The same as for [`acquire_timeout`](Self::acquire_timeout).
     pub async fn acquire_many_timeout(
         &self,
         count: u32,
         within: Duration,
-    ) -> Result<Lease, AcquireLeaseError> {
-        let mut standing = Standing::default();
+    ) -> Result<SemaphoreLease, AcquireLeaseError> {
+        let mut progress = LeaseProgress::default();
         let acquired =
-            tokio::time::timeout(within, self.acquire_noting(count, &mut standing)).await;
+            tokio::time::timeout(within, self.acquire_reporting_to(count, &mut progress)).await;
         acquired.unwrap_or_else(|_| {
             Err(AcquireLeaseError::TimedOut(LeaseTimedOut {
                 path: self.path.clone(),
                 within,
-                ahead: standing.progress.ahead(),
-                taken: standing.taken,
+                ahead: progress.queue.ahead(),
+                taken: progress.taken,
             }))
         })
     }
 
-    /// Lists the leases that are held, in the order in which their nodes were made.
+    /// Lists the leases, in the order in which their nodes were created.
     ///
-    /// The last ones may be those of the first waiter, which has its nodes made before there is room for them.
-    /// It is a picture of the past, as that of [`FairLock::contenders`](crate::FairLock::contenders).
+    /// The last ones may belong to the first waiter, which creates its nodes before they fit into the limit.
+    /// The result may be outdated, like that of [`FairLock::contenders`](crate::FairLock::contenders).
     ///
     /// # Errors
     ///
-    /// When the nodes cannot be read. A semaphore that was never used has no leases, which is no error.
+    /// If the nodes cannot be read. A semaphore that was never used has no leases, which is no error.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe: it only reads.
     ///
     /// # Cost
     ///
-    /// One round trip for the list, and one for every 64 leases, which are read at the same time.
+    /// One round trip for the list, and one for every 64 leases, which are read concurrently.
     pub async fn leases(&self) -> Result<Vec<Contender>, Error> {
         self.leases.contenders().await
     }
 
-    /// Lists those who wait for leases, first come first.
+    /// Lists the waiters, in order of arrival.
     ///
     /// # Errors
     ///
-    /// Those of [`leases`](Self::leases).
+    /// The errors of [`leases`](Self::leases).
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe: it only reads.
     ///
     /// # Cost
     ///
-    /// That of [`leases`](Self::leases).
+    /// The same as for [`leases`](Self::leases).
     pub async fn waiters(&self) -> Result<Vec<Contender>, Error> {
         self.queue.contenders().await
     }
 
-    async fn acquire_noting(
+    async fn acquire_reporting_to(
         &self,
         count: u32,
-        standing: &mut Standing,
-    ) -> Result<Lease, AcquireLeaseError> {
+        progress: &mut LeaseProgress,
+    ) -> Result<SemaphoreLease, AcquireLeaseError> {
         let enlisted = self.enlist(count).await?;
-        let first = self.queue.wait(enlisted, &standing.progress).await?;
-        self.reserve(first, count, standing).await
+        let first = self.queue.wait(enlisted, &progress.queue).await?;
+        self.reserve(first, count, progress).await
     }
 
     fn acl(&self) -> Option<&Acl> {

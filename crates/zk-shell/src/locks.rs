@@ -8,12 +8,12 @@ use std::time::SystemTime;
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_lock::Contender;
+use zk_lock::ContenderStatus;
 use zk_lock::Inspector;
 use zk_lock::Layout;
-use zk_lock::Picture;
+use zk_lock::LockSnapshot;
 use zk_lock::Removal;
 use zk_lock::Role;
-use zk_lock::Standing;
 
 use crate::cli::Locks;
 use crate::command::print;
@@ -29,7 +29,7 @@ pub(crate) async fn carry_out(
     let mut queues = Vec::new();
     for layout in LAYOUTS {
         let inspector = Inspector::with_layout(session, path, layout)?;
-        let picture = inspector.look().await?;
+        let picture = inspector.snapshot().await?;
         if !picture.exists() {
             if command.broken.is_some() {
                 return Err(nobody(path));
@@ -38,7 +38,7 @@ pub(crate) async fn carry_out(
         }
         queues.push((inspector, picture));
     }
-    let pictures: Vec<&Picture> = queues.iter().map(|(_, picture)| picture).collect();
+    let pictures: Vec<&LockSnapshot> = queues.iter().map(|(_, picture)| picture).collect();
     // By this machine's clock: to ask the leader for its own would take a write.
     let now = SystemTime::now();
     print(table(path, &pictures, now).as_bytes())?;
@@ -61,11 +61,11 @@ pub(crate) async fn carry_out(
 /// Which contender is to be removed.
 fn victim<'a>(
     path: &NodePath,
-    queues: &'a [(Inspector, Picture)],
+    queues: &'a [(Inspector, LockSnapshot)],
     name: &str,
-) -> Result<(&'a Inspector, &'a Standing), Failure> {
+) -> Result<(&'a Inspector, &'a ContenderStatus), Failure> {
     let all = queues.iter().flat_map(|(inspector, picture)| {
-        let standings = picture.standings().iter();
+        let standings = picture.contenders().iter();
         standings.map(move |standing| (inspector, standing))
     });
     if !name.is_empty() {
@@ -98,7 +98,7 @@ fn nobody(path: &NodePath) -> Failure {
 }
 
 /// Asks on the terminal.
-async fn confirm(path: &NodePath, standing: &Standing) -> Result<(), Failure> {
+async fn confirm(path: &NodePath, standing: &ContenderStatus) -> Result<(), Failure> {
     let contender = standing.contender();
     if !std::io::stdin().is_terminal() {
         return Err(Failure::usage(
@@ -134,7 +134,7 @@ async fn confirm(path: &NodePath, standing: &Standing) -> Result<(), Failure> {
 }
 
 /// One line for each contender, first come first, and what else is there.
-fn table(path: &NodePath, pictures: &[&Picture], now: SystemTime) -> String {
+fn table(path: &NodePath, pictures: &[&LockSnapshot], now: SystemTime) -> String {
     let mut rows = vec![
         [
             "ROLE", "KIND", "IN LINE", "OWNER", "SESSION", "TOKEN", "NODE",
@@ -144,7 +144,7 @@ fn table(path: &NodePath, pictures: &[&Picture], now: SystemTime) -> String {
     for picture in pictures {
         rows.extend(
             picture
-                .standings()
+                .contenders()
                 .iter()
                 .map(|standing| row(standing, now)),
         );
@@ -155,13 +155,15 @@ fn table(path: &NodePath, pictures: &[&Picture], now: SystemTime) -> String {
         aligned(&rows)
     };
     // What no layout knows.
-    let others = pictures.first().map_or(&[][..], |picture| picture.others());
+    let others = pictures
+        .first()
+        .map_or(&[][..], |picture| picture.foreign_children());
     let others: Vec<_> = others
         .iter()
         .filter(|name| {
             pictures
                 .iter()
-                .all(|picture| picture.others().contains(name))
+                .all(|picture| picture.foreign_children().contains(name))
         })
         .map(String::as_str)
         .collect();
@@ -172,7 +174,7 @@ fn table(path: &NodePath, pictures: &[&Picture], now: SystemTime) -> String {
     }
 }
 
-fn row(standing: &Standing, now: SystemTime) -> [String; 7] {
+fn row(standing: &ContenderStatus, now: SystemTime) -> [String; 7] {
     let contender = standing.contender();
     let role = match standing.role() {
         Role::Holder => "holder",

@@ -49,7 +49,7 @@ use zk_harness::history::now;
 use zk_lock::AcquireError;
 use zk_lock::FairLock;
 use zk_lock::Guard;
-use zk_lock::Loss;
+use zk_lock::LockLoss;
 use zk_lock::ReleaseError;
 use zk_tests::contention::Event;
 use zk_tests::contention::Record;
@@ -250,7 +250,7 @@ impl Worker {
         let name = self.name.clone();
         let lost = tokio::spawn(async move {
             match lost.await {
-                Loss::Released => {}
+                LockLoss::Released => {}
                 loss => tell(
                     &name,
                     Event::Lost {

@@ -19,7 +19,7 @@ pub(crate) async fn play(servers: &str, path: &Path) -> Result<String, Box<dyn E
 
     // An operator takes the lock from it, and the next one has its turn.
     let inspector = lock.inspector();
-    let picture = inspector.look().await?;
+    let picture = inspector.snapshot().await?;
     let holder = picture.holders().next().ok_or("it is held")?;
     inspector.remove(holder.contender()).await?;
     let next = lock.acquire().await?;

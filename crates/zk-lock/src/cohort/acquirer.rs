@@ -1,4 +1,4 @@
-//! The task that gets the lock from the ensemble for all tasks of a cohort.
+//! The task that acquires the lock from the ensemble for all tasks of a cohort.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,117 +7,117 @@ use futures_util::future;
 use futures_util::future::Either;
 use zk_core::WatchEvent;
 
-use super::local_waiters::Members;
-use super::local_waiters::Use;
-use super::local_waiters::Wanted;
+use super::local_waiters::AcquireMode;
+use super::local_waiters::GrantState;
+use super::local_waiters::LocalWaiters;
 use crate::error::AcquireError;
 use crate::guard::Guard;
 
-/// Starts it; it ends when nobody of this process waits for the lock or holds it.
-pub(super) fn spawn(members: &Arc<Members>) {
-    let members = Arc::clone(members);
-    let attendance = Attendance(Some(Arc::clone(&members)));
-    let session = members.lock.session().clone();
+/// Starts the task. It ends when no task of this process waits for the lock or holds it.
+pub(super) fn spawn(waiters: &Arc<LocalWaiters>) {
+    let waiters = Arc::clone(waiters);
+    let running = RunningFlag(Some(Arc::clone(&waiters)));
+    let session = waiters.lock.session().clone();
     session.spawn(async move {
-        let mut attendance = attendance;
-        attend(&members).await;
-        // The next one may run by now.
-        attendance.0 = None;
+        let mut running = running;
+        run(&waiters).await;
+        // Another acquirer may run by now.
+        running.0 = None;
     });
 }
 
-/// Says that there is no agent any more, if it ends before its work is done: with the runtime of the session.
-struct Attendance(Option<Arc<Members>>);
+/// Reports that the acquirer is gone if it ends early, which happens with the runtime of the session.
+struct RunningFlag(Option<Arc<LocalWaiters>>);
 
-impl Drop for Attendance {
+impl Drop for RunningFlag {
     fn drop(&mut self) {
-        if let Some(members) = &self.0 {
-            members.unattended();
+        if let Some(waiters) = &self.0 {
+            waiters.acquirer_stopped();
         }
     }
 }
 
-async fn attend(members: &Arc<Members>) {
-    while let Some(wanted) = members.wanted() {
+async fn run(waiters: &Arc<LocalWaiters>) {
+    while let Some(mode) = waiters.next_mode_or_stop() {
         let acquired = tokio::select! {
             biased;
-            // The place in the queue is given up when nobody wants it any more, or somebody wants something else.
-            () = unwanted(members, wanted) => continue,
-            acquired = acquire(members, wanted) => acquired,
+            // The place in the queue is given up when its waiters are gone, or the first waiter wants another mode.
+            () = mode_changed(waiters, mode) => continue,
+            acquired = acquire(waiters, mode) => acquired,
         };
-        match (acquired, wanted) {
+        match (acquired, mode) {
             (Ok(Some(guard)), _) => {
                 let node = guard.path().name().unwrap_or_default().to_owned();
-                members.begin(guard);
-                watch_over(members, &node).await;
+                waiters.start_grant(guard);
+                monitor_grant(waiters, &node).await;
             }
-            (Ok(None), Wanted::Try(id)) => members.answer(id, Ok(None)),
-            (Err(error), Wanted::Try(id)) => members.answer(id, Err(error)),
-            (Err(error), Wanted::Lock) => members.fail(&error),
-            (Ok(None), Wanted::Lock) => {}
+            (Ok(None), AcquireMode::Try(id)) => waiters.answer(id, Ok(None)),
+            (Err(error), AcquireMode::Try(id)) => waiters.answer(id, Err(error)),
+            (Err(error), AcquireMode::Wait) => waiters.fail(&error),
+            (Ok(None), AcquireMode::Wait) => {}
         }
     }
 }
 
-async fn acquire(members: &Members, wanted: Wanted) -> Result<Option<Guard>, AcquireError> {
-    match wanted {
-        Wanted::Lock => members.lock.acquire().await.map(Some),
-        Wanted::Try(_) => members.lock.try_acquire().await,
+async fn acquire(waiters: &LocalWaiters, mode: AcquireMode) -> Result<Option<Guard>, AcquireError> {
+    match mode {
+        AcquireMode::Wait => waiters.lock.acquire().await.map(Some),
+        AcquireMode::Try(_) => waiters.lock.try_acquire().await,
     }
 }
 
-async fn unwanted(members: &Members, wanted: Wanted) {
-    while members.next_wanted() == Some(wanted) {
-        members.changed.notified().await;
+async fn mode_changed(waiters: &LocalWaiters, mode: AcquireMode) {
+    while waiters.next_mode() == Some(mode) {
+        waiters.changed.notified().await;
     }
 }
 
-/// Minds what happens while the lock goes from task to task, until it has gone back to the ensemble.
-async fn watch_over(members: &Members, node: &str) {
+/// Waits until the lock has gone back to the ensemble; while tasks wait, it watches for other contenders.
+async fn monitor_grant(waiters: &LocalWaiters, node: &str) {
     let mut others = Box::pin(Either::Left(future::pending()));
     loop {
-        match members.used() {
-            Use::Over => return,
-            Use::Crowded if matches!(*others, Either::Left(_)) => {
-                others.set(Either::Right(mind_others(members, node)));
+        match waiters.grant_state() {
+            GrantState::Returned => return,
+            GrantState::Contended if matches!(*others, Either::Left(_)) => {
+                others.set(Either::Right(watch_for_others(waiters, node)));
             }
-            Use::Crowded | Use::Single => {}
+            GrantState::Contended | GrantState::Uncontended => {}
         }
         tokio::select! {
             biased;
-            // The holder is told by its guard, and who waits by the next attempt.
-            _ = members.lock.session().lost() => return,
-            () = members.changed.notified() => {}
+            // The holder's guard reports it, and the next acquire fails.
+            _ = waiters.lock.session().lost() => return,
+            () = waiters.changed.notified() => {}
             () = &mut others => {}
         }
     }
 }
 
-/// Keeps up to date whether somebody else may wait for the lock. Does not end.
-async fn mind_others(members: &Members, node: &str) {
+/// Keeps `waiters` informed whether other contenders may wait for the lock. Does not end.
+async fn watch_for_others(waiters: &LocalWaiters, node: &str) {
     loop {
-        let looked = members.lock.queue().is_alone(node).await;
-        let (is_alone, mut watch) = match looked {
-            Ok(looked) => looked,
+        let listed = waiters.lock.queue().is_alone(node).await;
+        let (is_alone, mut watch) = match listed {
+            Ok(listed) => listed,
             Err(error) => {
-                // Then the bounds count.
-                tracing::debug!(%error, "it is not known whether others wait for this lock");
+                // The limits apply in this case.
+                tracing::debug!(%error, "cannot watch whether other contenders wait for a cohort's lock");
                 break;
             }
         };
-        members.note_others(!is_alone);
+        waiters.note_others(!is_alone);
         let event = watch.changed().await;
-        members.note_others(true);
+        waiters.note_others(true);
         if event == WatchEvent::SessionLost {
             break;
         }
         if !is_alone {
-            // Many may come and go.
-            drop(tokio::time::timeout(PAUSE, members.lock.session().lost()).await);
+            // Contenders may join and leave often.
+            drop(tokio::time::timeout(RELIST_PAUSE, waiters.lock.session().lost()).await);
         }
     }
     future::pending::<()>().await;
 }
 
-/// Between two looks for others that are there.
-const PAUSE: Duration = Duration::from_millis(10);
+/// The pause between two lists while there are other contenders.
+const RELIST_PAUSE: Duration = Duration::from_millis(10);

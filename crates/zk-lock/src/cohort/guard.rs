@@ -1,4 +1,4 @@
-//! A lock that is held by one task of a cohort.
+//! The guard of a task of a cohort.
 
 use std::fmt;
 use std::pin::pin;
@@ -9,63 +9,60 @@ use tokio::sync::watch;
 use zk_core::NodePath;
 use zk_core::Transaction;
 
-use super::local_waiters::Members;
-use crate::error::Loss;
+use super::local_waiters::LocalWaiters;
+use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::guard::FencingToken;
 use crate::guard::Guard;
 
-/// A [`CohortLock`](crate::CohortLock) that is held by one task.
+/// A [`CohortLock`](crate::CohortLock) held by one task.
 ///
-/// All of what is said of a [`Guard`] is true of it, too.
-/// The node in the queue belongs to the whole cohort: a task that gets the lock from another one of the same process
-/// takes over its node, and with it its [`place_token`](Self::place_token). [`token`](Self::token) is new for each
-/// holder, and is what fences.
+/// The documentation of [`Guard`] applies.
+/// The node in the queue belongs to the whole cohort: a task to which the lock is handed over takes over the node and
+/// its [`place_token`](Self::place_token). The fencing token, [`token`](Self::token), is new for each holder.
 ///
 /// # Dropping
 ///
-/// As [`release`](Self::release), without its answer: the lock goes to the next task that waits in this process, or back
-/// to the ensemble in the background, also when a panic drops it.
-/// At once, [`lost`](Self::lost) resolves for whoever holds such a future.
+/// Releases the lock, also when a panic drops it: to the next task that waits in this process, or back to the ensemble
+/// in the background. Futures of [`lost`](Self::lost) resolve at once.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct CohortGuard {
     /// `None` once it is handed over.
     guard: Option<Guard>,
     turn: u64,
-    members: Arc<Members>,
-    /// True once it is let go.
+    waiters: Arc<LocalWaiters>,
+    /// Set to true when the lock is handed over or released.
     ended: watch::Sender<bool>,
 }
 
 impl CohortGuard {
-    pub(super) fn new(guard: Guard, turn: u64, members: Arc<Members>) -> Self {
+    pub(super) fn new(guard: Guard, turn: u64, waiters: Arc<LocalWaiters>) -> Self {
         Self {
             guard: Some(guard),
             turn,
-            members,
+            waiters,
             ended: watch::Sender::new(false),
         }
     }
 
     fn guard(&self) -> &Guard {
         let guard = self.guard.as_ref();
-        guard.expect("it is taken only by those who take the whole")
+        guard.expect("the guard is taken only by `release` and `drop`, which consume this value")
     }
 
     /// Returns a number that is higher for every later place in the queue: that of the node, see
     /// [`Guard::fencing_token`].
     ///
-    /// It is no fencing token: all tasks that get the lock by one place in the queue have the same one, one after the
-    /// other. It keeps other processes apart; [`token`](Self::token) tells all holders apart.
+    /// It is not a fencing token: all tasks that share a place in the queue have the same one. It distinguishes this
+    /// cohort from other contenders; [`token`](Self::token) distinguishes all holders.
     pub fn place_token(&self) -> FencingToken {
         self.guard().fencing_token()
     }
 
-    /// Returns the fencing token: a pair that is higher for every later holder of the lock, in this process and in
-    /// others.
+    /// Returns the fencing token: a pair that is higher for every later holder of the lock, in this process and others.
     pub fn token(&self) -> CohortToken {
         CohortToken {
-            token: self.place_token(),
+            place: self.place_token(),
             turn: self.turn,
         }
     }
@@ -75,23 +72,23 @@ impl CohortGuard {
         self.guard().path()
     }
 
-    /// Returns a future that resolves when the lock is lost, no longer known to be held, or let go; see
+    /// Returns a future that resolves when the lock is lost, no longer known to be held, or released; see
     /// [`Guard::lost`].
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+    pub fn lost(&self) -> impl Future<Output = LockLoss> + Send + use<> {
         let mut ended = self.ended.subscribe();
         let lost = self.guard().lost();
         async move {
             let lost = pin!(lost);
             tokio::select! {
                 biased;
-                // The sender goes with the guard.
-                _ = ended.wait_for(|ended| *ended) => Loss::Released,
+                // The sender is dropped with the guard.
+                _ = ended.wait_for(|ended| *ended) => LockLoss::Released,
                 loss = lost => loss,
             }
         }
     }
 
-    /// Tells whether the lock is certainly held, as far as this client has proof; see [`Guard::is_trusted`].
+    /// Returns whether the lock is certainly held, as far as this client can prove; see [`Guard::is_trusted`].
     pub fn is_trusted(&self) -> bool {
         self.guard().is_trusted()
     }
@@ -101,51 +98,47 @@ impl CohortGuard {
         self.guard().trusted_until()
     }
 
-    /// Starts a transaction that is refused unless the cohort holds the lock at the moment the ensemble carries it out;
-    /// see [`Guard::txn`].
+    /// Starts a transaction that fails unless the cohort holds the lock when the ensemble executes it; see
+    /// [`Guard::txn`].
     ///
-    /// The ensemble does not know which task of the cohort holds the lock: commit it before you release.
+    /// The ensemble does not know which task of the cohort holds the lock: commit before you release.
     pub fn txn(&self) -> Transaction {
         self.guard().txn()
     }
 
-    /// Releases the lock: to the next task that waits in this process, at once, or to the ensemble, waiting until that
-    /// has carried it out.
+    /// Releases the lock: hands it over to the next task that waits in this process, or releases it to the ensemble and
+    /// waits until its node is deleted.
     ///
     /// # Errors
     ///
-    /// Those of [`Guard::release`].
+    /// The errors of [`Guard::release`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, the release continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`ReleaseError::Lost`], since the lock went with the session.
+    /// Cancel safe. The release continues in the background.
     ///
     /// # Cost
     ///
-    /// Nothing, or one round trip.
+    /// Nothing for a handover, otherwise one round trip.
     pub async fn release(mut self) -> Result<(), ReleaseError> {
-        match self.let_go() {
+        match self.hand_over() {
             Some(guard) => guard.release().await,
             None => Ok(()),
         }
     }
 
-    /// Hands it over; the answer is a lock that is to go back to the ensemble.
-    fn let_go(&mut self) -> Option<Guard> {
+    /// Hands the lock over; returns a lock that has to go back to the ensemble.
+    fn hand_over(&mut self) -> Option<Guard> {
         let guard = self.guard.take()?;
         self.ended.send_replace(true);
-        self.members.pass_on(guard)
+        self.waiters.hand_over(guard)
     }
 }
 
 impl Drop for CohortGuard {
     fn drop(&mut self) {
-        // Dropping a lock that goes back to the ensemble deletes its node.
-        drop(self.let_go());
+        // Dropping a returned guard deletes its node.
+        drop(self.hand_over());
     }
 }
 
@@ -158,30 +151,30 @@ impl fmt::Debug for CohortGuard {
     }
 }
 
-/// A pair that grows with each grant of a [`CohortLock`](crate::CohortLock), also from one task to another of the same
-/// process.
+/// The fencing token of a [`CohortLock`](crate::CohortLock): a pair that grows with each grant, also with a handover
+/// between tasks of one process.
 ///
-/// The token of the place in the queue comes first, so that these pairs are in one order with those of other processes.
-/// A resource that keeps one number only, and is used by a cohort, needs both in it, or has to be sure that nothing of a
-/// task is still on its way when it lets go.
+/// The token of the place in the queue comes first, so that the pairs of all processes have one order.
+/// A resource that stores a single number and is used by a cohort must encode both parts in it, or each task must be
+/// certain that none of its writes is in flight when it releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CohortToken {
-    token: FencingToken,
+    place: FencingToken,
     turn: u64,
 }
 
 impl CohortToken {
-    /// Makes one of its parts, such as a resource has stored.
-    pub const fn new(token: FencingToken, turn: u64) -> Self {
-        Self { token, turn }
+    /// Creates a token from its parts, such as a resource has stored.
+    pub const fn new(place: FencingToken, turn: u64) -> Self {
+        Self { place, turn }
     }
 
-    /// Returns the part that all tasks have in common that got the lock by one place in the queue.
+    /// Returns the first part, which all tasks that share a place in the queue have in common.
     pub const fn place_token(&self) -> FencingToken {
-        self.token
+        self.place
     }
 
-    /// Returns how many tasks got the lock by this place before.
+    /// Returns the second part: how many tasks got the lock by this place before.
     pub const fn turn(&self) -> u64 {
         self.turn
     }
@@ -189,6 +182,6 @@ impl CohortToken {
 
 impl fmt::Display for CohortToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.token, self.turn)
+        write!(f, "{}.{}", self.place, self.turn)
     }
 }

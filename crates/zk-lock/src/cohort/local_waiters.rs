@@ -1,4 +1,4 @@
-//! Who of this process waits for a lock, and the lock's way from one to the next.
+//! The tasks of one process that wait for a lock, and the handover from one to the next.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,72 +12,73 @@ use tokio::time::Instant;
 
 use super::guard::CohortGuard;
 use super::handover_limit::CohortLimits;
-use super::handover_limit::Next;
-use super::handover_limit::Tally;
+use super::handover_limit::HandoverDecision;
+use super::handover_limit::HandoverLimit;
 use crate::error::AcquireError;
 use crate::fair::FairLock;
 use crate::guard::Guard;
 
-/// What the handles of one cohort share.
+/// The state that the handles of one cohort share.
 #[derive(Debug)]
-pub(crate) struct Members {
+pub(crate) struct LocalWaiters {
     pub(super) lock: FairLock,
     pub(super) limits: CohortLimits,
-    state: Mutex<State>,
-    /// Wakes the agent when there is something for it to do.
+    state: Mutex<CohortState>,
+    /// Wakes the acquirer when the state changes.
     pub(super) changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// First come first.
-    waiters: VecDeque<Waiter>,
+struct CohortState {
+    /// In order of arrival.
+    waiters: VecDeque<LocalWaiter>,
     next_id: u64,
-    /// The place in the queue by which the lock is held, while it is.
-    place: Option<Place>,
-    /// Whether the agent runs.
-    is_attended: bool,
+    /// The grant by the ensemble, while the cohort holds the lock.
+    grant: Option<CurrentGrant>,
+    /// Whether the acquirer task runs.
+    acquirer_runs: bool,
 }
 
+/// A grant by the ensemble, which the tasks of the cohort use one after the other.
 #[derive(Debug)]
-struct Place {
-    began: Instant,
-    tally: Tally,
-    /// Whether anybody waits, or has waited, for a hand-over: then the agent minds the others.
-    is_crowded: bool,
+struct CurrentGrant {
+    started: Instant,
+    limit: HandoverLimit,
+    /// Whether a task waits, or has waited, for a handover. The acquirer then watches for other contenders.
+    is_contended: bool,
 }
 
-/// What a waiter is told: `None` if it only tried.
-pub(super) type Answer = Result<Option<CohortGuard>, AcquireError>;
+/// The result for a waiter: `Ok(None)` if it only tried and the lock is taken.
+pub(super) type AcquireResult = Result<Option<CohortGuard>, AcquireError>;
 
 #[derive(Debug)]
-struct Waiter {
+struct LocalWaiter {
     id: u64,
     is_trying: bool,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<AcquireResult>,
 }
 
-/// What there is to do for the agent.
+/// How the acquirer acquires the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// A place in the queue, and the lock.
-    Lock,
-    /// The lock, if it is free, for the waiter with this id.
+pub(super) enum AcquireMode {
+    /// It waits in the queue.
+    Wait,
+    /// It tries once, for the waiter with this id.
     Try(u64),
 }
 
-/// What the agent is to know of the lock that it got.
+/// The state of the lock that the acquirer was granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
-    /// One task holds it, and nobody waits in this process.
-    Single,
-    /// Others wait in this process.
-    Crowded,
+pub(super) enum GrantState {
+    /// A task holds it, and no other task of this process waits.
+    Uncontended,
+    /// Other tasks of this process wait.
+    Contended,
     /// It went back to the ensemble.
-    Over,
+    Returned,
 }
 
-impl Members {
+impl LocalWaiters {
     pub(super) fn new(lock: FairLock, limits: CohortLimits) -> Self {
         Self {
             lock,
@@ -87,92 +88,92 @@ impl Members {
         }
     }
 
-    /// Adds a waiter; `None` if it is to try only, and somebody of this process is there.
+    /// Adds a waiter; `None` if it only tries, and another task of this process holds the lock or waits.
     ///
-    /// True when an agent has to be started.
-    pub(super) fn join(self: &Arc<Self>, is_trying: bool) -> Option<(Ticket, bool)> {
+    /// Also returns whether the caller has to start an acquirer.
+    pub(super) fn join(self: &Arc<Self>, is_trying: bool) -> Option<(WaitHandle, bool)> {
         let mut state = self.state();
-        // The agent may still be there although nobody else is: it is about to notice.
-        if is_trying && (state.place.is_some() || !state.waiters.is_empty()) {
+        // An acquirer without waiters and grant may still run: it is about to end.
+        if is_trying && (state.grant.is_some() || !state.waiters.is_empty()) {
             return None;
         }
         let (answer, answered) = oneshot::channel();
         let id = state.next_id;
         state.next_id += 1;
-        state.waiters.push_back(Waiter {
+        state.waiters.push_back(LocalWaiter {
             id,
             is_trying,
             answer,
         });
-        if let Some(place) = state.place.as_mut().filter(|place| !place.is_crowded) {
-            place.is_crowded = true;
+        if let Some(grant) = state.grant.as_mut().filter(|grant| !grant.is_contended) {
+            grant.is_contended = true;
             self.changed.notify_one();
         }
-        let is_first = !std::mem::replace(&mut state.is_attended, true);
-        let ticket = Ticket {
-            members: Arc::clone(self),
+        let starts_acquirer = !std::mem::replace(&mut state.acquirer_runs, true);
+        let handle = WaitHandle {
+            waiters: Arc::clone(self),
             id,
             answered,
         };
-        Some((ticket, is_first))
+        Some((handle, starts_acquirer))
     }
 
-    /// What the agent is to get; `None`, if it is to end.
-    pub(super) fn wanted(&self) -> Option<Wanted> {
+    /// Returns how the acquirer has to acquire the lock; `None` if it has to end.
+    pub(super) fn next_mode_or_stop(&self) -> Option<AcquireMode> {
         let mut state = self.state();
-        let wanted = state.wanted();
-        state.is_attended = wanted.is_some();
-        wanted
+        let mode = state.next_mode();
+        state.acquirer_runs = mode.is_some();
+        mode
     }
 
-    /// What the first of those who wait wants.
-    pub(super) fn next_wanted(&self) -> Option<Wanted> {
-        self.state().wanted()
+    /// Returns what the first waiter needs.
+    pub(super) fn next_mode(&self) -> Option<AcquireMode> {
+        self.state().next_mode()
     }
 
-    /// Begins to use a lock that the ensemble has just granted.
-    pub(super) fn begin(self: &Arc<Self>, guard: Guard) {
-        self.state().place = Some(Place {
-            began: Instant::now(),
-            tally: Tally::new(),
-            is_crowded: false,
+    /// Starts to use a lock that the ensemble has just granted.
+    pub(super) fn start_grant(self: &Arc<Self>, guard: Guard) {
+        self.state().grant = Some(CurrentGrant {
+            started: Instant::now(),
+            limit: HandoverLimit::new(),
+            is_contended: false,
         });
-        drop(self.pass_on(guard));
+        drop(self.hand_over(guard));
     }
 
-    /// Gives the lock to the next waiter; the answer is a lock that is to go back to the ensemble.
-    pub(super) fn pass_on(self: &Arc<Self>, guard: Guard) -> Option<Guard> {
+    /// Hands the lock over to the next waiter; returns it if it has to go back to the ensemble.
+    pub(super) fn hand_over(self: &Arc<Self>, guard: Guard) -> Option<Guard> {
         let Some((waiter, turn)) = self.next(guard.is_trusted()) else {
             return Some(guard);
         };
         let held = CohortGuard::new(guard, turn, Arc::clone(self));
-        // If the waiter has just gone, the guard comes back, and dropping it passes it on.
+        // If the waiter is gone, the guard comes back, and dropping it hands the lock over again.
         drop(waiter.answer.send(Ok(Some(held))));
         None
     }
 
-    /// The next waiter of this process and its turn; `None` when the lock is to go back.
-    fn next(&self, is_trusted: bool) -> Option<(Waiter, u64)> {
+    /// Takes the next waiter out, with its turn; `None` if the lock has to go back to the ensemble.
+    fn next(&self, is_trusted: bool) -> Option<(LocalWaiter, u64)> {
         let mut state = self.state();
-        let State { waiters, place, .. } = &mut *state;
-        let next = place.as_mut().and_then(|place| {
-            let time = place.began.elapsed();
-            let is_waited_for = !waiters.is_empty();
-            match place
-                .tally
-                .next(time, self.limits, is_trusted, is_waited_for)
+        let CohortState { waiters, grant, .. } = &mut *state;
+        let next = grant.as_mut().and_then(|grant| {
+            let time = grant.started.elapsed();
+            let has_local_waiter = !waiters.is_empty();
+            match grant
+                .limit
+                .next(time, self.limits, is_trusted, has_local_waiter)
             {
-                Next::HandOver => Some((waiters.pop_front()?, place.tally.turn())),
-                Next::GiveBack => None,
+                HandoverDecision::HandOver => Some((waiters.pop_front()?, grant.limit.turn())),
+                HandoverDecision::GiveBack => None,
             }
         });
-        match (&next, place) {
+        match (&next, grant) {
             (None, _) => {
-                state.place = None;
+                state.grant = None;
                 self.changed.notify_one();
             }
-            (Some(_), Some(place)) if !waiters.is_empty() && !place.is_crowded => {
-                place.is_crowded = true;
+            (Some(_), Some(grant)) if !waiters.is_empty() && !grant.is_contended => {
+                grant.is_contended = true;
                 self.changed.notify_one();
             }
             _ => {}
@@ -180,36 +181,36 @@ impl Members {
         next
     }
 
-    /// What became of the lock that the agent got.
-    pub(super) fn used(&self) -> Use {
-        match &self.state().place {
-            None => Use::Over,
-            Some(place) if place.is_crowded => Use::Crowded,
-            Some(_) => Use::Single,
+    /// Returns the state of the granted lock.
+    pub(super) fn grant_state(&self) -> GrantState {
+        match &self.state().grant {
+            None => GrantState::Returned,
+            Some(grant) if grant.is_contended => GrantState::Contended,
+            Some(_) => GrantState::Uncontended,
         }
     }
 
-    /// Notes whether others may wait for the lock.
+    /// Records whether other contenders may wait for the lock.
     pub(super) fn note_others(&self, may_wait: bool) {
-        if let Some(place) = &mut self.state().place {
+        if let Some(grant) = &mut self.state().grant {
             if may_wait {
-                place.tally.somebody_else(place.began.elapsed());
+                grant.limit.note_others(grant.started.elapsed());
             } else {
-                place.tally.nobody_else();
+                grant.limit.clear_others();
             }
         }
     }
 
-    /// Answers the waiter with this id, if it still waits.
-    pub(super) fn answer(&self, id: u64, answer: Answer) {
+    /// Sends the result to the waiter with this id, if it still waits.
+    pub(super) fn answer(&self, id: u64, answer: AcquireResult) {
         let found = self.leave(id);
         if let Some(waiter) = found {
-            // If it has gone meanwhile, then it has gone.
+            // The waiter may be gone by now.
             drop(waiter.answer.send(answer));
         }
     }
 
-    /// Tells all waiters that there is no lock for them.
+    /// Sends an error to all waiters.
     pub(super) fn fail(&self, error: &AcquireError) {
         let waiters = std::mem::take(&mut self.state().waiters);
         for waiter in waiters {
@@ -217,76 +218,76 @@ impl Members {
         }
     }
 
-    /// The agent is gone, whatever the reason.
-    pub(super) fn unattended(&self) {
+    /// Records that the acquirer is gone, and drops all waiters.
+    pub(super) fn acquirer_stopped(&self) {
         let waiters = {
             let mut state = self.state();
-            state.is_attended = false;
+            state.acquirer_runs = false;
             std::mem::take(&mut state.waiters)
         };
-        // Whoever waits for an answer of theirs hears that there will be none.
+        // This closes their channels, which they see as the end of the session.
         drop(waiters);
     }
 
-    /// How many are before a waiter: those of this process, and whoever holds the lock.
+    /// Returns how many tasks are ahead of a waiter, including the holder.
     fn ahead(&self, id: u64) -> usize {
         let state = self.state();
         let before = state.waiters.iter().position(|waiter| waiter.id == id);
         before.unwrap_or_default() + 1
     }
 
-    fn leave(&self, id: u64) -> Option<Waiter> {
+    fn leave(&self, id: u64) -> Option<LocalWaiter> {
         let mut state = self.state();
         let at = state.waiters.iter().position(|waiter| waiter.id == id)?;
         state.waiters.remove(at)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CohortState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn wanted(&self) -> Option<Wanted> {
+impl CohortState {
+    fn next_mode(&self) -> Option<AcquireMode> {
         self.waiters.front().map(|first| {
             if first.is_trying {
-                Wanted::Try(first.id)
+                AcquireMode::Try(first.id)
             } else {
-                Wanted::Lock
+                AcquireMode::Wait
             }
         })
     }
 }
 
-/// A place among the waiters of this process. Dropping it gives the place up.
+/// A waiter's place among the tasks of this process. Dropping it gives the place up.
 #[derive(Debug)]
-pub(super) struct Ticket {
-    members: Arc<Members>,
+pub(super) struct WaitHandle {
+    waiters: Arc<LocalWaiters>,
     id: u64,
-    answered: oneshot::Receiver<Answer>,
+    answered: oneshot::Receiver<AcquireResult>,
 }
 
-impl Ticket {
-    /// Waits for the answer.
-    pub(super) async fn answered(&mut self) -> Answer {
+impl WaitHandle {
+    /// Waits for the result.
+    pub(super) async fn result(&mut self) -> AcquireResult {
         match (&mut self.answered).await {
             Ok(answer) => answer,
-            // The agent ends early only with the runtime of the session, and so does the session.
+            // The acquirer ends early only with the runtime of the session, which ends the session as well.
             Err(_) => Err(AcquireError::SessionLost { source: None }),
         }
     }
 
-    /// How many are before it: those of this process, and whoever holds the lock.
+    /// Returns how many tasks are ahead, including the holder.
     pub(super) fn ahead(&self) -> usize {
-        self.members.ahead(self.id)
+        self.waiters.ahead(self.id)
     }
 }
 
-impl Drop for Ticket {
+impl Drop for WaitHandle {
     fn drop(&mut self) {
-        if self.members.leave(self.id).is_some() {
-            self.members.changed.notify_one();
+        if self.waiters.leave(self.id).is_some() {
+            self.waiters.changed.notify_one();
         }
-        // A lock that was handed to it and not taken goes on with the channel.
+        // A guard that was sent and not received is dropped with the channel, which hands it over.
     }
 }

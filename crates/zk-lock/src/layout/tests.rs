@@ -111,7 +111,7 @@ fn every_layout_knows_its_own_names() {
             (layout.writer(), Kind::Exclusive),
         ];
         own.extend(layout.reader().map(|stem| (stem, Kind::Shared)));
-        for (Stem { name, id }, kind) in own {
+        for (NodePrefix { name, id }, kind) in own {
             let hex = "0123456789abcdef".repeat(2);
             let full = match id {
                 IdPlace::After(end) => format!("{name}{hex}{end}0000000042"),

@@ -1,4 +1,4 @@
-//! A client that acquires the lock once and releases it, as the code does.
+//! A client that acquires the lock once and releases it, following the protocol of the code.
 
 use super::Flaw;
 use super::servers::Node;
@@ -7,15 +7,15 @@ use super::servers::Servers;
 use crate::layout::Kind;
 use crate::layout::Layout;
 use crate::order;
-use crate::order::Outlook;
-use crate::order::Place;
+use crate::order::Lookahead;
+use crate::order::QueuePosition;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Client {
     pub(super) kind: Kind,
     /// The server it is attached to.
     pub(super) server: Option<usize>,
-    /// By how much the servers that it has had answers of were ahead of the follower.
+    /// How far the most recent server that it has read from was ahead of the follower.
     pub(super) seen: usize,
     pub(super) is_trusted: bool,
     pub(super) phase: Phase,
@@ -24,26 +24,26 @@ pub(super) struct Client {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     Idle,
-    /// The create has left.
+    /// The create is in flight.
     Creating,
-    /// The link broke before the answer to the create.
+    /// The connection broke before the reply to the create.
     InDoubt,
-    /// In the queue, about to look at it.
+    /// In the queue, about to list it.
     Enlisted {
         own: usize,
     },
-    /// About to watch the one before it, and maybe the one before that.
+    /// About to watch its predecessor, and possibly the contender ahead of that one.
     Behind {
         own: usize,
-        ahead: Watched,
+        ahead: WatchTargets,
     },
-    /// Waits for the event; `is_armed` if the server would send it.
+    /// Waits for the event. `is_armed`: the server will send it.
     Watching {
         own: usize,
-        ahead: Watched,
+        ahead: WatchTargets,
         is_armed: bool,
     },
-    /// Nobody is before it; about to make sure that its session is alive.
+    /// No contender is ahead; about to check that its session is alive.
     First {
         own: usize,
     },
@@ -54,35 +54,35 @@ pub(super) enum Phase {
     Holding {
         own: usize,
     },
-    /// Dropped, with a node that may be there: about to look for it.
+    /// Dropped, with a node that may exist; about to search for it.
     Abandoned,
     /// About to delete its node.
     Leaving {
         own: usize,
     },
-    /// The delete has left.
+    /// The delete is in flight.
     Deleting {
         own: usize,
     },
-    /// Held it and gave it back, or was dropped, and nothing of it is left.
+    /// Released or dropped, with no node left.
     Done,
     /// Knows that its session is over.
     Lost,
 }
 
-/// Whom a waiter watches, and what it will know from that.
+/// What a waiter watches, and what it will know when the watch fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Watched {
+pub(super) struct WatchTargets {
     predecessor: usize,
-    before_it: Option<usize>,
-    /// Whether it is its turn when the predecessor has gone.
+    lookahead: Option<usize>,
+    /// Whether the deletion of the predecessor grants it the lock.
     is_next: bool,
 }
 
-impl Watched {
+impl WatchTargets {
     fn is_there(self, servers: &Servers, server: usize) -> bool {
-        let before_it = self.before_it.is_none_or(|one| servers.is_at(server, one));
-        before_it && servers.is_at(server, self.predecessor)
+        let lookahead = self.lookahead.is_none_or(|one| servers.is_at(server, one));
+        lookahead && servers.is_at(server, self.predecessor)
     }
 }
 
@@ -101,7 +101,7 @@ impl Client {
         matches!(self.phase, Phase::Done | Phase::Lost)
     }
 
-    /// Whether it would act under the lock now.
+    /// Returns whether it would act under the lock now.
     pub(super) fn relies_on_it(&self) -> bool {
         matches!(self.phase, Phase::Holding { .. }) && self.is_trusted
     }
@@ -136,7 +136,7 @@ impl Client {
         self.server = None;
         self.phase = match self.phase {
             Phase::Creating => Phase::InDoubt,
-            // The client sets its watches again when it attaches, and is told what happened meanwhile.
+            // The client sets its watches again when it attaches, and receives the events it missed.
             Phase::Watching { own, ahead, .. } if flaw == Flaw::KeepsWatchOverCut => {
                 Phase::Watching {
                     own,
@@ -149,7 +149,7 @@ impl Client {
         };
     }
 
-    /// Whether it can do anything by itself: an answer or an event is there, or it waits for none.
+    /// Returns whether it can take a step: a reply or an event is there, or it waits for none.
     pub(super) fn can_step(&self, me: usize, servers: &Servers, flaw: Flaw) -> bool {
         let Some(server) = self.server else {
             return false;
@@ -165,10 +165,10 @@ impl Client {
             | Phase::Holding { .. }
             | Phase::Leaving { .. } => true,
             Phase::Creating => servers.node_of(me, server).is_some(),
-            // A `sync` is answered when the server has caught up, and behind what was sent before it.
+            // A `sync` is answered once the server has caught up and has handled all earlier requests.
             Phase::InDoubt | Phase::Abandoned => {
                 (servers.has_caught_up(server) && !servers.has_request(me))
-                    || flaw == Flaw::LooksWithoutSync
+                    || flaw == Flaw::SearchesWithoutSync
             }
             Phase::Watching {
                 ahead, is_armed, ..
@@ -179,11 +179,11 @@ impl Client {
         }
     }
 
-    /// Does what it [can](Self::can_step), and returns the request that leaves with that.
+    /// Takes the step that it [can](Self::can_step) take, and returns the request that it sends.
     pub(super) fn step(&mut self, me: usize, servers: &Servers, flaw: Flaw) -> Option<Request> {
         let server = self.server?;
         if !servers.is_alive_at(server, me) {
-            // The server tells it, and nothing else.
+            // The server only reports that the session is over.
             self.end(Phase::Lost);
             return None;
         }
@@ -201,7 +201,7 @@ impl Client {
                     Phase::Creating
                 }
             }
-            Phase::Enlisted { own } => look(own, servers.nodes_at(server)),
+            Phase::Enlisted { own } => next_phase(own, servers.nodes_at(server)),
             Phase::Behind { own, ahead } => {
                 let is_there = ahead.is_there(servers, server);
                 if is_there || flaw == Flaw::WatchesBlindly {
@@ -214,7 +214,7 @@ impl Client {
                     Phase::Enlisted { own }
                 }
             }
-            // Without a look at the queue.
+            // Without listing the queue.
             Phase::Watching { own, ahead, .. }
                 if !servers.is_at(server, ahead.predecessor)
                     && (ahead.is_next || flaw == Flaw::TakesOverBlindly) =>
@@ -245,7 +245,7 @@ impl Client {
         request
     }
 
-    /// Nothing of it makes a difference any more.
+    /// Resets all fields that no longer matter, so that equal states are equal.
     fn end(&mut self, phase: Phase) {
         *self = Self {
             phase,
@@ -254,34 +254,36 @@ impl Client {
     }
 }
 
-/// Looks at the queue, and decides with the function that the code uses.
-fn look(own: usize, nodes: &[Node]) -> Phase {
+/// Lists the queue, and decides with the function that the code uses.
+fn next_phase(own: usize, nodes: &[Node]) -> Phase {
     let children: Vec<String> = nodes.iter().map(name).collect();
     let own_name = nodes.iter().find(|node| node.number == own).map(name);
-    let own_name = own_name.expect("nobody else deletes it, and no server that is behind is read");
+    let own_name =
+        own_name.expect("no other client deletes the node, and no lagging server is read");
     let number = |of: &str| {
         let found = nodes.iter().find(|node| name(node) == of);
-        found.expect("it is one of the children").number
+        found.expect("the name is one of the children").number
     };
-    let (place, outlook) = order::view(&children, &own_name, Layout::curator());
-    match place {
-        Place::First => Phase::First { own },
-        Place::Behind { predecessor, .. } => Phase::Behind {
+    let (position, lookahead) =
+        order::position_with_lookahead(&children, &own_name, Layout::curator());
+    match position {
+        QueuePosition::First => Phase::First { own },
+        QueuePosition::Behind { predecessor, .. } => Phase::Behind {
             own,
-            ahead: Watched {
+            ahead: WatchTargets {
                 predecessor: number(predecessor),
-                before_it: match outlook {
-                    Outlook::After(before_it) => Some(number(before_it)),
-                    Outlook::Next | Outlook::Unknown => None,
+                lookahead: match lookahead {
+                    Lookahead::After(lookahead) => Some(number(lookahead)),
+                    Lookahead::Next | Lookahead::Unknown => None,
                 },
-                is_next: outlook == Outlook::Next,
+                is_next: lookahead == Lookahead::Next,
             },
         },
-        place => unreachable!("numbers are far from their end: {place:?}"),
+        position => unreachable!("numbers are far from their end: {position:?}"),
     }
 }
 
-/// As the layout has it, with an id that sorts the other way round.
+/// Returns the node's name in the layout, with an id in reverse order.
 fn name(node: &Node) -> String {
     let Node {
         owner,

@@ -1,4 +1,4 @@
-//! What is explored, and that it would be found out if the protocol were wrong.
+//! Explores scenarios, and checks that the exploration finds known flaws of the protocol.
 
 use stateright::Checker;
 
@@ -9,8 +9,8 @@ const EXCLUSIVE_AT_FOLLOWER: (Kind, usize) = (Kind::Exclusive, 1);
 const SHARED_AT_LEADER: (Kind, usize) = (Kind::Shared, 0);
 const SHARED_AT_FOLLOWER: (Kind, usize) = (Kind::Shared, 1);
 
-fn scene(clients: &[(Kind, usize)], cuts: u8, lapses: u8, drops: u8) -> Scene {
-    Scene {
+fn scenario(clients: &[(Kind, usize)], cuts: u8, lapses: u8, drops: u8) -> Scenario {
+    Scenario {
         clients: clients.to_vec(),
         cuts,
         lapses,
@@ -19,9 +19,9 @@ fn scene(clients: &[(Kind, usize)], cuts: u8, lapses: u8, drops: u8) -> Scene {
     }
 }
 
-/// Explores all of it.
-fn holds(what: &str, scene: Scene) {
-    let checker = scene.checker().threads(2).spawn_bfs().join();
+/// Explores the scenario and checks all properties.
+fn holds(what: &str, scenario: Scenario) {
+    let checker = scenario.checker().threads(2).spawn_bfs().join();
     println!(
         "{what}: {} states, {} steps between them, at most {} in a row",
         checker.unique_state_count(),
@@ -31,12 +31,12 @@ fn holds(what: &str, scene: Scene) {
     checker.assert_properties();
 }
 
-/// Explores it until the property is found broken, and tells how.
-fn breaks(property: &'static str, flaw: Flaw, scene: Scene) {
-    let scene = Scene { flaw, ..scene };
-    let checker = scene.checker().threads(2).spawn_bfs().join();
+/// Explores the scenario with a flaw and checks that it breaks the property.
+fn breaks(property: &'static str, flaw: Flaw, scenario: Scenario) {
+    let scenario = Scenario { flaw, ..scenario };
+    let checker = scenario.checker().threads(2).spawn_bfs().join();
     let how = checker.discovery(property);
-    let how = how.unwrap_or_else(|| panic!("{flaw:?} was not found out"));
+    let how = how.unwrap_or_else(|| panic!("{flaw:?} was not found"));
     println!("{flaw:?} breaks \"{property}\": {:?}", how.into_actions());
 }
 
@@ -45,7 +45,7 @@ fn breaks(property: &'static str, flaw: Flaw, scene: Scene) {
 fn two_exclude_each_other_whatever_is_lost() {
     holds(
         "two clients, two cuts, two lapses, one drop",
-        scene(&[EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER], 2, 2, 1),
+        scenario(&[EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER], 2, 2, 1),
     );
 }
 
@@ -59,9 +59,12 @@ fn three_exclude_each_other_over_a_cut_a_lapse_and_a_drop() {
     ];
     holds(
         "three clients, one cut, one lapse",
-        scene(&clients, 1, 1, 0),
+        scenario(&clients, 1, 1, 0),
     );
-    holds("three clients, one cut, one drop", scene(&clients, 1, 0, 1));
+    holds(
+        "three clients, one cut, one drop",
+        scenario(&clients, 1, 0, 1),
+    );
 }
 
 // covers: L1
@@ -73,7 +76,7 @@ fn four_are_granted_one_after_the_other() {
         EXCLUSIVE_AT_FOLLOWER,
         EXCLUSIVE_AT_LEADER,
     ];
-    holds("four clients, one drop", scene(&clients, 0, 0, 1));
+    holds("four clients, one drop", scenario(&clients, 0, 0, 1));
 }
 
 // covers: L4
@@ -82,72 +85,80 @@ fn readers_share_and_writers_do_not() {
     let clients = [SHARED_AT_LEADER, EXCLUSIVE_AT_FOLLOWER, SHARED_AT_FOLLOWER];
     holds(
         "two readers and a writer, one cut, one lapse",
-        scene(&clients, 1, 1, 0),
+        scenario(&clients, 1, 1, 0),
     );
     holds(
         "two readers and a writer, one cut, one drop",
-        scene(&clients, 1, 0, 1),
+        scenario(&clients, 1, 0, 1),
     );
 }
 
 #[test]
-fn a_look_without_sync_is_found_out() {
-    // The link breaks behind the create, and the next server has not carried it out.
+fn a_search_without_sync_is_found() {
+    // The connection breaks after the create, and the next server has not applied it yet.
     let clients = [EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_LEADER];
     breaks(
-        NOBODY_WAITS_FOR_EVER,
-        Flaw::LooksWithoutSync,
-        scene(&clients, 1, 0, 0),
+        NO_WAITER_IS_STUCK,
+        Flaw::SearchesWithoutSync,
+        scenario(&clients, 1, 0, 0),
     );
 }
 
 #[test]
-fn a_watch_that_is_trusted_over_a_cut_is_found_out() {
+fn a_watch_kept_over_a_broken_connection_is_found() {
     let clients = [EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER];
     breaks(
-        NOBODY_WAITS_FOR_EVER,
+        NO_WAITER_IS_STUCK,
         Flaw::KeepsWatchOverCut,
-        scene(&clients, 1, 0, 0),
+        scenario(&clients, 1, 0, 0),
     );
 }
 
 #[test]
-fn a_node_that_a_dropped_acquire_leaves_is_found_out() {
+fn a_node_left_by_a_dropped_acquire_is_found() {
     let clients = [EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER];
     breaks(
-        NOTHING_IS_LEFT,
+        NO_NODE_IS_LEFT,
         Flaw::LeavesDropped,
-        scene(&clients[..1], 0, 0, 1),
+        scenario(&clients[..1], 0, 0, 1),
     );
     breaks(
-        NOBODY_WAITS_FOR_EVER,
+        NO_WAITER_IS_STUCK,
         Flaw::LeavesDropped,
-        scene(&clients, 0, 0, 1),
+        scenario(&clients, 0, 0, 1),
     );
 }
 
 #[test]
-fn a_grant_to_a_session_that_may_be_over_is_found_out() {
+fn a_grant_to_an_untrusted_session_is_found() {
     let clients = [EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER];
-    breaks(EXCLUSIVE, Flaw::GrantsUntrusted, scene(&clients, 0, 1, 0));
+    breaks(
+        EXCLUSIVE,
+        Flaw::GrantsUntrusted,
+        scenario(&clients, 0, 1, 0),
+    );
 }
 
 #[test]
-fn a_deletion_that_is_taken_for_a_grant_too_early_is_found_out() {
+fn a_deletion_taken_for_a_grant_too_early_is_found() {
     let clients = [
         EXCLUSIVE_AT_LEADER,
         EXCLUSIVE_AT_FOLLOWER,
         EXCLUSIVE_AT_LEADER,
     ];
-    breaks(EXCLUSIVE, Flaw::TakesOverBlindly, scene(&clients, 0, 0, 1));
+    breaks(
+        EXCLUSIVE,
+        Flaw::TakesOverBlindly,
+        scenario(&clients, 0, 0, 1),
+    );
 }
 
 #[test]
-fn a_watch_of_a_node_that_has_gone_is_found_out() {
+fn a_watch_on_a_deleted_node_is_found() {
     let clients = [EXCLUSIVE_AT_LEADER, EXCLUSIVE_AT_FOLLOWER];
     breaks(
-        NOBODY_WAITS_FOR_EVER,
+        NO_WAITER_IS_STUCK,
         Flaw::WatchesBlindly,
-        scene(&clients, 0, 0, 0),
+        scenario(&clients, 0, 0, 0),
     );
 }

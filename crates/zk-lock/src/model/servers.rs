@@ -1,4 +1,4 @@
-//! The leader, the follower, and what is on its way to them.
+//! The leader, the follower, and the requests in flight.
 
 use std::collections::VecDeque;
 
@@ -6,12 +6,12 @@ use crate::layout::Kind;
 
 /// A change that the leader has committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Change {
+enum TreeChange {
     Created(Node),
     Deleted {
         number: usize,
     },
-    /// A session ended, with all that belonged to it.
+    /// A session ended, with all its nodes.
     Ended {
         owner: usize,
     },
@@ -25,33 +25,33 @@ pub(super) struct Node {
     pub(super) number: usize,
 }
 
-/// A request that changes something.
+/// A write request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Request {
     Create(Kind),
     Delete { number: usize },
 }
 
-/// The two servers. What both have carried out is not told apart by how it came about.
+/// The two servers. States with equal trees are equal, however they came about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Servers {
     trees: [Tree; COUNT],
-    /// What the leader has carried out and the follower has not.
-    ahead: VecDeque<Change>,
-    /// What each client has sent and the leader has not committed.
+    /// The changes that the leader has applied and the follower has not.
+    ahead: VecDeque<TreeChange>,
+    /// The requests that each client has sent and the leader has not committed.
     requests: Vec<VecDeque<Request>>,
     created: usize,
 }
 
-/// What a server has.
+/// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Tree {
     nodes: Vec<Node>,
-    /// Whether the sessions of the clients are alive.
+    /// Whether the session of each client is alive.
     alive: Vec<bool>,
 }
 
-/// How many servers there are.
+/// The number of servers.
 pub(super) const COUNT: usize = 2;
 pub(super) const LEADER: usize = 0;
 pub(super) const FOLLOWER: usize = 1;
@@ -70,7 +70,7 @@ impl Servers {
         }
     }
 
-    /// Whether a session is alive, as far as this server knows.
+    /// Returns whether this server considers a session alive.
     pub(super) fn is_alive_at(&self, server: usize, client: usize) -> bool {
         self.trees[server].alive[client]
     }
@@ -83,12 +83,12 @@ impl Servers {
         self.requests[client].push_back(request);
     }
 
-    /// The leader knows the session at another place now.
+    /// Refuses requests in flight, since the leader knows the session at another server now.
     pub(super) fn refuse_older(&mut self, client: usize) {
         self.requests[client].clear();
     }
 
-    /// Carries out the oldest request of a client, unless its session is over.
+    /// Executes the oldest request of a client, unless its session is over.
     pub(super) fn commit(&mut self, client: usize) {
         let Some(request) = self.requests[client].pop_front() else {
             return;
@@ -98,29 +98,29 @@ impl Servers {
         }
         match request {
             Request::Create(kind) => {
-                self.change(Change::Created(Node {
+                self.change(TreeChange::Created(Node {
                     owner: client,
                     kind,
                     number: self.created,
                 }));
                 self.created += 1;
             }
-            // A node that is gone is not there to be deleted.
+            // Deleting a missing node changes nothing.
             Request::Delete { number } if self.is_at(LEADER, number) => {
-                self.change(Change::Deleted { number });
+                self.change(TreeChange::Deleted { number });
             }
             Request::Delete { .. } => {}
         }
     }
 
-    /// Ends a session, and refuses what is on its way.
+    /// Ends a session, and refuses its requests in flight.
     pub(super) fn expire(&mut self, client: usize) {
         self.requests[client].clear();
-        self.change(Change::Ended { owner: client });
+        self.change(TreeChange::Ended { owner: client });
     }
 
-    fn change(&mut self, change: Change) {
-        self.trees[LEADER].carry_out(change);
+    fn change(&mut self, change: TreeChange) {
+        self.trees[LEADER].apply(change);
         self.ahead.push_back(change);
     }
 
@@ -130,11 +130,11 @@ impl Servers {
 
     pub(super) fn follow(&mut self) {
         if let Some(change) = self.ahead.pop_front() {
-            self.trees[FOLLOWER].carry_out(change);
+            self.trees[FOLLOWER].apply(change);
         }
     }
 
-    /// By how much a server is ahead of the follower.
+    /// Returns how many changes a server is ahead of the follower.
     pub(super) fn lead(&self, server: usize) -> usize {
         if server == LEADER {
             self.ahead.len()
@@ -143,7 +143,7 @@ impl Servers {
         }
     }
 
-    /// Whether a server has carried out all that the leader has: what a `sync` waits for.
+    /// Returns whether a server has applied all changes of the leader: what a `sync` waits for.
     pub(super) fn has_caught_up(&self, server: usize) -> bool {
         server == LEADER || self.ahead.is_empty()
     }
@@ -152,14 +152,14 @@ impl Servers {
         &self.trees[server].nodes
     }
 
-    /// The number of a client's node at a server.
+    /// Returns the number of a client's node at a server.
     pub(super) fn node_of(&self, client: usize, server: usize) -> Option<usize> {
         let mut nodes = self.nodes_at(server).iter();
         let own = nodes.find(|node| node.owner == client)?;
         Some(own.number)
     }
 
-    /// Whether there is a node with this number at a server.
+    /// Returns whether a node with this number exists at a server.
     pub(super) fn is_at(&self, server: usize, number: usize) -> bool {
         let mut nodes = self.nodes_at(server).iter();
         nodes.any(|node| node.number == number)
@@ -171,11 +171,11 @@ impl Servers {
 }
 
 impl Tree {
-    fn carry_out(&mut self, change: Change) {
+    fn apply(&mut self, change: TreeChange) {
         match change {
-            Change::Created(node) => self.nodes.push(node),
-            Change::Deleted { number } => self.nodes.retain(|node| node.number != number),
-            Change::Ended { owner } => {
+            TreeChange::Created(node) => self.nodes.push(node),
+            TreeChange::Deleted { number } => self.nodes.retain(|node| node.number != number),
+            TreeChange::Ended { owner } => {
                 self.nodes.retain(|node| node.owner != owner);
                 self.alive[owner] = false;
             }

@@ -13,8 +13,8 @@ fn names(numbers: impl IntoIterator<Item = i32>) -> Vec<String> {
         .collect()
 }
 
-fn at<'a>(children: &'a [String], own: &str) -> Place<'a> {
-    place(children, own, Layout::curator())
+fn at<'a>(children: &'a [String], own: &str) -> QueuePosition<'a> {
+    position(children, own, Layout::curator())
 }
 
 /// Calls `check` with every order of `items`.
@@ -42,8 +42,8 @@ fn order_is_by_number_for_every_small_set_in_every_order_of_listing() {
         permutations(&mut in_order.clone(), 0, &mut |listed| {
             for (ahead, own) in in_order.iter().enumerate() {
                 let expected = match ahead.checked_sub(1) {
-                    None => Place::First,
-                    Some(before) => Place::Behind {
+                    None => QueuePosition::First,
+                    Some(before) => QueuePosition::Behind {
                         predecessor: &in_order[before],
                         ahead,
                     },
@@ -65,10 +65,10 @@ fn order_survives_counter_wrap() {
     let margin = 2000;
     let in_order = names([i32::MAX - margin, i32::MAX - margin + 1, i32::MIN + margin]);
     permutations(&mut in_order.clone(), 0, &mut |listed| {
-        assert_eq!(at(listed, &in_order[0]), Place::First);
+        assert_eq!(at(listed, &in_order[0]), QueuePosition::First);
         for ahead in [1, 2] {
             let predecessor = in_order[ahead - 1].as_str();
-            let expected = Place::Behind { predecessor, ahead };
+            let expected = QueuePosition::Behind { predecessor, ahead };
             assert_eq!(at(listed, &in_order[ahead]), expected);
         }
         let ranked = ranked(listed.to_vec(), Layout::curator());
@@ -81,11 +81,11 @@ fn order_survives_counter_wrap() {
     });
     // Across zero, where the text of the numbers would say the opposite.
     let in_order = names([-10, -1, 0, 1]);
-    assert_eq!(at(&in_order, &in_order[0]), Place::First);
+    assert_eq!(at(&in_order, &in_order[0]), QueuePosition::First);
     let predecessor = in_order[1].as_str();
     assert_eq!(
         at(&in_order, &in_order[2]),
-        Place::Behind {
+        QueuePosition::Behind {
             predecessor,
             ahead: 2
         }
@@ -101,13 +101,13 @@ fn equal_numbers_grant_nobody() {
         listed.rotate_left(1);
         assert_eq!(
             at(&listed, &one),
-            Place::Unordered {
+            QueuePosition::Unordered {
                 tied_with: Some(&other)
             }
         );
         assert_eq!(
             at(&listed, &other),
-            Place::Unordered {
+            QueuePosition::Unordered {
                 tied_with: Some(&one)
             }
         );
@@ -116,7 +116,7 @@ fn equal_numbers_grant_nobody() {
     let listed = names([3, 3, 5]);
     assert!(matches!(
         at(&listed, &listed[2]),
-        Place::Behind { ahead: 2, .. }
+        QueuePosition::Behind { ahead: 2, .. }
     ));
 }
 
@@ -134,9 +134,9 @@ fn near_the_end_of_the_counter_nobody_is_granted() {
     ] {
         let listed = names([number]);
         let expected = if is_ordered {
-            Place::First
+            QueuePosition::First
         } else {
-            Place::Unordered { tied_with: None }
+            QueuePosition::Unordered { tied_with: None }
         };
         assert_eq!(at(&listed, &listed[0]), expected, "{number}");
     }
@@ -144,7 +144,7 @@ fn near_the_end_of_the_counter_nobody_is_granted() {
     let beyond = vec!["_c_x-lock-2147483648".to_owned()];
     assert_eq!(
         at(&beyond, &beyond[0]),
-        Place::Unordered { tied_with: None }
+        QueuePosition::Unordered { tied_with: None }
     );
 }
 
@@ -154,7 +154,7 @@ fn who_is_not_listed_is_missing_whatever_else_is() {
     for others in [vec![], vec![1], vec![9], vec![1, 9], vec![5]] {
         assert_eq!(
             at(&names(others.clone()), own),
-            Place::Missing,
+            QueuePosition::Missing,
             "{others:?}"
         );
     }
@@ -175,9 +175,9 @@ fn foreign_children_change_nothing() {
     .map(str::to_owned)
     .to_vec();
     listed.push(own.clone());
-    assert_eq!(at(&listed, &own), Place::First);
+    assert_eq!(at(&listed, &own), QueuePosition::First);
     listed.push("theirs__lock__0000000004".to_owned());
-    let expected = Place::Behind {
+    let expected = QueuePosition::Behind {
         predecessor: "theirs__lock__0000000004",
         ahead: 1,
     };
@@ -203,12 +203,12 @@ proptest! {
         }
         let turn = rotate % listed.len();
         listed.rotate_left(turn);
-        let firsts = listed.iter().filter(|own| at(&listed, own) == Place::First).count();
+        let firsts = listed.iter().filter(|own| at(&listed, own) == QueuePosition::First).count();
         prop_assert!(firsts <= 1);
         for own in &listed {
             let mut seen = BTreeSet::from([own.as_str()]);
             let mut here = own.as_str();
-            while let Place::Behind { predecessor, ahead } = at(&listed, here) {
+            while let QueuePosition::Behind { predecessor, ahead } = at(&listed, here) {
                 prop_assert!(ahead < listed.len());
                 prop_assert!(seen.insert(predecessor), "{} waits for itself", own);
                 here = predecessor;
@@ -249,10 +249,10 @@ fn readers_wait_for_earlier_writers_and_writers_for_everyone() {
             for _ in 0..length {
                 listed.rotate_left(1);
                 for own in 0..queue.len() {
-                    let place = at(&listed, &queue[own].0);
-                    let seen = match place {
-                        Place::First => (None, 0),
-                        Place::Behind { predecessor, ahead } => (Some(predecessor), ahead),
+                    let position = at(&listed, &queue[own].0);
+                    let seen = match position {
+                        QueuePosition::First => (None, 0),
+                        QueuePosition::Behind { predecessor, ahead } => (Some(predecessor), ahead),
                         other => panic!("{other:?}"),
                     };
                     assert_eq!(seen, expected(&queue, own), "{own} of {queue:?}");
@@ -269,21 +269,24 @@ fn a_writer_and_the_reader_it_becomes_have_one_number_and_an_order() {
     let own_read = "_c_b-__READ__0000000005".to_owned();
     let next = "_c_c-__WRIT__0000000006".to_owned();
     let both = [own_read.clone(), own_write.clone(), next.clone()];
-    assert_eq!(at(&both, &own_write), Place::First);
+    assert_eq!(at(&both, &own_write), QueuePosition::First);
     assert_eq!(
         at(&both, &own_read),
-        Place::Behind {
+        QueuePosition::Behind {
             predecessor: &own_write,
             ahead: 1
         }
     );
     // The writer behind them waits for the one, and then for the other.
-    assert!(matches!(at(&both, &next), Place::Behind { ahead: 2, .. }));
+    assert!(matches!(
+        at(&both, &next),
+        QueuePosition::Behind { ahead: 2, .. }
+    ));
     let downgraded = [next.clone(), own_read.clone()];
-    assert_eq!(at(&downgraded, &own_read), Place::First);
+    assert_eq!(at(&downgraded, &own_read), QueuePosition::First);
     assert_eq!(
         at(&downgraded, &next),
-        Place::Behind {
+        QueuePosition::Behind {
             predecessor: &own_read,
             ahead: 1
         }
@@ -299,10 +302,13 @@ fn readers_near_the_end_of_the_counter_are_granted_nothing() {
     ];
     assert!(matches!(
         at(&readers, &readers[0]),
-        Place::Unordered { tied_with: Some(_) }
+        QueuePosition::Unordered { tied_with: Some(_) }
     ));
     let alone = ["_c_a-__READ__2147483647".to_owned()];
-    assert_eq!(at(&alone, &alone[0]), Place::Unordered { tied_with: None });
+    assert_eq!(
+        at(&alone, &alone[0]),
+        QueuePosition::Unordered { tied_with: None }
+    );
 }
 
 /// Calls `visit` with every state that a queue may come to after this one, with no contender joining: each may go, and
@@ -341,8 +347,8 @@ fn who_is_next_is_first_once_its_predecessor_is_gone_whatever_else_happened() {
             futures(&queue, &mut |now| {
                 let with_own = |others: &[String]| [others, std::slice::from_ref(&own)].concat();
                 let listed = with_own(now);
-                match view(&listed, &own, Layout::curator()) {
-                    (Place::Behind { predecessor, ahead }, Outlook::Next) => {
+                match position_with_lookahead(&listed, &own, Layout::curator()) {
+                    (QueuePosition::Behind { predecessor, ahead }, Lookahead::Next) => {
                         assert_eq!(ahead, 1, "{listed:?}");
                         nexts += 1;
                         futures(now, &mut |later| {
@@ -350,29 +356,29 @@ fn who_is_next_is_first_once_its_predecessor_is_gone_whatever_else_happened() {
                                 let later = with_own(later);
                                 assert_eq!(
                                     at(&later, &own),
-                                    Place::First,
+                                    QueuePosition::First,
                                     "{listed:?}, then {later:?}"
                                 );
                             }
                         });
                     }
-                    (Place::Behind { predecessor, ahead }, Outlook::After(before)) => {
+                    (QueuePosition::Behind { predecessor, ahead }, Lookahead::After(before)) => {
                         assert!(ahead > 1 && before != predecessor, "{listed:?}");
                         // It is the predecessor's predecessor, for all of them exclude each other here.
                         let waits = at(&listed, predecessor);
                         assert!(
-                            matches!(waits, Place::Behind { predecessor, .. } if predecessor == before),
+                            matches!(waits, QueuePosition::Behind { predecessor, .. } if predecessor == before),
                             "{listed:?}"
                         );
                     }
-                    (Place::Behind { predecessor, .. }, Outlook::Unknown) => {
+                    (QueuePosition::Behind { predecessor, .. }, Lookahead::Unknown) => {
                         others += 1;
                         assert!(!predecessor.contains("-lock-"), "{listed:?}");
                     }
-                    (place, outlook) => {
+                    (position, lookahead) => {
                         assert_eq!(
-                            (place, outlook),
-                            (Place::First, Outlook::Unknown),
+                            (position, lookahead),
+                            (QueuePosition::First, Lookahead::Unknown),
                             "{listed:?}"
                         );
                     }
@@ -438,9 +444,13 @@ fn nobody_looks_ahead_behind_what_may_be_a_writer_of_a_read_write_lock() {
     ];
     for (layout, before, own, may) in cases {
         let listed = [own.to_owned(), before.to_owned()];
-        let expected = if may { Outlook::Next } else { Outlook::Unknown };
-        let (place, outlook) = view(&listed, own, layout);
-        assert!(matches!(place, Place::Behind { .. }), "{before}");
-        assert_eq!(outlook, expected, "{before}");
+        let expected = if may {
+            Lookahead::Next
+        } else {
+            Lookahead::Unknown
+        };
+        let (position, lookahead) = position_with_lookahead(&listed, own, layout);
+        assert!(matches!(position, QueuePosition::Behind { .. }), "{before}");
+        assert_eq!(lookahead, expected, "{before}");
     }
 }

@@ -4,13 +4,13 @@ use super::*;
 
 fn some() -> impl Strategy<Value = OwnerInfo> {
     let text = || proptest::string::string_regex("[a-z/\\\\\n\r\u{7} :u{}é]{0,12}").unwrap();
-    let more = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20));
-    (text(), any::<u32>(), proptest::option::of(text()), more).prop_map(
-        |(host, pid, label, more)| OwnerInfo {
+    let payload = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20));
+    (text(), any::<u32>(), proptest::option::of(text()), payload).prop_map(
+        |(host, pid, label, payload)| OwnerInfo {
             host,
             pid,
             label,
-            more,
+            payload,
         },
     )
 }
@@ -30,8 +30,8 @@ proptest! {
     #[test]
     fn what_is_split_is_joined_again(owner in some()) {
         let data = owner.to_bytes();
-        let (lines, more) = split(&data).unwrap();
-        prop_assert_eq!(joined(&lines, more), data.clone());
+        let (lines, payload) = split(&data).unwrap();
+        prop_assert_eq!(joined(&lines, payload), data.clone());
     }
 }
 
@@ -44,7 +44,7 @@ fn people_can_read_it() {
         b"owner: build7/4242\nlabel: nightly\\nbuild"
     );
     assert_eq!(owner.to_string(), "build7/4242 (nightly\\nbuild)");
-    let owner = OwnerInfo::new("a/b", 1).with_more([0, 255]);
+    let owner = OwnerInfo::new("a/b", 1).with_payload([0, 255]);
     assert_eq!(owner.to_bytes(), b"owner: a/b/1\n\n\0\xff");
 }
 

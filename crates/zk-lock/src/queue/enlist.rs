@@ -1,4 +1,4 @@
-//! Joining the queue.
+//! Joins the queue: creates a contender's node and lists the queue.
 
 use futures_util::future;
 use zk_core::Create;
@@ -11,38 +11,38 @@ use super::Queue;
 use crate::error::AcquireError;
 
 impl Queue {
-    /// Creates our node, with the parents it needs, and lists the queue as it is after that.
+    /// Creates our node, with missing parents, and lists the queue behind it.
     ///
-    /// The node is known by an id in its name before the request leaves, so that whatever becomes of the answer, of
-    /// the connection or of this future, it is found again or removed.
+    /// The name contains an id that is chosen before the request leaves. By it the node is found again, or removed, if
+    /// the reply is lost, the connection breaks or this future is dropped.
     pub(crate) async fn enlist(&self) -> Result<Enlisted, AcquireError> {
         let standby = self.session.stand_by();
-        // The second request leaves right behind the first one, and is carried out after it.
+        // The list leaves directly behind the create, and servers execute them in this order.
         let list = self.session.list(&self.path);
         let (created, listed) = future::join(self.create_node(), list.into_future()).await;
         let node = created?;
         let mut enlisted = Enlisted {
             node,
             children: listed
-                .map(|(names, _)| self.counted(names))
+                .map(|(names, _)| self.without_ignored(names))
                 .unwrap_or_default(),
             _standby: standby,
         };
         if !enlisted.is_listed() {
-            // The list was not carried out after the create: the parents were missing, or the connection broke and
-            // one of the two was repeated.
+            // The list was not executed after the create: the parents were missing, or the connection broke
+            // and one of the two requests was repeated.
             enlisted.children = self.list().await?;
         }
         Ok(enlisted)
     }
 
-    /// Lists the queue again for one who joined it a while ago.
-    pub(crate) async fn look_again(&self, enlisted: &mut Enlisted) -> Result<(), AcquireError> {
+    /// Lists the queue again for a contender that joined it a while ago.
+    pub(crate) async fn relist(&self, enlisted: &mut Enlisted) -> Result<(), AcquireError> {
         enlisted.children = self.list().await?;
         Ok(())
     }
 
-    /// Creates a node of ours, with the parents it needs.
+    /// Creates one of our nodes, with missing parents.
     pub(crate) async fn create_node(&self) -> Result<OwnedNode, AcquireError> {
         let create = self.create().sequential().container_parents();
         let node = create.owned().await?;
@@ -50,21 +50,21 @@ impl Queue {
         Ok(node)
     }
 
-    /// Creates a node of ours that has the number of another one of ours, which exists.
+    /// Creates one of our nodes with the number of another one of ours, which exists.
     ///
-    /// It is among the children from then on, at the place of the other one.
+    /// From then on it is a child of the queue, at the position of the other node.
     pub(crate) async fn enlist_as(&self, number: Sequence) -> Result<OwnedNode, AcquireError> {
         let node = self.create().numbered(number).owned().await?;
         self.check_owner(&node)?;
         Ok(node)
     }
 
-    /// What all nodes of ours have in common.
+    /// Starts a create with the settings that all our nodes share.
     fn create(&self) -> Create {
         let create = self
             .session
-            .create(&self.stem_path, self.options.owner())
-            .id_place(self.stem.id)
+            .create(&self.prefix_path, self.options.owner())
+            .id_place(self.prefix.id)
             .ephemeral();
         match self.options.acl() {
             Some(acl) => create.acl(acl.clone()),
@@ -72,20 +72,20 @@ impl Queue {
         }
     }
 
-    /// Lists the children, however long it takes.
+    /// Lists the children, without a time limit.
     pub(crate) async fn list(&self) -> Result<Vec<String>, Error> {
         let listed = self
-            .patiently(|| self.session.list(&self.path).into_future())
+            .retry_read(|| self.session.list(&self.path).into_future())
             .await;
         match listed {
-            Ok((names, _)) => Ok(self.counted(names)),
-            // Then our node is gone, too, and so is everyone else's.
+            Ok((names, _)) => Ok(self.without_ignored(names)),
+            // Our node is gone as well then, and so are all others.
             Err(error) if error.is_no_node() => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
 
-    /// A node that belongs to another session, even to an earlier one of this process, may vanish any moment.
+    /// Refuses a node of another session, even of an earlier one of this process: it may vanish at any moment.
     fn check_owner(&self, node: &OwnedNode) -> Result<(), AcquireError> {
         if node.stat().ephemeral_owner == Some(self.session.id()) {
             Ok(())

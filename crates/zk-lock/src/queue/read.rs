@@ -1,4 +1,4 @@
-//! Reading what contenders say of themselves.
+//! Reads and watches the nodes of contenders.
 
 use futures_util::future;
 use zk_core::Error;
@@ -11,26 +11,26 @@ use crate::contender::Contender;
 use crate::order;
 
 impl Queue {
-    /// Watches for a contender to go, and reads what it says of itself; `None` when it is gone.
+    /// Reads a contender and watches it; `None` if it is gone.
     pub(super) async fn watch(
         &self,
         name: &str,
     ) -> Result<Option<(Option<Contender>, Watch)>, Error> {
         match self.watch_node(name).await {
             Ok(watched) => Ok(watched.map(|(contender, watch)| (Some(contender), watch))),
-            // Nor does a server say then whether it exists (ZOOKEEPER-2590). But the children may be listed, as we
-            // have just done.
+            // Without READ, a server does not say whether a node exists either (ZOOKEEPER-2590). The
+            // children may be listed, as they just were.
             Err(error) if error.kind() == ErrorKind::NoAuth => self.watch_queue(name).await,
             Err(error) => Err(error),
         }
     }
 
-    /// The same, of a contender whose node may be read.
+    /// Reads and watches a contender whose node this session may read; `None` if it is gone.
     ///
-    /// The data is read rather than the existence, because a read of a node that is gone leaves no watch behind.
+    /// It reads the data instead of testing the existence, because a read of a missing node sets no watch.
     pub(super) async fn watch_node(&self, name: &str) -> Result<Option<(Contender, Watch)>, Error> {
-        let path = self.child(name);
-        let read = self.patiently(|| self.session.get(&path).watched().into_future());
+        let path = self.child_path(name);
+        let read = self.retry_read(|| self.session.get(&path).watched().into_future());
         match read.await {
             Ok((data, stat, watch)) => {
                 let sequence = self.sequence_of(name);
@@ -42,22 +42,22 @@ impl Queue {
         }
     }
 
-    /// Watches the whole queue for the sake of one contender: woken by everyone who comes or goes.
+    /// Watches the whole queue for one contender. Every contender that joins or leaves fires the watch.
     async fn watch_queue(&self, name: &str) -> Result<Option<(Option<Contender>, Watch)>, Error> {
-        let listed = self.patiently(|| self.session.list(&self.path).watched().into_future());
+        let listed = self.retry_read(|| self.session.list(&self.path).watched().into_future());
         let (names, _, watch) = listed.await?;
         let is_there = names.iter().any(|child| child == name);
         Ok(is_there.then_some((None, watch)))
     }
 
-    /// Tells whether nobody but the contender `own` is in the queue, with a watch for everyone who comes or goes.
+    /// Returns whether `own` is the only contender, and a watch that fires when contenders join or leave.
     pub(crate) async fn is_alone(&self, own: &str) -> Result<(bool, Watch), Error> {
-        let listed = self.patiently(|| self.session.list(&self.path).watched().into_future());
+        let listed = self.retry_read(|| self.session.list(&self.path).watched().into_future());
         let (names, _, watch) = listed.await?;
         Ok((order::is_alone(&names, own, self.options.layout()), watch))
     }
 
-    /// Reads all contenders, first come first.
+    /// Reads all contenders, in order of arrival.
     pub(crate) async fn contenders(&self) -> Result<Vec<Contender>, Error> {
         let names = match self.session.list(&self.path).await {
             Ok((names, _)) => names,
@@ -66,15 +66,15 @@ impl Queue {
         };
         let ranked = order::ranked(names, self.options.layout());
         let mut contenders = Vec::with_capacity(ranked.len());
-        for some in ranked.chunks(AT_ONCE) {
-            let reads = some
+        for batch in ranked.chunks(MAX_CONCURRENT_READS) {
+            let reads = batch
                 .iter()
                 .map(|(sequence, name)| self.read(*sequence, name));
             for read in future::join_all(reads).await {
                 contenders.extend(read?);
             }
         }
-        // Those with equal numbers in the order in which they came.
+        // Equal numbers in order of creation.
         if let Some(first) = contenders.first().map(Contender::sequence) {
             contenders.sort_by_key(|contender| {
                 (contender.sequence().distance_from(first), contender.token())
@@ -83,7 +83,7 @@ impl Queue {
         Ok(contenders)
     }
 
-    /// Reads the first contender, and the next one if that is gone.
+    /// Reads the first contender that still exists.
     pub(crate) async fn first(&self) -> Result<Option<Contender>, Error> {
         let names = match self.session.list(&self.path).await {
             Ok((names, _)) => names,
@@ -104,8 +104,9 @@ impl Queue {
         Ok(None)
     }
 
+    /// Reads a contender; `None` if it is gone.
     async fn read(&self, sequence: Sequence, name: &str) -> Result<Option<Contender>, Error> {
-        let path = self.child(name);
+        let path = self.child_path(name);
         match self.session.get(&path).await {
             Ok((data, stat)) => Ok(Some(Contender::new(name.to_owned(), sequence, data, &stat))),
             Err(error) if error.is_no_node() => Ok(None),
@@ -113,12 +114,12 @@ impl Queue {
         }
     }
 
-    /// The number of a contender.
+    /// Returns the number of a contender.
     pub(crate) fn sequence_of(&self, name: &str) -> Sequence {
         let sequence = self.options.layout().sequence_of(name);
-        sequence.expect("only contenders are asked about, and a contender has a number")
+        sequence.expect("every contender has a number, and only contenders are passed here")
     }
 }
 
-/// How many reads are under way at a time.
-const AT_ONCE: usize = 64;
+/// How many reads are in flight at a time.
+const MAX_CONCURRENT_READS: usize = 64;

@@ -1,36 +1,35 @@
-//! Joining the queue as a writer while reading.
+//! Upgrades a reader: it joins the queue as a writer while it still reads.
 
 use super::Enlisted;
 use super::Granted;
-use super::Progress;
 use super::Queue;
+use super::QueueProgress;
 use crate::error::AcquireError;
 use crate::order;
 
-/// What became of a reader that wanted to write.
+/// The outcome of an upgrade that did not fail.
 #[derive(Debug)]
-pub(crate) enum Upgraded {
-    /// Nobody else reads, and nobody has written since the reader began.
+pub(crate) enum UpgradeOutcome {
+    /// There is no other reader, and no writer had the lock since the reader began.
     Granted(Granted),
-    /// This writer is before it and waits for the reader to end.
+    /// This writer is ahead and waits for the reader to end.
     Contended(String),
 }
 
 impl Queue {
-    /// Waits until `reader`, a contender of ours that holds the lock, is the only one that holds it, and nobody can get
-    /// it any more.
+    /// Waits until `reader`, our own contender, is the only holder and no other contender can get the lock.
     ///
-    /// The place in the queue is a new one, at its end.
-    /// A writer that is before it waits for our reader, which must not wait for it in turn.
-    /// Readers that are before it hold the lock like ours, and can only go; one that wants to write as well gets a place
-    /// behind us, and finds us before it.
+    /// The upgrade takes a new place at the end of the queue.
+    /// A writer ahead of it waits for our reader, so our reader must not wait for that writer.
+    /// Readers ahead of it hold the lock like ours and can only leave. A reader among them that upgrades as well
+    /// gets a place behind us and finds us ahead.
     pub(crate) async fn upgrade(
         &self,
         reader: &str,
-        progress: &Progress,
-    ) -> Result<Upgraded, AcquireError> {
-        let queue = self.except(reader);
-        let remains = queue.remains();
+        progress: &QueueProgress,
+    ) -> Result<UpgradeOutcome, AcquireError> {
+        let queue = self.ignoring(reader);
+        let pending = queue.pending_deletes();
         let mut enlisted = queue.enlist().await?;
         let layout = queue.options.layout();
         let writer_before = |enlisted: &Enlisted| {
@@ -38,15 +37,18 @@ impl Queue {
             writer.map(str::to_owned)
         };
         let mut writer = writer_before(&enlisted);
-        if writer.is_some() && remains.are_gone().await {
-            queue.look_again(&mut enlisted).await?;
+        if writer.is_some() && pending.wait().await {
+            queue.relist(&mut enlisted).await?;
             writer = writer_before(&enlisted);
         }
         if let Some(writer) = writer {
-            // Waited for, so that whoever tries again does not find its own node.
+            // Awaited, so that a later attempt does not find its own node.
             enlisted.leave().await?;
-            return Ok(Upgraded::Contended(writer));
+            return Ok(UpgradeOutcome::Contended(writer));
         }
-        queue.wait(enlisted, progress).await.map(Upgraded::Granted)
+        queue
+            .wait(enlisted, progress)
+            .await
+            .map(UpgradeOutcome::Granted)
     }
 }

@@ -1,106 +1,110 @@
-//! Waiting for our turn.
+//! Waits until a contender is granted the lock.
 
 use futures_util::future;
 
 use super::Enlisted;
 use super::Granted;
-use super::Progress;
 use super::Queue;
-use super::watches::Vigil;
-use super::watches::Woken;
+use super::QueueProgress;
+use super::watches::WakeReason;
+use super::watches::Watches;
 use crate::error::AcquireError;
 use crate::error::Ahead;
 use crate::error::SequenceExhausted;
 use crate::order;
-use crate::order::Outlook;
-use crate::order::Place;
-use crate::retry::Remains;
-use crate::retry::proved;
+use crate::order::Lookahead;
+use crate::order::QueuePosition;
+use crate::retry::PendingDeletes;
+use crate::retry::prove_alive;
 
-/// What a look at the queue says.
+/// What a contender does next, according to the last list of the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Turn {
-    Ours,
-    After {
+enum NextStep {
+    /// No contender is ahead: take the lock.
+    Take,
+    /// Wait for the predecessor to leave.
+    Wait {
         predecessor: String,
-        /// Whose going is worth a look, beside the predecessor's.
-        before_it: Option<String>,
-        /// Whether the deletion of the predecessor makes it ours.
+        /// The contender to look ahead to: when it leaves, only the predecessor may be left.
+        lookahead: Option<String>,
+        /// Whether the deletion of the predecessor grants the lock.
         is_next: bool,
         ahead: usize,
     },
-    /// Nobody's: our node is gone.
-    Gone,
-    /// Nobody's, for ever.
-    NoOnes(SequenceExhausted),
+    /// Our node is gone: fail.
+    NodeGone,
+    /// The numbers no longer order the contenders: no contender is granted the lock.
+    Exhausted(SequenceExhausted),
 }
 
 impl Queue {
-    /// Waits until nobody is before this contender and the session is known to be alive.
+    /// Waits until no contender is ahead and the session is known to be alive.
     ///
-    /// Each waiter watches the node before it, and the one before that, so that a node that goes wakes two waiters.
-    /// The one right behind it takes over without another look if it knows to be the next
-    /// ([`Outlook::Next`]), which the other one finds out meanwhile, and if its own node was under watch by then and is
-    /// still there ([`Woken::PredecessorDeleted`]).
-    /// In all other cases being woken means to look again: whoever went may have given up while others are still before.
+    /// Each waiter watches its predecessor and the contender ahead of that one, so each deletion wakes two waiters.
+    /// The first of them takes over without listing again if it is next ([`Lookahead::Next`]), and if its own node
+    /// was watched by then and still exists ([`WakeReason::PredecessorDeleted`]). The second one finds out
+    /// meanwhile whether it is next.
+    /// After every other wake-up a waiter lists again: the contender that left may have been a waiter itself.
     pub(crate) async fn wait(
         &self,
         mut enlisted: Enlisted,
-        progress: &Progress,
+        progress: &QueueProgress,
     ) -> Result<Granted, AcquireError> {
-        let mut vigil = Vigil::default();
+        let mut watches = Watches::default();
         loop {
-            let is_ours = match self.turn(&enlisted) {
-                Turn::Ours => true,
-                Turn::After {
+            let is_ours = match self.next_step(&enlisted) {
+                NextStep::Take => true,
+                NextStep::Wait {
                     predecessor,
-                    before_it,
+                    lookahead,
                     is_next,
                     ahead,
                 } => {
-                    progress.note(Ahead::new(ahead));
+                    progress.set_ahead(Ahead::new(ahead));
                     let holds = self.is_first(&predecessor, &enlisted.children);
                     let own = enlisted.node.path();
                     let watched = self.watch_all(
-                        &mut vigil,
+                        &mut watches,
                         &predecessor,
-                        before_it.as_deref(),
+                        lookahead.as_deref(),
                         is_next.then_some(own),
                     );
-                    // Most are granted the lock without a wait, and need no room for these.
+                    // Boxed: most acquires are granted without a wait and need no space for these futures.
                     let is_there = Box::pin(watched).await?;
-                    if let Some(predecessor) = vigil.predecessor() {
+                    if let Some(predecessor) = watches.predecessor() {
                         let contender = Some(predecessor.clone());
-                        progress.note(Ahead::new(ahead).behind(contender, holds));
+                        progress.set_ahead(Ahead::new(ahead).behind(contender, holds));
                     }
                     is_there
-                        && Box::pin(self.changed(&mut vigil, own)).await?
-                            == Woken::PredecessorDeleted
+                        && Box::pin(self.wait_for_wakeup(&mut watches, own)).await?
+                            == WakeReason::PredecessorDeleted
                         && is_next
                 }
-                Turn::Gone => return Err(Box::pin(self.node_lost(enlisted.node.path())).await),
-                Turn::NoOnes(exhausted) => {
-                    // Waited for, so that the path can be deleted as the message says.
+                NextStep::NodeGone => {
+                    return Err(Box::pin(self.node_lost(enlisted.node.path())).await);
+                }
+                NextStep::Exhausted(exhausted) => {
+                    // Awaited, so that the path can be deleted as the message advises.
                     enlisted.leave().await?;
                     return Err(AcquireError::SequenceExhausted(exhausted));
                 }
             };
             enlisted.children = if is_ours {
-                progress.note(Ahead::new(0));
+                progress.set_ahead(Ahead::new(0));
                 let trusted = self.session.keep_trusted();
                 if trusted.is_lasting() {
                     let Enlisted { node, .. } = enlisted;
-                    let watch = vigil.into_own();
+                    let watch = watches.into_own();
                     return Ok(Granted {
                         node,
                         trusted,
                         watch,
                     });
                 }
-                // The session was idle, or we were stopped or cut off since we looked.
-                // Prove that the session is alive, and look at the queue once more.
+                // The session was idle, or the process was stopped or cut off since the list.
+                // Prove that the session is alive and list once more.
                 let (proved, listed) =
-                    future::join(proved(&self.session, &trusted), self.list()).await;
+                    future::join(prove_alive(&self.session, &trusted), self.list()).await;
                 proved?;
                 listed?
             } else {
@@ -109,65 +113,68 @@ impl Queue {
         }
     }
 
-    /// Joins the queue and takes the lock if it is our turn, or leaves the queue again.
+    /// Joins the queue and takes the lock if no contender is ahead; otherwise leaves the queue again.
     pub(crate) async fn try_acquire(&self) -> Result<Option<Granted>, AcquireError> {
-        let remains = self.remains();
+        let pending = self.pending_deletes();
         let enlisted = self.enlist().await?;
-        self.try_once(enlisted, &remains).await
+        self.try_once(enlisted, &pending).await
     }
 
-    /// Takes the lock if it is this contender's turn, and takes the contender out of the queue if not.
+    /// Takes the lock if no contender is ahead; otherwise leaves the queue.
     ///
-    /// `remains` are those from before it joined the queue.
+    /// `pending` was recorded before the contender joined.
     pub(crate) async fn try_once(
         &self,
         mut enlisted: Enlisted,
-        remains: &Remains<'_>,
+        pending: &PendingDeletes<'_>,
     ) -> Result<Option<Granted>, AcquireError> {
-        if let Turn::After { .. } = self.turn(&enlisted)
-            && remains.are_gone().await
+        if let NextStep::Wait { .. } = self.next_step(&enlisted)
+            && pending.wait().await
         {
-            self.look_again(&mut enlisted).await?;
+            self.relist(&mut enlisted).await?;
         }
-        if let Turn::After { .. } = self.turn(&enlisted) {
-            // Waited for, so that the next try of the same caller does not find its own node before it.
+        if let NextStep::Wait { .. } = self.next_step(&enlisted) {
+            // Awaited, so that the next attempt of the same caller does not find its own node ahead.
             enlisted.leave().await.map(|()| None)
         } else {
-            self.wait(enlisted, &Progress::default()).await.map(Some)
+            self.wait(enlisted, &QueueProgress::default())
+                .await
+                .map(Some)
         }
     }
 
-    /// Judges the children as they were last seen.
+    /// Decides by the children as last listed.
     ///
-    /// Contenders with lower numbers can only go, never come, once our node exists.
-    /// So an old list in which our node is does no harm: it can only make us wait for one that has gone.
-    fn turn(&self, enlisted: &Enlisted) -> Turn {
+    /// Once our node exists, contenders ahead can only leave, never join. So an old list that contains our node is
+    /// safe: at worst it makes us wait for a contender that is gone.
+    fn next_step(&self, enlisted: &Enlisted) -> NextStep {
         let layout = self.options.layout();
-        let (place, outlook) = order::view(&enlisted.children, enlisted.name(), layout);
-        match place {
-            Place::First => Turn::Ours,
-            Place::Behind { predecessor, ahead } => Turn::After {
+        let (position, lookahead) =
+            order::position_with_lookahead(&enlisted.children, enlisted.name(), layout);
+        match position {
+            QueuePosition::First => NextStep::Take,
+            QueuePosition::Behind { predecessor, ahead } => NextStep::Wait {
                 predecessor: predecessor.to_owned(),
-                before_it: match outlook {
-                    Outlook::After(before_it) => Some(before_it.to_owned()),
-                    Outlook::Next | Outlook::Unknown => None,
+                lookahead: match lookahead {
+                    Lookahead::After(lookahead) => Some(lookahead.to_owned()),
+                    Lookahead::Next | Lookahead::Unknown => None,
                 },
-                is_next: outlook == Outlook::Next,
+                is_next: lookahead == Lookahead::Next,
                 ahead,
             },
-            Place::Unordered { tied_with } => Turn::NoOnes(SequenceExhausted {
+            QueuePosition::Unordered { tied_with } => NextStep::Exhausted(SequenceExhausted {
                 path: self.path.clone(),
                 name: enlisted.name().to_owned(),
                 sequence: layout.sequence_of(enlisted.name()),
                 tied_with: tied_with.map(str::to_owned),
             }),
-            Place::Missing => Turn::Gone,
+            QueuePosition::Missing => NextStep::NodeGone,
         }
     }
 
-    /// Tells whether nobody is before this contender either: of those whom a reader waits for, the last one may be
-    /// waiting for readers itself.
+    /// Returns whether the contender `name` is first, and so holds the lock. A reader's predecessor is a writer,
+    /// which may itself be waiting for readers.
     fn is_first(&self, name: &str, children: &[String]) -> bool {
-        order::place(children, name, self.options.layout()) == Place::First
+        order::position(children, name, self.options.layout()) == QueuePosition::First
     }
 }

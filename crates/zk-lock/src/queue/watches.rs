@@ -1,4 +1,4 @@
-//! What a waiter has under watch.
+//! The watches of a waiter, and what their events mean.
 
 use futures_util::FutureExt as _;
 use futures_util::future;
@@ -13,103 +13,104 @@ use super::Queue;
 use crate::contender::Contender;
 use crate::error::AcquireError;
 
-/// What a waiter has under watch: the one before it, maybe the one before that, and maybe itself.
+/// The watches of a waiter: on its predecessor, and possibly on the one ahead of that and on its own node.
 #[derive(Debug, Default)]
-pub(super) struct Vigil {
-    predecessor: Option<Watched>,
-    before_it: Option<Watched>,
-    own: Option<Own>,
+pub(super) struct Watches {
+    predecessor: Option<WatchedContender>,
+    lookahead: Option<WatchedContender>,
+    own: Option<OwnWatch>,
 }
 
-/// Its own node under watch.
+/// The watch on the waiter's own node.
 #[derive(Debug)]
-struct Own {
+struct OwnWatch {
     watch: Watch,
-    /// How often the link had broken when the watch was asked for.
-    breaks: u64,
+    /// The number of connection losses before the watch was requested.
+    connection_losses: u64,
 }
 
-/// A contender under watch.
+/// A contender that is watched.
 #[derive(Debug)]
-struct Watched {
+struct WatchedContender {
     name: String,
-    /// `None` when the whole queue is watched for its sake, since its node may not be read.
+    /// `None` if this session may not read the node. The whole queue is watched then.
     contender: Option<Contender>,
     watch: Watch,
 }
 
-/// What a waiter learnt from its watches.
+/// Why a waiter woke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Woken {
-    /// The node of the predecessor was deleted, and our own one was there then.
+pub(super) enum WakeReason {
+    /// The predecessor's node was deleted while our own node existed.
     PredecessorDeleted,
-    /// Something happened to our own node.
+    /// Our own node changed or was deleted.
     OwnChanged,
-    /// Something changed, or had changed before it could be watched.
+    /// Something else changed, or had changed before it was watched.
     Changed,
 }
 
-impl Vigil {
-    /// What the predecessor says of itself, if that is known.
+impl Watches {
+    /// Returns the data of the predecessor, if it was read.
     pub(super) fn predecessor(&self) -> Option<&Contender> {
         self.predecessor.as_ref()?.contender.as_ref()
     }
 
-    /// The watch of its own node, if there is one.
+    /// Returns the watch of the waiter's own node, if it was set.
     pub(super) fn into_own(self) -> Option<Watch> {
         self.own.map(|own| own.watch)
     }
 
-    /// Forgets all watches but those of these two, whichever they were before.
-    fn keep(&mut self, predecessor: &str, before_it: Option<&str>) {
-        let mut had = [self.predecessor.take(), self.before_it.take()];
-        self.predecessor = taken(&mut had, predecessor);
-        self.before_it = before_it.and_then(|name| taken(&mut had, name));
+    /// Drops all watches except those on these two contenders.
+    fn keep(&mut self, predecessor: &str, lookahead: Option<&str>) {
+        let mut had = [self.predecessor.take(), self.lookahead.take()];
+        self.predecessor = take_named(&mut had, predecessor);
+        self.lookahead = lookahead.and_then(|name| take_named(&mut had, name));
     }
 }
 
 impl Queue {
-    /// Puts the predecessor under watch, and if there is one to look ahead to, that one as well; and with `own`, the path
-    /// of our own node, that one, too: whoever is told by its predecessor's deletion that it is its turn does not look
-    /// whether its own node is there.
+    /// Watches the predecessor, the contender to look ahead to, if any, and our own node, if its path is given.
     ///
-    /// False when one of them has gone.
+    /// A waiter that is granted the lock by the deletion of its predecessor does not read whether its own node
+    /// exists; it relies on the watch.
+    ///
+    /// Returns false if one of them is gone.
     pub(super) async fn watch_all(
         &self,
-        vigil: &mut Vigil,
+        watches: &mut Watches,
         predecessor: &str,
-        before_it: Option<&str>,
+        lookahead: Option<&str>,
         own: Option<&NodePath>,
     ) -> Result<bool, Error> {
-        vigil.keep(predecessor, before_it);
+        watches.keep(predecessor, lookahead);
         let one = async {
-            if vigil.predecessor.is_none() {
-                vigil.predecessor =
+            if watches.predecessor.is_none() {
+                watches.predecessor =
                     self.watch(predecessor)
                         .await?
-                        .map(|(contender, watch)| Watched {
+                        .map(|(contender, watch)| WatchedContender {
                             name: predecessor.to_owned(),
                             contender,
                             watch,
                         });
             }
-            Ok(vigil.predecessor.is_some())
+            Ok(watches.predecessor.is_some())
         };
         let other = async {
-            let Some(name) = before_it else {
+            let Some(name) = lookahead else {
                 return Ok(true);
             };
-            if vigil.before_it.is_none() && self.may_watch_more() {
+            if watches.lookahead.is_none() && self.has_spare_watches() {
                 match self.watch_node(name).await {
                     Ok(found) => {
-                        vigil.before_it = found.map(|(contender, watch)| Watched {
+                        watches.lookahead = found.map(|(contender, watch)| WatchedContender {
                             name: name.to_owned(),
                             contender: Some(contender),
                             watch,
                         });
-                        return Ok(vigil.before_it.is_some());
+                        return Ok(watches.lookahead.is_some());
                     }
-                    // It only saves time to watch it.
+                    // This watch only saves time.
                     Err(error)
                         if error.class() == ErrorClass::Outcome
                             || error.kind() == ErrorKind::TooManyWatches => {}
@@ -119,121 +120,129 @@ impl Queue {
             Ok(true)
         };
         let own = async {
-            let Some(path) = own.filter(|_| vigil.own.is_none()) else {
+            let Some(path) = own.filter(|_| watches.own.is_none()) else {
                 return Ok(true);
             };
-            let breaks = self.breaks();
-            let look = || self.session.exists(path).watched().into_future();
-            match self.patiently(look).await {
+            let connection_losses = self.connection_losses();
+            let exists = || self.session.exists(path).watched().into_future();
+            match self.retry_read(exists).await {
                 Ok((Some(_), watch)) => {
-                    vigil.own = Some(Own { watch, breaks });
+                    watches.own = Some(OwnWatch {
+                        watch,
+                        connection_losses,
+                    });
                     Ok(true)
                 }
                 Ok((None, _)) => Ok(false),
-                // Then every wake-up means to look at the queue.
+                // Without this watch, every wake-up lists the queue.
                 Err(error) if error.class() == ErrorClass::Outcome => Ok(true),
                 Err(error) => Err(error),
             }
         };
-        // The requests leave at once.
+        // All requests leave at once.
         let (one, other, own) = future::join3(one, other, own).await;
         Ok(one? & other? & own?)
     }
 
-    /// Waits until one of those under watch changed or went. That our own node went is an error.
-    pub(super) async fn changed(
+    /// Waits until one of the watches fires. Returns an error if our own node is gone.
+    pub(super) async fn wait_for_wakeup(
         &self,
-        vigil: &mut Vigil,
+        watches: &mut Watches,
         path: &NodePath,
-    ) -> Result<Woken, AcquireError> {
-        let Vigil {
+    ) -> Result<WakeReason, AcquireError> {
+        let Watches {
             predecessor,
-            before_it,
+            lookahead,
             own,
-        } = vigil;
-        // Of several events of one moment the first one here counts: nobody is granted a lock whose node has gone.
-        let (mut woken, mut event) = tokio::select! {
+        } = watches;
+        // If several events are ready, the first branch wins: a waiter whose node is gone must not be granted
+        // the lock.
+        let (mut reason, mut event) = tokio::select! {
             biased;
-            _ = self.session.lost() => (Woken::Changed, WatchEvent::SessionLost),
-            event = own_told(own) => (Woken::OwnChanged, event),
-            event = told(predecessor) => {
+            _ = self.session.lost() => (WakeReason::Changed, WatchEvent::SessionLost),
+            event = own_event(own) => (WakeReason::OwnChanged, event),
+            event = next_event(predecessor) => {
                 let gone = predecessor.take();
                 match event {
                     WatchEvent::Deleted if self.may_take_over(gone.as_ref(), own.as_ref()) => {
-                        (Woken::PredecessorDeleted, event)
+                        (WakeReason::PredecessorDeleted, event)
                     }
-                    _ => (Woken::Changed, event),
+                    _ => (WakeReason::Changed, event),
                 }
             }
-            event = told(before_it) => {
-                *before_it = None;
-                (Woken::Changed, event)
+            event = next_event(lookahead) => {
+                *lookahead = None;
+                (WakeReason::Changed, event)
             }
         };
-        if woken == Woken::PredecessorDeleted {
-            // What happened to our own node before the predecessor went is told before it, but it may have been told
-            // after it was asked for above. The budget of the task is no reason not to be told now.
-            let told = tokio::task::coop::unconstrained(own_told(own)).now_or_never();
-            if let Some(told) = told {
-                (woken, event) = (Woken::OwnChanged, told);
+        if reason == WakeReason::PredecessorDeleted {
+            // An event of our own node that happened before the predecessor's deletion is delivered before
+            // it, but possibly after the branch above was polled. The task's coop budget must not delay it.
+            let own_event = tokio::task::coop::unconstrained(own_event(own)).now_or_never();
+            if let Some(own_event) = own_event {
+                (reason, event) = (WakeReason::OwnChanged, own_event);
             }
         }
-        match (woken, event) {
+        match (reason, event) {
             (_, WatchEvent::SessionLost) => Err(AcquireError::SessionLost { source: None }),
-            (Woken::OwnChanged, WatchEvent::Deleted) => Err(self.node_lost(path).await),
-            (Woken::OwnChanged, _) => {
-                // Somebody wrote to it: it is watched again.
+            (WakeReason::OwnChanged, WatchEvent::Deleted) => Err(self.node_lost(path).await),
+            (WakeReason::OwnChanged, _) => {
+                // Its data changed: it is watched again.
                 *own = None;
-                Ok(Woken::Changed)
+                Ok(WakeReason::Changed)
             }
-            (woken, _) => Ok(woken),
+            (reason, _) => Ok(reason),
         }
     }
 
-    /// Tells whether the deletion of a predecessor shows that our own node was still there.
+    /// Returns whether the deletion of the predecessor proves that our own node still existed.
     ///
-    /// One server tells of deletions in the order in which they happened, so it does if our own node is under watch,
-    /// and both watches are of one link: over the next one the server tells of what it finds gone in any order.
-    /// All nodes of one session go in one transaction when the session is ended, so it does not if the predecessor was
-    /// of our own session. (That is why such a hand-over costs another list.)
-    fn may_take_over(&self, predecessor: Option<&Watched>, own: Option<&Own>) -> bool {
+    /// A server reports deletions in the order in which they happened. So it does if our own node is watched and
+    /// both watches were set over the same connection; over a new connection the server reports missing nodes in
+    /// any order. It does not if the predecessor belongs to our own session: the end of a session deletes all its
+    /// nodes in one transaction. (Such a handover therefore costs another list.)
+    fn may_take_over(
+        &self,
+        predecessor: Option<&WatchedContender>,
+        own: Option<&OwnWatch>,
+    ) -> bool {
         let is_anothers = predecessor
             .and_then(|watched| watched.contender.as_ref())
             .is_some_and(|contender| contender.session() != Some(self.session.id()));
-        is_anothers && own.is_some_and(|own| own.breaks == self.breaks())
+        is_anothers && own.is_some_and(|own| own.connection_losses == self.connection_losses())
     }
 
-    /// How often the link of the session broke so far.
-    fn breaks(&self) -> u64 {
+    /// Returns how often the session has lost its connection.
+    fn connection_losses(&self) -> u64 {
         self.session.counters().connection_losses
     }
 
-    /// Whether a session has room for watches that only save time.
-    fn may_watch_more(&self) -> bool {
-        self.session.counters().watched_bytes < MOST_WATCHED
+    /// Returns whether the session has room for watches that only save time.
+    fn has_spare_watches(&self) -> bool {
+        self.session.counters().watched_bytes < MAX_WATCHED_BYTES
     }
 }
 
-fn taken(had: &mut [Option<Watched>], name: &str) -> Option<Watched> {
+fn take_named(had: &mut [Option<WatchedContender>], name: &str) -> Option<WatchedContender> {
     had.iter_mut()
         .find_map(|watched| watched.take_if(|one| one.name == name))
 }
 
-/// Waits for what a watch tells; for ever if there is none.
-async fn told(watched: &mut Option<Watched>) -> WatchEvent {
+/// Waits for an event of a watched contender; pending forever if there is none.
+async fn next_event(watched: &mut Option<WatchedContender>) -> WatchEvent {
     match watched {
         Some(watched) => watched.watch.changed().await,
         None => future::pending().await,
     }
 }
 
-/// Waits until something is told of our own node; for ever if it is not under watch.
-async fn own_told(own: &mut Option<Own>) -> WatchEvent {
+/// Waits for an event of our own node; pending forever if it is not watched.
+async fn own_event(own: &mut Option<OwnWatch>) -> WatchEvent {
     match own {
         Some(own) => own.watch.changed().await,
         None => future::pending().await,
     }
 }
 
-/// Of the 120 KiB of paths that a session may watch, so much is left to those who need it.
-const MOST_WATCHED: usize = 60 * 1024;
+/// The limit for watches that only save time, of the 120 KiB of paths that a session may watch.
+const MAX_WATCHED_BYTES: usize = 60 * 1024;

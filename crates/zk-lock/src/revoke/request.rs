@@ -1,4 +1,4 @@
-//! Being asked to give up a lock.
+//! Receives and answers requests to release a held lock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,53 +10,52 @@ use std::time::Instant;
 use zk_core::Error;
 use zk_core::ErrorKind;
 
-use super::CURATORS_MESSAGE;
+use super::CURATOR_REVOKE_MESSAGE;
 use super::wire_format;
-use super::wire_format::Answer;
-use crate::error::Loss;
+use super::wire_format::RequestAnswer;
+use crate::error::LockLoss;
 use crate::guard::Guard;
 use crate::guard::Held;
 
-/// Somebody asks the holder of a lock to give it up; made by [`Guard::revocation_requested`].
+/// A request to release a held lock; created by [`Guard::revocation_requested`].
 ///
 /// # Dropping
 ///
-/// Dropped, it stays unanswered: whoever asked waits for the end of its time, and may break the lock then.
-#[must_use = "whoever asked waits for an answer"]
+/// Leaves the request unanswered. The requester waits until its deadline and may then break the lock.
+#[must_use = "the requester waits for an answer"]
 pub struct RevocationRequest {
     held: Arc<Held>,
-    /// What it is known by in the data; `None` for one of Curator's.
+    /// The id of the request in the data; `None` for a request of Curator.
     id: Option<String>,
     by: Option<String>,
     reason: Option<String>,
     deadline: Option<Instant>,
 }
 
-/// What the holder of a lock knows of the requests to give it up.
+/// The requests that the holder of a lock has received.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<Known>);
+pub(crate) struct SeenRequests(Mutex<Seen>);
 
 #[derive(Debug, Default)]
-struct Known {
-    /// Those that the holder was told of, as far as they are still there.
-    told: Vec<String>,
-    /// What the owner says of itself, for when somebody writes over it.
+struct Seen {
+    /// The ids of the reported requests that are still in the data.
+    reported: Vec<String>,
+    /// The owner's data, to restore it if it is overwritten.
     owner: Option<Vec<u8>>,
 }
 
 impl Guard {
-    /// Returns a future that resolves when somebody asks for the lock to be given up, with who, why and until when.
+    /// Returns a future that resolves with the next request to release the lock: by whom, why and until when.
     ///
-    /// Each request is told once; call it again for the next one.
-    /// Requests of our own [`Revoke`](super::Revoke) and of Apache Curator's `Revoker` are understood.
-    /// The future owns what it needs, as that of [`lost`](Self::lost) does, and ends with an error when the lock is
-    /// lost for good or released. While the connection is broken it waits.
-    /// Dropping it is safe, nothing is missed.
+    /// Each request is returned once; call this again for the next one.
+    /// It understands requests of our own [`Revoke`](super::Revoke) and of Apache Curator's `Revoker`.
+    /// The future does not borrow the guard, like that of [`lost`](Self::lost). While the connection is broken it
+    /// waits. It is cancel safe: no request is lost.
     ///
-    /// A holder that does not call it hears of no request. One that does should look for an answer that keeps to the
-    /// time, since whoever asks may break the lock afterwards.
+    /// A holder that does not call this receives no requests. One that does should answer within the deadline, since
+    /// the requester may break the lock afterwards.
     ///
-    /// Nobody is made to prove who they are: whoever may write the lock's node may ask, under any name.
+    /// Requesters are not authenticated: any client that may write the lock's node may use any name.
     ///
     /// # Errors
     ///
@@ -84,21 +83,21 @@ impl Guard {
     /// ```
     pub fn revocation_requested(
         &self,
-    ) -> impl Future<Output = Result<RevocationRequest, Loss>> + Send + use<> {
+    ) -> impl Future<Output = Result<RevocationRequest, LockLoss>> + Send + use<> {
         let held = Arc::clone(self.held());
         async move {
             tokio::select! {
                 biased;
                 loss = held.ended() => Err(loss),
-                _ = held.session.lost() => Err(Loss::SessionLost),
-                asked = asked(&held) => asked,
+                _ = held.session.lost() => Err(LockLoss::SessionLost),
+                request = next_request(&held) => request,
             }
         }
     }
 }
 
-/// Waits for a request that was not told yet.
-async fn asked(held: &Arc<Held>) -> Result<RevocationRequest, Loss> {
+/// Waits for a request that has not been reported yet.
+async fn next_request(held: &Arc<Held>) -> Result<RevocationRequest, LockLoss> {
     loop {
         match held.session.get(&held.path).watched().await {
             Ok((data, stat, mut watch)) => {
@@ -107,10 +106,10 @@ async fn asked(held: &Arc<Held>) -> Result<RevocationRequest, Loss> {
                 }
                 watch.changed().await;
             }
-            Err(error) if error.is_no_node() => return Err(Loss::NodeDeleted),
-            Err(error) if error.is_fatal() => return Err(Loss::SessionLost),
+            Err(error) if error.is_no_node() => return Err(LockLoss::NodeDeleted),
+            Err(error) if error.is_fatal() => return Err(LockLoss::SessionLost),
             Err(error) => {
-                tracing::warn!(path = %held.path, %error, "a request to release this lock would not be noticed now");
+                tracing::warn!(path = %held.path, %error, "lock node not read: requests to release it are not seen");
                 let pause = held.session.session_timeout() / 10;
                 drop(tokio::time::timeout(pause, held.session.lost()).await);
             }
@@ -118,10 +117,10 @@ async fn asked(held: &Arc<Held>) -> Result<RevocationRequest, Loss> {
     }
 }
 
-impl Memory {
-    /// Finds a request in the data of the node that was not told yet, and takes it for told.
+impl SeenRequests {
+    /// Finds a request in the data that has not been reported yet, and records it as reported.
     fn next(&self, held: &Arc<Held>, data: &[u8], mzxid: i64) -> Option<RevocationRequest> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let empty = RevocationRequest {
             held: Arc::clone(held),
             id: None,
@@ -129,97 +128,88 @@ impl Memory {
             reason: None,
             deadline: None,
         };
-        if data == CURATORS_MESSAGE {
+        if data == CURATOR_REVOKE_MESSAGE {
             let id = format!("curator {mzxid}");
-            let is_new = !known.told.contains(&id);
-            known.told = vec![id];
+            let is_new = !seen.reported.contains(&id);
+            seen.reported = vec![id];
             return is_new.then_some(empty);
         }
-        known.owner = Some(data.to_vec());
+        seen.owner = Some(data.to_vec());
         let requests = wire_format::requests(data);
-        known
-            .told
+        seen.reported
             .retain(|id| requests.iter().any(|request| request.id == *id));
         let request = requests
             .into_iter()
-            .find(|request| !known.told.contains(&request.id))?;
-        known.told.push(request.id.clone());
+            .find(|request| !seen.reported.contains(&request.id))?;
+        seen.reported.push(request.id.clone());
         Some(RevocationRequest {
             id: Some(request.id),
             by: Some(request.by),
             reason: Some(request.reason).filter(|reason| !reason.is_empty()),
-            deadline: in_time(request.within),
+            deadline: deadline_after(request.within),
             ..empty
         })
     }
 
     fn owner(&self) -> Option<Vec<u8>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.owner.clone()
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.owner.clone()
     }
 }
 
 impl RevocationRequest {
-    /// Returns who asks, by its own account; `None` when a client of Curator does, which does not say.
+    /// Returns the name that the requester gives; `None` for a client of Curator, which gives none.
     pub fn by(&self) -> Option<&str> {
         self.by.as_deref()
     }
 
-    /// Returns why, if it was said.
+    /// Returns the reason, if one was given.
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// Returns until when whoever asks waits, counted from when the request was seen here, which is a little later than
-    /// it was made; `None` if it was not said.
+    /// Returns until when the requester waits; `None` if it did not say.
+    ///
+    /// It is counted from when the request was seen here, which is slightly later than it was made.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Tells whoever asks that the lock will be released, which is left to do.
+    /// Answers that the lock will be released; releasing it is left to the caller.
     ///
-    /// A request of Curator's needs no such answer.
-    /// That whoever asked has given up meanwhile is no error.
+    /// A request of Curator needs no such answer.
+    /// It is no error if the requester has given up meanwhile.
     ///
     /// # Errors
     ///
-    /// When the answer cannot be written, for instance because the lock is lost.
+    /// If the answer cannot be written, for example because the lock is lost.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the answer is written, or it is not.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe: the answer is either written or not.
     ///
     /// # Cost
     ///
-    /// A read and a write; nothing for a request of Curator's.
+    /// A read and a write; nothing for a request of Curator.
     pub async fn accept(self) -> Result<(), Error> {
         match &self.id {
-            Some(id) => self.answer(id, &Answer::Accepted).await,
+            Some(id) => self.answer(id, &RequestAnswer::Accepted).await,
             None => Ok(()),
         }
     }
 
-    /// Tells whoever asks that the lock will not be released now, and why.
+    /// Answers that the lock will not be released now, and why.
     ///
-    /// Nobody tells a client of Curator; but what the owner says of itself is written back in the place of its request,
-    /// if it had been seen before.
-    /// That whoever asked has given up meanwhile is no error.
+    /// A client of Curator receives no answer, but its request is replaced with the owner's data, if that was read
+    /// before. It is no error if the requester has given up meanwhile.
     ///
     /// # Errors
     ///
-    /// When the answer cannot be written, for instance because the lock is lost.
+    /// If the answer cannot be written, for example because the lock is lost.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the answer is written, or it is not.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe: the answer is either written or not.
     ///
     /// # Cost
     ///
@@ -227,23 +217,23 @@ impl RevocationRequest {
     pub async fn refuse(self, reason: &str) -> Result<(), Error> {
         let reason = reason.to_owned();
         match &self.id {
-            Some(id) => self.answer(id, &Answer::Refused { reason }).await,
+            Some(id) => self.answer(id, &RequestAnswer::Refused { reason }).await,
             None => self.restore().await,
         }
     }
 
-    async fn answer(&self, id: &str, answer: &Answer) -> Result<(), Error> {
-        self.rewrite(|data| wire_format::answered(data, id, answer))
+    async fn answer(&self, id: &str, answer: &RequestAnswer) -> Result<(), Error> {
+        self.rewrite(|data| wire_format::put_answer(data, id, answer))
             .await
     }
 
     async fn restore(&self) -> Result<(), Error> {
         let owner = self.held.revocations.owner();
-        self.rewrite(|data| owner.clone().filter(|_| data == CURATORS_MESSAGE))
+        self.rewrite(|data| owner.clone().filter(|_| data == CURATOR_REVOKE_MESSAGE))
             .await
     }
 
-    /// Changes the data of the lock's node, whoever else does at the same time.
+    /// Changes the data of the lock's node, retrying after concurrent changes.
     async fn rewrite(&self, change: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), Error> {
         let Held { session, path, .. } = &*self.held;
         loop {
@@ -253,7 +243,7 @@ impl RevocationRequest {
             };
             match session.set(path, changed).version(stat.version).await {
                 Ok(_) => return Ok(()),
-                // Somebody else was quicker, or an answer was lost and it was written: look again.
+                // A concurrent change, or our own write whose reply was lost: read again.
                 Err(error) if error.kind() == ErrorKind::BadVersion => {}
                 Err(error) if error.is_outcome_unknown() && !error.is_fatal() => {}
                 Err(error) => return Err(error),
@@ -273,8 +263,8 @@ impl fmt::Debug for RevocationRequest {
     }
 }
 
-/// By Tokio's clock, which tests may pause.
-fn in_time(within: Duration) -> Option<Instant> {
+/// Returns the deadline by tokio's clock, which tests may pause.
+fn deadline_after(within: Duration) -> Option<Instant> {
     let now = tokio::time::Instant::now().into_std();
     now.checked_add(within)
 }

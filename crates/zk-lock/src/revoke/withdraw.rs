@@ -1,4 +1,4 @@
-//! Taking a request back when nobody waits for its answer any more.
+//! Withdraws a request when its requester stops waiting for the answer.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use zk_core::Session;
 use super::PAUSE;
 use super::wire_format;
 
-/// A request that may stand in the data of a node. Dropping it takes the request away, in the background.
+/// A request that may be in the data of a node. Dropping it removes the request, in the background.
 #[derive(Debug)]
 pub(super) struct Withdrawal {
     session: Session,
     path: NodePath,
     czxid: i64,
     id: String,
-    is_needed: bool,
+    is_armed: bool,
 }
 
 impl Withdrawal {
@@ -28,27 +28,27 @@ impl Withdrawal {
             path,
             czxid,
             id: id.to_owned(),
-            is_needed: false,
+            is_armed: false,
         }
     }
 
-    /// From now on there may be something to take away.
-    pub(super) fn is_needed(&mut self, is_needed: bool) {
-        self.is_needed |= is_needed;
+    /// From now on the request may be in the data.
+    pub(super) fn arm(&mut self) {
+        self.is_armed = true;
     }
 
     /// The node is gone, and the request with it.
-    pub(super) fn is_needless(&mut self) {
-        self.is_needed = false;
+    pub(super) fn disarm(&mut self) {
+        self.is_armed = false;
     }
 }
 
 impl Drop for Withdrawal {
     fn drop(&mut self) {
-        if !self.is_needed {
+        if !self.is_armed {
             return;
         }
-        // Without a runtime the session is about to end as well.
+        // Without a runtime the session is ending as well.
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
@@ -56,13 +56,13 @@ impl Drop for Withdrawal {
         let (czxid, id) = (self.czxid, self.id.clone());
         drop(runtime.spawn(async move {
             let withdrawing = withdraw(&session, &path, czxid, &id);
-            match tokio::time::timeout(PATIENCE, withdrawing).await {
+            match tokio::time::timeout(WITHDRAW_LIMIT, withdrawing).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    tracing::debug!(%path, %error, "a request to release a lock stays where it is");
+                    tracing::debug!(%path, %error, "a request to release a lock could not be withdrawn");
                 }
                 Err(_) => {
-                    tracing::debug!(%path, "a request to release a lock stays where it is: no answer");
+                    tracing::debug!(%path, "a request to release a lock could not be withdrawn in time");
                 }
             }
         }));
@@ -73,7 +73,7 @@ async fn withdraw(session: &Session, path: &NodePath, czxid: i64, id: &str) -> R
     loop {
         match attempt(session, path, czxid, id).await {
             Err(error) if error.is_no_node() => return Ok(()),
-            // The holder or another one who asks was quicker.
+            // The holder or another requester wrote first.
             Err(error) if error.kind() == ErrorKind::BadVersion => {}
             Err(error) if error.class() == zk_core::ErrorClass::Recoverable => {
                 drop(tokio::time::timeout(PAUSE, session.lost()).await);
@@ -84,10 +84,10 @@ async fn withdraw(session: &Session, path: &NodePath, czxid: i64, id: &str) -> R
 }
 
 async fn attempt(session: &Session, path: &NodePath, czxid: i64, id: &str) -> Result<(), Error> {
-    // The request itself may have been on its way when its caller gave up.
+    // The write of the request may still have been in flight when the requester gave up.
     session.sync(path).await?;
     let (data, stat) = session.get(path).await?;
-    match wire_format::withdrawn(&data, id) {
+    match wire_format::remove_request(&data, id) {
         Some(data) if stat.czxid == czxid => {
             let write = session.set(path, data).version(stat.version);
             write.await.map(drop)
@@ -96,5 +96,5 @@ async fn attempt(session: &Session, path: &NodePath, czxid: i64, id: &str) -> Re
     }
 }
 
-/// How long a request is tried to be taken back. The holder does not honour it for longer than it was meant to stand.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time limit for withdrawing a request. The holder ignores the request after its deadline in any case.
+const WITHDRAW_LIMIT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Why a read/write lock could not be made, or its guard not be changed into the other one.
+//! The errors of creating a read/write lock, and of upgrading and downgrading its guards.
 
 use zk_core::Error;
 use zk_core::ErrorClass;
@@ -8,18 +8,18 @@ use zk_core::ParsePathError;
 use super::ReadGuard;
 use super::WriteGuard;
 use crate::error::AcquireError;
-use crate::error::Loss;
+use crate::error::LockLoss;
 use crate::error::TimedOut;
 use crate::layout::Layout;
 
-/// A read/write lock cannot be made of what was given.
+/// A read/write lock could not be created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum MakeError {
-    /// The path is none.
+pub enum RwLockError {
+    /// The path is not a valid node path.
     #[error(transparent)]
     Path(#[from] ParsePathError),
-    /// The layout knows writers only.
+    /// The layout has no readers.
     #[error(
         "{layout:?} has no names for readers; a read/write lock needs the layout of Curator, kazoo or HBase"
     )]
@@ -29,24 +29,27 @@ pub enum MakeError {
     },
 }
 
-/// A reader did not become a writer.
+/// A reader was not upgraded to a writer.
 ///
-/// Unless the lock is lost, it reads as before: [`into_guard`](Self::into_guard) gives the guard back.
+/// Unless the lock is lost, it is still held for reading: [`into_guard`](Self::into_guard) returns the guard.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpgradeError {
-    /// A writer is waiting for this reader to end, perhaps another reader that wants to write: each would wait for the
-    /// other one.
+    /// A writer waits for this reader to release; it may be another reader that upgrades. Each would wait for the
+    /// other.
     ///
-    /// The remedy is to release the guard, to acquire for writing, and to read again what may have changed.
-    #[error("reader {} and writer {writer} would wait for each other; release the reader and acquire for writing instead", guard.path())]
+    /// Release the guard, acquire for writing, and read again what may have changed.
+    #[error(
+        "reader {} and writer {writer} would wait for each other; release the reader and acquire for writing instead",
+        guard.path()
+    )]
     Contended {
         /// The lock, held as before.
         guard: Box<ReadGuard>,
         /// The name of the writer's node.
         writer: String,
     },
-    /// Other readers were there for all of the time.
+    /// Other readers held the lock until the time limit.
     #[error("reader {} did not become a writer", guard.path())]
     TimedOut {
         /// The lock, held as before.
@@ -55,26 +58,26 @@ pub enum UpgradeError {
         #[source]
         timed_out: TimedOut,
     },
-    /// The place of a writer could not be had.
+    /// The queue could not be joined as a writer, or the writer's node was lost.
     #[error("reader {} did not become a writer", guard.path())]
     Failed {
         /// The lock, held as before.
         guard: Box<ReadGuard>,
-        /// Why.
+        /// The error of the acquire.
         source: AcquireError,
     },
-    /// The lock had been lost before: others may have written since.
+    /// The lock had been lost before: another writer may have had it since.
     #[error("lock node {path} had been lost before its reader became a writer: {loss}")]
     Lost {
         /// The reader's node.
         path: NodePath,
         /// Why it was lost.
-        loss: Loss,
+        loss: LockLoss,
     },
 }
 
 impl UpgradeError {
-    /// Returns what can be done about it.
+    /// Returns the class of the error: what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Contended { .. } | Self::TimedOut { .. } => ErrorClass::Recoverable,
@@ -83,7 +86,7 @@ impl UpgradeError {
         }
     }
 
-    /// Returns the guard of the reader, if the lock is held as before.
+    /// Returns the reader's guard, unless the lock is lost.
     pub fn into_guard(self) -> Option<ReadGuard> {
         match self {
             Self::Contended { guard, .. }
@@ -94,39 +97,43 @@ impl UpgradeError {
     }
 }
 
-/// A writer did not become a reader, or not entirely.
+/// A writer was not downgraded to a reader, or not completely.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DowngradeError {
-    /// The reader's node could not be created. The lock is held for writing as before.
+    /// The reader's node could not be created. The lock is still held for writing.
     #[error("writer {} did not become a reader", guard.path())]
     Failed {
         /// The lock, held as before.
         guard: Box<WriteGuard>,
-        /// Why.
+        /// The error of the create.
         source: AcquireError,
     },
-    /// The server refuses to delete the writer's node: the lock is held for reading, but other readers wait until the
-    /// session ends.
-    #[error("reader {} stays alone until its session ends", guard.path())]
+    /// The server refuses to delete the writer's node, so other readers wait until the session ends.
+    ///
+    /// The lock is held for reading.
+    #[error(
+        "reader {} excludes other readers until its session ends; grant DELETE on the path of the lock",
+        guard.path()
+    )]
     Refused {
         /// The lock, held for reading.
         guard: Box<ReadGuard>,
-        /// Why.
+        /// The error of the delete.
         source: Error,
     },
-    /// The lock had been lost before: what was done under it may have overlapped with another holder.
+    /// The lock had been lost before: work under it may have overlapped with another holder.
     #[error("lock node {path} had been lost before its writer became a reader: {loss}")]
     Lost {
         /// The writer's node.
         path: NodePath,
         /// Why it was lost.
-        loss: Loss,
+        loss: LockLoss,
     },
 }
 
 impl DowngradeError {
-    /// Returns what can be done about it.
+    /// Returns the class of the error: what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Failed { source, .. } => source.class(),

@@ -1,4 +1,4 @@
-//! A lock that is held for reading.
+//! The guard of a reader, and its upgrade.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,21 +8,21 @@ use super::RwLock;
 use super::UpgradeError;
 use super::WriteGuard;
 use crate::error::AcquireError;
-use crate::error::Loss;
+use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::guard::Guard;
-use crate::queue::Progress;
-use crate::queue::Upgraded;
+use crate::queue::QueueProgress;
+use crate::queue::UpgradeOutcome;
 
-/// A lock that is held for reading: others may read, nobody writes.
+/// A read/write lock held for reading: other readers may hold it too, but no writer.
 ///
-/// It is a [`Guard`] and has all that one has, most of it by reference.
-/// The [fencing tokens](Guard::fencing_token) of readers rise from writer to writer: each reader's is higher than that of
-/// every writer before it, and lower than that of every writer behind it. One that was a writer keeps its token.
+/// It dereferences to [`Guard`].
+/// The [fencing token](Guard::fencing_token) of a reader is higher than that of every writer ahead of it and lower than
+/// that of every writer behind it. A downgraded writer keeps its token.
 ///
 /// # Dropping
 ///
-/// As with a [`Guard`].
+/// The same as for a [`Guard`].
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct ReadGuard {
     lock: RwLock,
@@ -37,103 +37,94 @@ impl ReadGuard {
         }
     }
 
-    /// Releases the lock and waits until the ensemble has carried that out.
+    /// Releases the lock and waits until the ensemble has deleted its node.
     ///
     /// # Errors
     ///
-    /// Those of [`Guard::release`].
+    /// The errors of [`Guard::release`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, the release continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`ReleaseError::Lost`], since the lock went with the session.
+    /// Cancel safe. The release continues in the background.
     ///
     /// # Cost
     ///
-    /// One round trip. The last one of the readers before a writer wakes it.
+    /// One round trip. The last reader before a writer wakes that writer.
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.guard.release().await
     }
 
-    /// Becomes a writer, once all other readers have ended; nobody writes in between.
+    /// Upgrades to a writer, once all other readers have released. No other writer gets the lock in between.
     ///
-    /// It joins the queue at the end and goes on reading meanwhile.
-    /// That must not go on for ever: a writer that is already in the queue waits for this reader, and if this one
-    /// waited for it in turn, neither would ever be granted anything.
-    /// So it fails at once when a writer is in the queue, be it another reader that upgrades: of several readers that
-    /// want to write one at most goes on, and the others are told to release.
+    /// The reader joins the end of the queue as a writer and keeps reading meanwhile.
+    /// If another writer is already in the queue, possibly another reader that upgrades, the call fails at once: that
+    /// writer waits for this reader, so waiting for it would deadlock. Of several readers that upgrade, at most one
+    /// succeeds, and the others must release.
     ///
-    /// It waits for all other readers, those of this process included.
+    /// It waits for all other readers, including those of this process.
     ///
     /// # Errors
     ///
-    /// [`UpgradeError::Contended`] when a writer waits already, [`UpgradeError::Failed`] as
-    /// [`acquire_write`](RwLock::acquire_write) may fail; both give the guard back, which reads as before.
-    /// [`UpgradeError::Lost`] when the lock has been lost.
+    /// - [`UpgradeError::Contended`] if a writer waits already. The error has the guard, which is still held.
+    /// - [`UpgradeError::Failed`] for the errors of [`acquire_write`](RwLock::acquire_write). The error has the guard,
+    ///   which is still held.
+    /// - [`UpgradeError::Lost`] if the lock is lost, also while waiting, for example with the session.
     ///
     /// # Cancel safety
     ///
-    /// Safe, but the lock is released in the background, since the guard is dropped as well.
-    /// [`upgrade_timeout`](Self::upgrade_timeout) gives up without that.
-    ///
-    /// # Session loss
-    ///
-    /// [`UpgradeError::Lost`], also while waiting.
+    /// Cancel safe, but it drops the guard, which releases the lock in the background.
+    /// Use [`upgrade_timeout`](Self::upgrade_timeout) to give up and keep the guard.
     ///
     /// # Cost
     ///
-    /// Two round trips when nobody else reads: to join the queue, and to end reading.
+    /// Two round trips if there is no other reader: one to join the queue, and one to delete the reader's node.
     pub async fn upgrade(self) -> Result<WriteGuard, UpgradeError> {
         let upgraded = match self.guard.loss() {
-            None => self.become_writer(&Progress::default()).await,
+            None => self.become_writer(&QueueProgress::default()).await,
             Some(loss) => return Err(self.lost(loss)),
         };
         self.upgraded(upgraded).await
     }
 
-    /// Becomes a writer, if all other readers end within `limit`.
+    /// Upgrades to a writer, if all other readers release within `limit`.
     ///
     /// # Errors
     ///
-    /// [`UpgradeError::TimedOut`], which gives the guard back and says who was ahead, and those of
+    /// [`UpgradeError::TimedOut`], which has the guard and says who was ahead; and the errors of
     /// [`upgrade`](Self::upgrade).
     ///
     /// # Cancel safety
     ///
-    /// Safe, but the lock is released in the background, since the guard is dropped as well.
-    ///
-    /// # Session loss
-    ///
-    /// [`UpgradeError::Lost`], also while waiting.
+    /// Cancel safe, but it drops the guard, which releases the lock in the background.
     ///
     /// # Cost
     ///
-    /// That of [`upgrade`](Self::upgrade), and one write when the time is up.
+    /// That of [`upgrade`](Self::upgrade), and one write on a timeout.
     pub async fn upgrade_timeout(self, limit: Duration) -> Result<WriteGuard, UpgradeError> {
         if let Some(loss) = self.guard.loss() {
             return Err(self.lost(loss));
         }
-        let progress = Progress::default();
+        let progress = QueueProgress::default();
         let writing = self.become_writer(&progress);
         let upgraded = self.lock.writers.within(limit, writing, &progress).await;
         self.upgraded(upgraded).await
     }
 
-    async fn become_writer(&self, progress: &Progress) -> Result<Upgraded, AcquireError> {
+    async fn become_writer(
+        &self,
+        progress: &QueueProgress,
+    ) -> Result<UpgradeOutcome, AcquireError> {
         let reader = self.guard.path().name().unwrap_or_default();
         self.lock.writers.upgrade(reader, progress).await
     }
 
     async fn upgraded(
         self,
-        upgraded: Result<Upgraded, AcquireError>,
+        upgraded: Result<UpgradeOutcome, AcquireError>,
     ) -> Result<WriteGuard, UpgradeError> {
         let granted = match upgraded {
-            Ok(Upgraded::Granted(granted)) => granted,
-            Ok(Upgraded::Contended(writer)) => {
+            Ok(UpgradeOutcome::Granted(granted)) => granted,
+            Ok(UpgradeOutcome::Contended(writer)) => {
                 let guard = Box::new(self);
                 return Err(UpgradeError::Contended { guard, writer });
             }
@@ -141,7 +132,7 @@ impl ReadGuard {
                 let guard = Box::new(self);
                 return Err(UpgradeError::TimedOut { guard, timed_out });
             }
-            Err(AcquireError::SessionLost { .. }) => return Err(self.lost(Loss::SessionLost)),
+            Err(AcquireError::SessionLost { .. }) => return Err(self.lost(LockLoss::SessionLost)),
             Err(source) => {
                 let guard = Box::new(self);
                 return Err(UpgradeError::Failed { guard, source });
@@ -149,18 +140,19 @@ impl ReadGuard {
         };
         let writer = Guard::granted(self.lock.session(), granted);
         match self.guard.release().await {
-            // Somebody deleted the reader's node, maybe before the writer's was there: others may have written.
+            // The reader's node was deleted, possibly before the writer's was created: another writer may have had the
+            // lock.
             Err(ReleaseError::Lost { path, loss }) => Err(UpgradeError::Lost { path, loss }),
             Err(error) => {
-                // What is left of the reader harms nobody while we write.
-                tracing::debug!(%error, "a writer's node as a reader goes later");
+                // The reader's node does not affect others while we write.
+                tracing::debug!(%error, "the reader's node of an upgraded guard is deleted in the background");
                 Ok(WriteGuard::new(&self.lock, writer))
             }
             Ok(()) => Ok(WriteGuard::new(&self.lock, writer)),
         }
     }
 
-    fn lost(&self, loss: Loss) -> UpgradeError {
+    fn lost(&self, loss: LockLoss) -> UpgradeError {
         let path = self.guard.path().clone();
         UpgradeError::Lost { path, loss }
     }

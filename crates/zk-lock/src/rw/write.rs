@@ -1,4 +1,4 @@
-//! A lock that is held for writing.
+//! The guard of a writer, and its downgrade.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,17 +7,17 @@ use super::DowngradeError;
 use super::ReadGuard;
 use super::RwLock;
 use crate::error::AcquireError;
-use crate::error::Loss;
+use crate::error::LockLoss;
 use crate::error::ReleaseError;
 use crate::guard::Guard;
 
-/// A lock that is held for writing: by nobody else.
+/// A read/write lock held for writing, exclusively.
 ///
-/// It is a [`Guard`] and has all that one has, most of it by reference.
+/// It dereferences to [`Guard`].
 ///
 /// # Dropping
 ///
-/// As with a [`Guard`].
+/// The same as for a [`Guard`].
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct WriteGuard {
     lock: RwLock,
@@ -32,53 +32,44 @@ impl WriteGuard {
         }
     }
 
-    /// Releases the lock and waits until the ensemble has carried that out.
+    /// Releases the lock and waits until the ensemble has deleted its node.
     ///
     /// # Errors
     ///
-    /// Those of [`Guard::release`].
+    /// The errors of [`Guard::release`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, the release continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`ReleaseError::Lost`], since the lock went with the session.
+    /// Cancel safe. The release continues in the background.
     ///
     /// # Cost
     ///
-    /// One round trip. It wakes the readers up to the next writer, or that writer if none is before it.
+    /// One round trip. It wakes the readers up to the next writer, or that writer if it is next.
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.guard.release().await
     }
 
-    /// Becomes a reader; no writer gets the lock in between.
+    /// Downgrades to a reader. No other writer gets the lock in between.
     ///
-    /// A node for the reader is created with the number of the writer's, and then that one is deleted.
-    /// Whoever is in the queue waits for both of them, also with Curator, which does the same since 5.5.0
-    /// (CURATOR-621).
+    /// It creates a node for the reader with the number of the writer's node, and then deletes the writer's node.
+    /// All contenders behind wait for both nodes. Curator has done the same since 5.5.0 (CURATOR-621).
     ///
-    /// The token stays that of the writer: those who wait already have higher ones, and a new one would be higher than
+    /// The guard keeps the writer's token: the waiters already have higher tokens, and a new token would be higher than
     /// theirs.
-    /// Futures of [`lost`](Guard::lost) of the writer resolve with [`Loss::Released`].
+    /// Futures of [`lost`](Guard::lost) of the writer resolve with [`LockLoss::Released`].
     ///
     /// # Errors
     ///
-    /// [`DowngradeError::Failed`] when the reader's node could not be created, which gives the guard back.
-    /// [`DowngradeError::Refused`] when the session may create the lock's nodes but not delete them.
-    /// [`DowngradeError::Lost`] when the lock has been lost.
+    /// - [`DowngradeError::Failed`] if the reader's node could not be created. The error has the guard.
+    /// - [`DowngradeError::Refused`] if the session may create the lock's nodes but not delete them.
+    /// - [`DowngradeError::Lost`] if the lock is lost, for example with the session.
     ///
-    /// If there is no answer in time to the deletion of the writer's node, that is no error: it goes on in the
-    /// background, and other readers get the lock once it is done.
+    /// A deletion of the writer's node that is not confirmed in time is no error. It continues in the background, and
+    /// other readers get the lock once it is done.
     ///
     /// # Cancel safety
     ///
-    /// Safe, but the lock is released in the background, since the guard is dropped as well.
-    ///
-    /// # Session loss
-    ///
-    /// [`DowngradeError::Lost`], since the lock went with the session.
+    /// Cancel safe, but it drops the guard, which releases the lock in the background.
     ///
     /// # Cost
     ///
@@ -93,7 +84,7 @@ impl WriteGuard {
         let node = match readers.enlist_as(number).await {
             Ok(node) => node,
             Err(AcquireError::SessionLost { .. }) => {
-                let loss = Loss::SessionLost;
+                let loss = LockLoss::SessionLost;
                 return Err(DowngradeError::Lost { path, loss });
             }
             Err(source) => {
@@ -104,7 +95,7 @@ impl WriteGuard {
         let session = readers.session.clone();
         let trusted = session.keep_trusted();
         let reader = Guard::with_token(session, node, trusted, self.guard.fencing_token());
-        // That the writer's node was there until now shows that nobody else had the lock when the reader's came.
+        // If the writer's node existed until now, no other contender had the lock when the reader's node was created.
         match self.guard.release().await {
             Err(ReleaseError::Lost { path, loss }) => Err(DowngradeError::Lost { path, loss }),
             Err(ReleaseError::Refused { source, .. }) => {
@@ -112,7 +103,7 @@ impl WriteGuard {
                 Err(DowngradeError::Refused { guard, source })
             }
             Err(error @ ReleaseError::Pending { .. }) => {
-                tracing::debug!(%error, "a reader's node as a writer goes later");
+                tracing::debug!(%error, "the writer's node of a downgraded guard is deleted in the background");
                 Ok(ReadGuard::new(&self.lock, reader))
             }
             Ok(()) => Ok(ReadGuard::new(&self.lock, reader)),

@@ -1,9 +1,9 @@
-//! Whether there is room for a lease: the limit as it is stored, and the leases that count against it.
+//! Decides whether leases fit into the limit: parses the stored limit and counts the leases.
 //!
 //! Pure: no I/O and no clock.
 
-/// Reads the limit that the data of a semaphore's node says; `None` if it says nothing.
-pub(super) fn limit_in(data: &[u8]) -> Result<Option<u32>, NotALimit> {
+/// Parses the limit in the data of a semaphore's node; `None` for empty data.
+pub(super) fn parse_limit(data: &[u8]) -> Result<Option<u32>, NotALimit> {
     let text = std::str::from_utf8(data).map_err(|_| NotALimit)?.trim();
     if text.is_empty() {
         return Ok(None);
@@ -14,21 +14,21 @@ pub(super) fn limit_in(data: &[u8]) -> Result<Option<u32>, NotALimit> {
     text.parse().map(Some).map_err(|_| NotALimit)
 }
 
-/// The data does not say a limit.
+/// The data is not a limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotALimit;
 
-/// Writes a limit as [`limit_in`] reads it.
-pub(super) fn data_of(limit: u32) -> Vec<u8> {
+/// Formats a limit as [`parse_limit`] parses it.
+pub(super) fn format_limit(limit: u32) -> Vec<u8> {
     limit.to_string().into_bytes()
 }
 
-/// Counts the leases among `children`, those called `own` included, or answers `None` if one of those is missing.
+/// Counts the leases among `children`, including those named `own`; returns `None` if one of `own` is missing.
 ///
-/// Whoever sees no more than the limit, in a list made after all of its own leases, has them: of any leases that are
-/// there at one time, the list of whoever made the last one of them shows all.
-/// That holds whatever else goes wrong, be it that two believe to hold the semaphore's mutex.
-pub(super) fn taken<'a, I>(children: &[String], own: I) -> Option<usize>
+/// A client holds its leases if a list that was made after all of them were created contains no more leases than the
+/// limit. Of all leases that exist at one time, the client that created the last one listed all of them.
+/// This holds whatever else goes wrong, even if two clients believe that they hold the semaphore's mutex.
+pub(super) fn count_leases<'a, I>(children: &[String], own: I) -> Option<usize>
 where
     I: IntoIterator<Item = &'a str>,
 {
@@ -40,9 +40,9 @@ where
     Some(children.iter().filter(|child| is_lease(child)).count())
 }
 
-/// Whether a child is a lease: its name ends in `lease-` and a number, of however many digits.
+/// Returns whether a child is a lease: its name ends in `lease-` and a number of any length.
 ///
-/// Numbers beyond those that tell an order count as well: here they need not tell one.
+/// Numbers too large to determine an order count as well, since leases have no order.
 fn is_lease(name: &str) -> bool {
     name.rsplit_once("lease-").is_some_and(|(_, number)| {
         let digits = number.strip_prefix('-').unwrap_or(number);
@@ -78,7 +78,7 @@ mod tests {
             (b"\xff", Err(NotALimit)),
             (b"\0\0\0\x03", Err(NotALimit)),
         ] {
-            assert_eq!(limit_in(data), limit, "{data:?}");
+            assert_eq!(parse_limit(data), limit, "{data:?}");
         }
     }
 
@@ -100,32 +100,32 @@ mod tests {
             ("_c_51c7d0aa-lease-0000000004.bak", 0),
         ] {
             let children = names(&[child, own]);
-            assert_eq!(taken(&children, [own]), Some(1 + more), "{child}");
+            assert_eq!(count_leases(&children, [own]), Some(1 + more), "{child}");
         }
-        assert_eq!(taken(&names(&["lease-0000000001"]), [own]), None);
-        assert_eq!(taken(&[], [own]), None);
-        assert_eq!(taken(&[], []), Some(0));
+        assert_eq!(count_leases(&names(&["lease-0000000001"]), [own]), None);
+        assert_eq!(count_leases(&[], [own]), None);
+        assert_eq!(count_leases(&[], []), Some(0));
     }
 
     proptest! {
         // covers: L11
         #[test]
         fn limit_survives_being_written(limit: u32) {
-            prop_assert_eq!(limit_in(&data_of(limit)), Ok(Some(limit)));
+            prop_assert_eq!(parse_limit(&format_limit(limit)), Ok(Some(limit)));
         }
 
         #[test]
         fn garbage_is_no_lease_and_no_limit_and_breaks_nothing(name in ".*", data: Vec<u8>) {
             let _ = is_lease(&name);
-            let _ = limit_in(&data);
+            let _ = parse_limit(&data);
         }
 
-        /// The argument of [`taken`], over all ways in which clients make and list leases.
+        /// Checks the claim of [`count_leases`] for all orders in which clients create and list leases.
         // covers: L11
         #[test]
         fn no_more_hold_leases_than_the_limit_whoever_lists_when(
             limit in 1_usize..4,
-            // What each of some clients does next: make a lease, or list, or give back.
+            // The client that acts next: it creates a lease, lists, or releases.
             steps in prop::collection::vec(0_usize..6, 1..60),
         ) {
             let mut children: Vec<String> = Vec::new();
@@ -140,7 +140,7 @@ mod tests {
                         children.retain(|other| *other != name);
                     }
                     Some(name) => {
-                        if taken(&children, [name.as_str()]).is_some_and(|taken| taken <= limit) {
+                        if count_leases(&children, [name.as_str()]).is_some_and(|taken| taken <= limit) {
                             holders.push(name);
                         }
                     }

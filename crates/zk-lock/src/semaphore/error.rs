@@ -1,4 +1,4 @@
-//! Why leases could not be acquired.
+//! The errors of acquiring leases.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,56 +9,57 @@ use zk_core::NodePath;
 
 use crate::error::AcquireError;
 use crate::error::Ahead;
-use crate::queue::Progress;
+use crate::queue::QueueProgress;
 
-/// Leases were not acquired. Nothing of the attempt is left, or its removal goes on in the background.
+/// Leases were not acquired. Leftovers of the attempt are removed in the background.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireLeaseError {
-    /// More leases were asked for than there are, so that waiting is of no use.
+    /// More leases were requested than the limit allows at all.
     #[error(
-        "{wanted} leases of semaphore {path} were asked for, and its limit is {limit}; ask for at most so many, or raise the limit"
+        "{wanted} leases of semaphore {path} were requested, but its limit is {limit}; request fewer or raise the limit"
     )]
     TooMany {
         /// The path of the semaphore.
         path: NodePath,
-        /// How many were asked for.
+        /// The number of requested leases.
         wanted: u32,
-        /// How many there are.
+        /// The limit.
         limit: u32,
     },
-    /// No lease was asked for.
-    #[error("no lease was asked for; ask for at least one")]
-    Nothing,
-    /// The ensemble has another limit than this client was made with.
+    /// Zero leases were requested.
+    #[error("zero leases were requested; request at least one")]
+    ZeroLeases,
+    /// The stored limit is not the limit of this handle.
     #[error(
-        "semaphore {path} has the limit {stored}, and this client was made with {own}; make them agree, with `set_limit` or in the client, or let the client adopt what is stored"
+        "semaphore {path} has the stored limit {stored}, but this handle was created with {own}; \
+         call `set_limit`, create the handle with {stored}, or make it adopt the stored limit"
     )]
     LimitDiffers {
         /// The path of the semaphore.
         path: NodePath,
-        /// The limit in the ensemble.
+        /// The stored limit.
         stored: u32,
-        /// The limit that this client was made with.
+        /// The limit of this handle.
         own: u32,
     },
-    /// What is stored at the path is no limit.
+    /// The data at the path is not a limit.
     #[error(transparent)]
     BadLimit(BadLimit),
-    /// The time was up.
+    /// The time limit elapsed.
     #[error(transparent)]
     TimedOut(LeaseTimedOut),
-    /// What may go wrong with a lock, but for its time being up: the session is lost, or an operation failed.
+    /// Any other error of acquiring a lock: the session is lost, or an operation failed.
     #[error(transparent)]
     Acquire(AcquireError),
 }
 
 impl AcquireLeaseError {
-    /// Returns what can be done about it.
+    /// Returns the class of the error: what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::TooMany { .. }
-            | Self::Nothing
+            | Self::ZeroLeases
             | Self::LimitDiffers { .. }
             | Self::BadLimit { .. } => ErrorClass::Outcome,
             Self::TimedOut(_) => ErrorClass::Recoverable,
@@ -79,10 +80,11 @@ impl From<Error> for AcquireLeaseError {
     }
 }
 
-/// What is stored at the path of a semaphore is no limit: the path may be in use for something else.
+/// The data at the path of a semaphore is not a limit: the path may be in use for something else.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the data of semaphore {path} is no limit, which is a decimal number of at most 4294967295; use another path, or store one with `set_limit`"
+    "the data of semaphore {path} is not a decimal number up to 4294967295; \
+     use another path, or store a limit with `set_limit`"
 )]
 pub struct BadLimit {
     pub(super) path: NodePath,
@@ -95,7 +97,7 @@ impl BadLimit {
     }
 }
 
-/// The time to acquire leases was up.
+/// Leases were not acquired within the time limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseTimedOut {
     pub(super) path: NodePath,
@@ -104,12 +106,12 @@ pub struct LeaseTimedOut {
     pub(super) taken: Option<(usize, u32)>,
 }
 
-/// What a waiter knows when it gives up.
+/// The progress of an acquire, for the error of a timeout.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
-    /// Those who wait before it.
-    pub(super) progress: Progress,
-    /// The leases of others and the limit, once it is the first one that waits.
+pub(super) struct LeaseProgress {
+    /// The progress in the queue of waiters.
+    pub(super) queue: QueueProgress,
+    /// The number of leases of others and the limit, once this is the first waiter.
     pub(super) taken: Option<(usize, u32)>,
 }
 
@@ -119,12 +121,12 @@ impl LeaseTimedOut {
         &self.path
     }
 
-    /// Returns who waited before us when last looked; `None` when the ensemble had not answered by then.
+    /// Returns the waiters that were ahead at the last wake-up; `None` if the ensemble had not replied by then.
     pub fn ahead(&self) -> Option<&Ahead> {
         self.ahead.as_ref()
     }
 
-    /// Returns how many leases others held when last looked, and the limit; `None` when others waited before us.
+    /// Returns how many leases others held at the last wake-up, and the limit; `None` if other waiters were ahead.
     pub fn taken(&self) -> Option<(usize, u32)> {
         self.taken
     }
@@ -140,8 +142,10 @@ impl fmt::Display for LeaseTimedOut {
         match (&self.taken, &self.ahead) {
             (Some((taken, limit)), _) => write!(f, "others hold {taken} leases of {limit}"),
             (None, Some(ahead)) if ahead.count() > 0 => write!(f, "{ahead} in the queue"),
-            (None, Some(_)) => f.write_str("nobody waited ahead, but there was no answer in time"),
-            (None, None) => f.write_str("the ensemble had not answered by then"),
+            (None, Some(_)) => {
+                f.write_str("no waiter was ahead, but the ensemble did not reply in time")
+            }
+            (None, None) => f.write_str("the ensemble did not reply in time"),
         }
     }
 }

@@ -1,41 +1,41 @@
-//! Leases that are held.
+//! Held leases.
 
 use std::time::Instant;
 
 use zk_core::NodePath;
 use zk_core::Transaction;
 
-use crate::error::Loss;
+use crate::error::LockLoss;
 use crate::guard::FencingToken;
 use crate::guard::Guard;
-use crate::guard_set::Guards;
+use crate::guard_set::GuardSet;
 use crate::guard_set::ReleaseErrors;
 
-/// One or more leases of a semaphore, held together.
+/// One or more leases of a [`Semaphore`](crate::Semaphore), held together.
 ///
-/// It is to leases what a [`Guard`] is to a lock, and like it a value that may be moved anywhere: it does not stop time,
-/// tells when it is [lost](Self::lost), and knows whether it [is trusted](Self::is_trusted).
+/// Like a [`Guard`], it may be moved to other tasks and threads, does not stop time, notifies of a [loss](Self::lost),
+/// and knows whether it [is trusted](Self::is_trusted).
 ///
 /// # Dropping
 ///
-/// At once, [`lost`](Self::lost) resolves for whoever holds such a future.
-/// The nodes are deleted in the background, over connection losses if need be, until they or the session are gone.
+/// Futures of [`lost`](Self::lost) resolve at once.
+/// The nodes are deleted in the background, also over connection losses, until they or the session are gone.
 /// If the process dies, the ensemble deletes them when it expires the session.
 #[derive(Debug)]
-#[must_use = "the leases are given back when this is dropped"]
-pub struct Lease {
-    guards: Guards,
+#[must_use = "the leases are released when this is dropped"]
+pub struct SemaphoreLease {
+    guards: GuardSet,
 }
 
-impl Lease {
-    /// Makes one of the nodes of one acquire.
+impl SemaphoreLease {
+    /// Creates a value for the nodes of one acquire.
     pub(super) fn new(guards: Vec<Guard>) -> Self {
         Self {
-            guards: Guards::new(guards),
+            guards: GuardSet::new(guards),
         }
     }
 
-    /// Returns how many leases these are.
+    /// Returns the number of leases.
     pub fn count(&self) -> usize {
         self.guards.as_slice().len()
     }
@@ -45,17 +45,17 @@ impl Lease {
         self.guards.as_slice().iter().map(Guard::path)
     }
 
-    /// Returns a number that no other lease has: the highest `czxid` of its nodes.
+    /// Returns a number that no other lease has: the highest `czxid` of the nodes.
     ///
-    /// It is higher for who was granted leases later.
-    /// Where several may hold leases at a time, it cannot fence: who has the lower number may hold its leases rightly.
-    /// [`txn`](Self::txn) fences writes to ZooKeeper.
+    /// Leases that are granted later have higher tokens.
+    /// A lower token does not mean that the leases are no longer held, so the token does not fence if the limit is
+    /// above one. [`txn`](Self::txn) fences writes to ZooKeeper.
     pub fn token(&self) -> FencingToken {
         let tokens = self.guards.as_slice().iter().map(Guard::fencing_token);
         tokens.max().unwrap_or(FencingToken::new(0))
     }
 
-    /// Splits `count` leases off, to give them back earlier or elsewhere; `None` unless at least one remains in each.
+    /// Splits off `count` leases, to release them separately; `None` unless at least one remains in each part.
     pub fn split(&mut self, count: usize) -> Option<Self> {
         let guards = self.guards.split_off(count)?;
         Some(Self { guards })
@@ -63,12 +63,13 @@ impl Lease {
 
     /// Returns a future that resolves when one of the leases is lost, or no longer known to be held.
     ///
-    /// As [`Guard::lost`]: it owns what it needs and may outlive the lease, whose release resolves it, too.
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+    /// Like that of [`Guard::lost`], the future does not borrow the lease and may outlive it; a release resolves it as
+    /// well.
+    pub fn lost(&self) -> impl Future<Output = LockLoss> + Send + use<> {
         self.guards.lost()
     }
 
-    /// Tells whether all leases are certainly held, as far as this client has proof. Asks nobody.
+    /// Returns whether all leases are certainly held, as far as this client can prove. Does not send a request.
     ///
     /// See [`Guard::is_trusted`].
     pub fn is_trusted(&self) -> bool {
@@ -80,7 +81,7 @@ impl Lease {
         self.guards.trusted_until()
     }
 
-    /// Starts a transaction that is refused unless the leases are held at the moment the ensemble carries it out.
+    /// Starts a transaction that fails unless the leases are held when the ensemble executes it.
     ///
     /// Its first parts check the nodes of the leases, see [`Guard::txn`].
     pub fn txn(&self) -> Transaction {
@@ -88,19 +89,15 @@ impl Lease {
         self.guards.checked(session.transaction())
     }
 
-    /// Gives the leases back and waits until the ensemble has carried that out.
+    /// Releases the leases and waits until the ensemble has deleted their nodes.
     ///
     /// # Errors
     ///
-    /// For each lease what [`Guard::release`] answers.
+    /// The errors of [`Guard::release`], for each lease.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the release continues in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`ReleaseError::Lost`](crate::ReleaseError::Lost), since the leases went with the session.
+    /// Cancel safe. The release continues in the background.
     ///
     /// # Cost
     ///

@@ -1,4 +1,4 @@
-//! The limit that all clients share, in the data of the semaphore's node.
+//! The limit that all clients share, stored in the data of the semaphore's node.
 
 use std::sync::atomic::Ordering;
 
@@ -11,105 +11,104 @@ use super::Semaphore;
 use super::capacity;
 
 impl Semaphore {
-    /// Reads the limit that counts; `None` for a semaphore that was never used.
+    /// Reads the stored limit; `None` for a semaphore that was never used.
     ///
     /// # Errors
     ///
-    /// [`AcquireLeaseError::BadLimit`] when something else is stored at the path, and when it cannot be read.
+    /// [`AcquireLeaseError::BadLimit`] if the data at the path is not a limit, or an error of the read.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe: it only reads.
     ///
     /// # Cost
     ///
     /// One round trip.
     pub async fn limit(&self) -> Result<Option<u32>, AcquireLeaseError> {
         match self.session().get(self.path()).await {
-            Ok((data, _)) => self.parsed(&data),
+            Ok((data, _)) => self.parse_limit(&data),
             Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Changes the limit for all clients, and answers the one before it.
+    /// Changes the limit for all clients and returns the previous one.
     ///
     /// A raised limit wakes the first waiter.
-    /// A lowered one takes no lease from anybody: the leases above it run out as they are given back, and none is granted
-    /// until there are fewer than the limit. A limit of zero lets nobody in.
-    /// It counts for every lease whose node is made after it; one made before may still be granted by the old limit.
+    /// A lowered limit revokes no lease: no lease is granted until enough of them are released. A limit of zero blocks
+    /// all acquires.
+    /// The limit applies to each lease whose node is created after the change. A lease whose node was created before
+    /// may still be granted under the old limit.
     ///
     /// # Errors
     ///
-    /// When the node cannot be read or written, or others change it all the time.
+    /// If the node cannot be read or written, or concurrent changes defeat all attempts.
     ///
     /// # Cancel safety
     ///
-    /// Not safe once it was polled: the limit may still change. Read it afterwards.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Not cancel safe once polled: the limit may or may not change. Read it afterwards.
     ///
     /// # Cost
     ///
     /// Two round trips.
     pub async fn set_limit(&self, limit: u32) -> Result<Option<u32>, Error> {
-        let data = capacity::data_of(limit);
-        let mut rounds = 0;
+        let data = capacity::format_limit(limit);
+        let mut attempts = 0;
         loop {
-            rounds += 1;
+            attempts += 1;
             let written = match self.session().get(self.path()).await {
                 Ok((before, stat)) => {
                     let set = self.session().set(self.path(), data.clone());
-                    // Who else wrote the same limit has done what was asked for.
+                    // A concurrent write of the same limit has the same effect.
                     let set = set.version(stat.version).idempotent();
                     set.await
-                        .map(|_| capacity::limit_in(&before).unwrap_or(None))
+                        .map(|_| capacity::parse_limit(&before).unwrap_or(None))
                 }
-                Err(error) if error.is_no_node() => self.store(limit).await.map(|()| None),
+                Err(error) if error.is_no_node() => {
+                    self.create_with_limit(limit).await.map(|()| None)
+                }
                 Err(error) => return Err(error),
             };
             match written {
-                Err(error) if is_beaten(&error) && rounds < MOST_ROUNDS => {}
+                Err(error) if is_conflict(&error) && attempts < MAX_ATTEMPTS => {}
                 written => return written,
             }
         }
     }
 
-    /// Makes sure that there is a limit, and that it is ours unless we adopt whatever it is; answers it.
-    pub(super) async fn agree(&self) -> Result<u32, AcquireLeaseError> {
-        let mut rounds = 0;
+    /// Stores our limit if there is none; returns the stored limit if this handle accepts it.
+    pub(super) async fn ensure_limit(&self) -> Result<u32, AcquireLeaseError> {
+        let mut attempts = 0;
         loop {
-            rounds += 1;
+            attempts += 1;
             let stored = match self.session().get(self.path()).await {
                 Ok((data, stat)) => {
-                    if let Some(stored) = self.parsed(&data)? {
-                        return self.agreed(stored);
+                    if let Some(stored) = self.parse_limit(&data)? {
+                        return self.accept_limit(stored);
                     }
-                    // Made as a parent of something, maybe by another client.
-                    let set = self.session().set(self.path(), capacity::data_of(self.own));
+                    // The node was created as a parent, maybe by another client.
+                    let set = self
+                        .session()
+                        .set(self.path(), capacity::format_limit(self.own_limit));
                     set.version(stat.version).idempotent().await.map(|_| ())
                 }
-                Err(error) if error.is_no_node() => self.store(self.own).await,
+                Err(error) if error.is_no_node() => self.create_with_limit(self.own_limit).await,
                 Err(error) => return Err(error.into()),
             };
             match stored {
-                Ok(()) => return self.agreed(self.own),
-                Err(error) if is_beaten(&error) && rounds < MOST_ROUNDS => {}
+                Ok(()) => return self.accept_limit(self.own_limit),
+                Err(error) if is_conflict(&error) && attempts < MAX_ATTEMPTS => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Makes the node together with its limit: nobody ever sees it without.
-    async fn store(&self, limit: u32) -> Result<(), Error> {
-        let create = self.session().create(self.path(), capacity::data_of(limit));
-        // Who else stored the same limit has done what was asked for.
+    /// Creates the node together with its limit, so that it is never visible without one.
+    async fn create_with_limit(&self, limit: u32) -> Result<(), Error> {
+        let create = self
+            .session()
+            .create(self.path(), capacity::format_limit(limit));
+        // A concurrent create with the same limit has the same effect.
         let mut create = create.container_parents().idempotent();
         if let Some(acl) = self.acl() {
             create = create.acl(acl.clone());
@@ -117,24 +116,24 @@ impl Semaphore {
         create.await.map(|_| ())
     }
 
-    pub(super) fn has_agreed(&self) -> bool {
-        self.agreed.load(Ordering::Relaxed)
+    pub(super) fn has_confirmed_limit(&self) -> bool {
+        self.limit_confirmed.load(Ordering::Relaxed)
     }
 
-    fn agreed(&self, stored: u32) -> Result<u32, AcquireLeaseError> {
-        if stored != self.own && !self.adopts && !self.has_agreed() {
+    fn accept_limit(&self, stored: u32) -> Result<u32, AcquireLeaseError> {
+        if stored != self.own_limit && !self.adopts && !self.has_confirmed_limit() {
             return Err(AcquireLeaseError::LimitDiffers {
                 path: self.path().clone(),
                 stored,
-                own: self.own,
+                own: self.own_limit,
             });
         }
-        self.agreed.store(true, Ordering::Relaxed);
+        self.limit_confirmed.store(true, Ordering::Relaxed);
         Ok(stored)
     }
 
-    pub(super) fn parsed(&self, data: &[u8]) -> Result<Option<u32>, AcquireLeaseError> {
-        capacity::limit_in(data).map_err(|capacity::NotALimit| {
+    pub(super) fn parse_limit(&self, data: &[u8]) -> Result<Option<u32>, AcquireLeaseError> {
+        capacity::parse_limit(data).map_err(|capacity::NotALimit| {
             AcquireLeaseError::BadLimit(BadLimit {
                 path: self.path().clone(),
             })
@@ -142,13 +141,13 @@ impl Semaphore {
     }
 }
 
-/// Whether somebody else was faster: look again.
-fn is_beaten(error: &Error) -> bool {
+/// Returns whether a concurrent change caused the error, so that the node has to be read again.
+fn is_conflict(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::BadVersion | ErrorKind::NodeExists | ErrorKind::NoNode
     )
 }
 
-/// How often it is tried again when others write as well.
-const MOST_ROUNDS: usize = 16;
+/// The number of attempts under concurrent changes.
+const MAX_ATTEMPTS: usize = 16;

@@ -1,8 +1,8 @@
-//! Taking leases, by the one whose turn it is.
+//! Takes leases for the contender that is first in the queue.
 //!
-//! Whoever is first in the queue makes its lease nodes, all of them, and then counts. It stays first, and so the only
-//! one who does, until they fit or it gives up. The order of arrival and the freedom from deadlock come from the queue;
-//! the limit does not: see [`capacity::taken`].
+//! The first contender creates all its lease nodes and then counts the leases. It stays first, and so the only one that
+//! does this, until its leases fit or it gives up. The queue provides the order of arrival and prevents deadlocks. The
+//! limit does not depend on the queue: see [`capacity::count_leases`].
 
 use futures_util::FutureExt as _;
 use futures_util::future;
@@ -11,207 +11,214 @@ use zk_core::Watch;
 use zk_core::WatchEvent;
 
 use super::AcquireLeaseError;
-use super::Lease;
 use super::Semaphore;
+use super::SemaphoreLease;
 use super::capacity;
-use super::error::Standing;
+use super::error::LeaseProgress;
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::queue::Enlisted;
 use crate::queue::Granted;
-use crate::retry::Remains;
-use crate::retry::proved;
+use crate::retry::PendingDeletes;
+use crate::retry::prove_alive;
 
-/// Something that was read, and the watch that tells when it changes.
-type Seen<T> = (T, Option<Watch>);
+/// A value that was read, and the watch that fires when it changes.
+type Observed<T> = (T, Option<Watch>);
 
-/// What the one whose turn it is knows.
+/// What the first contender has read: the limit, and the children of the leases' path.
 #[derive(Debug, Default)]
-struct Look {
-    limit: Option<Seen<Option<u32>>>,
-    children: Option<Seen<Vec<String>>>,
+struct Usage {
+    limit: Option<Observed<Option<u32>>>,
+    children: Option<Observed<Vec<String>>>,
 }
 
-/// What a look says.
-enum Room {
-    Enough,
-    /// Others have too many leases.
+/// Whether the leases fit into the limit.
+enum CapacityCheck {
+    Fits,
+    /// Others hold too many leases.
     Full {
-        /// How many others have.
+        /// The number of leases of others.
         others: usize,
         limit: u32,
     },
 }
 
 impl Semaphore {
-    /// Joins the queue of those who wait, unless they ask for more than there is.
+    /// Joins the queue of waiters, unless more leases are requested than the limit allows.
     pub(super) async fn enlist(&self, count: u32) -> Result<Enlisted, AcquireLeaseError> {
         if count == 0 {
-            return Err(AcquireLeaseError::Nothing);
+            return Err(AcquireLeaseError::ZeroLeases);
         }
-        if !self.has_agreed() {
-            // The node has to be there first: as a parent of the queue it would be made without its limit.
-            let limit = self.agree().await?;
-            self.check(count, limit)?;
+        if !self.has_confirmed_limit() {
+            // The node has to exist first: as a parent of the queue it would be created without its limit.
+            let limit = self.ensure_limit().await?;
+            self.check_count(count, limit)?;
             return Ok(self.queue.enlist().await?);
         }
         let (limit, enlisted) = future::join(self.limit(), self.queue.enlist()).await;
         let limit = match limit? {
             Some(limit) => limit,
-            // Somebody deleted the semaphore.
-            None => self.agree().await?,
+            // The semaphore's node was deleted.
+            None => self.ensure_limit().await?,
         };
-        self.check(count, limit)?;
+        self.check_count(count, limit)?;
         Ok(enlisted?)
     }
 
-    /// Takes leases as soon as there is room for all of them.
+    /// Takes the leases as soon as all of them fit.
     pub(super) async fn reserve(
         &self,
         first: Granted,
         count: u32,
-        standing: &mut Standing,
-    ) -> Result<Lease, AcquireLeaseError> {
-        let (nodes, mut look) = self.make(count).await?;
+        progress: &mut LeaseProgress,
+    ) -> Result<SemaphoreLease, AcquireLeaseError> {
+        let (nodes, mut usage) = self.create_leases(count).await?;
         loop {
-            self.complete(&mut look, &first).await?;
-            match self.room(&look, &nodes, count).await? {
-                // A fall of the limit that has been told of counts; whoever else came or went does not.
-                Room::Enough if has_fired(&mut look.limit) => look.limit = None,
-                Room::Enough => {
+            self.read_missing(&mut usage, &first).await?;
+            match self.check_capacity(&usage, &nodes, count).await? {
+                // A known change of the limit must be applied; changes of the children cannot invalidate the count.
+                CapacityCheck::Fits if has_fired(&mut usage.limit) => usage.limit = None,
+                CapacityCheck::Fits => {
                     if first.trusted.is_trusted() {
-                        return Ok(self.granted(first, nodes));
+                        return Ok(self.grant_lease(first, nodes));
                     }
-                    // We waited for long, or were stopped or cut off since we looked.
-                    // Prove that the session is alive, and look once more.
-                    proved(self.session(), &first.trusted).await?;
-                    look.children = None;
+                    // The wait was long, or the process was stopped or cut off since the list.
+                    // Prove that the session is alive and list once more.
+                    prove_alive(self.session(), &first.trusted).await?;
+                    usage.children = None;
                 }
-                Room::Full { others, limit } => {
-                    standing.taken = Some((others, limit));
-                    if look.is_watched() {
-                        self.changed(&mut look).await?;
+                CapacityCheck::Full { others, limit } => {
+                    progress.taken = Some((others, limit));
+                    if usage.is_watched() {
+                        self.wait_for_change(&mut usage).await?;
                     } else {
-                        // What was read along with the creates was read without watches.
-                        look = Look::default();
+                        // These values were read along with the creates, without watches.
+                        usage = Usage::default();
                     }
                 }
             }
         }
     }
 
-    /// Takes leases if there is room for all of them now.
+    /// Takes the leases if all of them fit now.
     pub(super) async fn try_reserve(
         &self,
         first: Granted,
         count: u32,
-        remains: &Remains<'_>,
-    ) -> Result<Option<Lease>, AcquireLeaseError> {
-        let (nodes, mut look) = self.make(count).await?;
-        let mut was_looked_again = false;
+        pending: &PendingDeletes<'_>,
+    ) -> Result<Option<SemaphoreLease>, AcquireLeaseError> {
+        let (nodes, mut usage) = self.create_leases(count).await?;
+        let mut was_read_again = false;
         loop {
-            match self.room(&look, &nodes, count).await? {
-                Room::Enough if first.trusted.is_trusted() => {
-                    return Ok(Some(self.granted(first, nodes)));
+            match self.check_capacity(&usage, &nodes, count).await? {
+                CapacityCheck::Fits if first.trusted.is_trusted() => {
+                    return Ok(Some(self.grant_lease(first, nodes)));
                 }
-                Room::Enough => {
-                    proved(self.session(), &first.trusted).await?;
-                    look = self.look().await?;
+                CapacityCheck::Fits => {
+                    prove_alive(self.session(), &first.trusted).await?;
+                    usage = self.read_usage().await?;
                 }
-                Room::Full { .. } if !was_looked_again && remains.are_gone().await => {
-                    was_looked_again = true;
-                    look = self.look().await?;
+                CapacityCheck::Full { .. } if !was_read_again && pending.wait().await => {
+                    was_read_again = true;
+                    usage = self.read_usage().await?;
                 }
-                Room::Full { .. } => {
-                    // Waited for, so that the next try of the same caller does not find its own nodes.
+                CapacityCheck::Full { .. } => {
+                    // Awaited, so that the next attempt of the same caller does not find its own nodes.
                     let deletes = nodes.into_iter().map(OwnedNode::delete);
                     for deleted in future::join_all(deletes).await {
-                        finished(deleted)?;
+                        ignore_pending(deleted)?;
                     }
-                    finished(first.node.delete().await)?;
+                    ignore_pending(first.node.delete().await)?;
                     return Ok(None);
                 }
             }
         }
     }
 
-    /// Makes the nodes of our leases, and looks behind them.
-    async fn make(&self, count: u32) -> Result<(Vec<OwnedNode>, Look), AcquireLeaseError> {
-        // The reads leave right behind the creates, and are carried out after them, unless something went wrong.
+    /// Creates the nodes of our leases and reads limit and leases behind them.
+    async fn create_leases(
+        &self,
+        count: u32,
+    ) -> Result<(Vec<OwnedNode>, Usage), AcquireLeaseError> {
+        // The reads leave directly behind the creates and are executed after them, unless a request was repeated.
         let creates = future::join_all((0..count).map(|_| self.leases.create_node()));
         let list = self.session().list(&self.leases.path).into_future();
         let (made, limit, listed) = future::join3(creates, self.limit(), list).await;
         let nodes = made.into_iter().collect::<Result<Vec<_>, _>>()?;
         if let (Ok(limit), Ok((names, _))) = (limit, listed)
-            && capacity::taken(&names, own(&nodes)).is_some()
+            && capacity::count_leases(&names, node_names(&nodes)).is_some()
         {
             let limit = Some((limit, None));
             let children = Some((names, None));
-            return Ok((nodes, Look { limit, children }));
+            return Ok((nodes, Usage { limit, children }));
         }
-        // The reads were not carried out after the creates: the parents were missing, or the connection broke and some
-        // of them were repeated.
-        let look = self.look().await?;
-        Ok((nodes, look))
+        // The reads were not executed after the creates: the parents were missing, or the connection broke and some
+        // requests were repeated.
+        let usage = self.read_usage().await?;
+        Ok((nodes, usage))
     }
 
-    /// Reads what is to be known, once.
-    async fn look(&self) -> Result<Look, AcquireLeaseError> {
+    /// Reads limit and leases, without watches.
+    async fn read_usage(&self) -> Result<Usage, AcquireLeaseError> {
         let read = || self.session().get(&self.path).into_future();
-        let (limit, children) = future::join(self.queue.patiently(read), self.leases.list()).await;
+        let (limit, children) = future::join(self.queue.retry_read(read), self.leases.list()).await;
         let limit = limit.map(|(data, _)| data);
-        Ok(Look {
+        Ok(Usage {
             limit: Some((self.limit_of(limit)?, None)),
             children: Some((children?, None)),
         })
     }
 
-    /// Reads what is not known, however long it takes, and watches it.
+    /// Reads and watches what is missing, without a time limit.
     ///
-    /// Looks whether we are in the queue, too: if somebody took us out of it, another one is first there, and each would
-    /// wait for the nodes of the other.
-    async fn complete(&self, look: &mut Look, first: &Granted) -> Result<(), AcquireLeaseError> {
-        if look.limit.is_some() && look.children.is_some() {
+    /// It also reads whether our node in the queue exists: if another client deleted it, another contender is first,
+    /// and each of the two would wait for the lease nodes of the other.
+    async fn read_missing(
+        &self,
+        usage: &mut Usage,
+        first: &Granted,
+    ) -> Result<(), AcquireLeaseError> {
+        if usage.limit.is_some() && usage.children.is_some() {
             return Ok(());
         }
         let path = first.node.path();
         let exists = || self.session().exists(path).into_future();
-        let is_first = self.queue.patiently(exists);
+        let is_first = self.queue.retry_read(exists);
         let limit = async {
-            match look.limit.take() {
-                Some(seen) => Ok(seen),
+            match usage.limit.take() {
+                Some(observed) => Ok(observed),
                 None => self.watch_limit().await,
             }
         };
         let children = async {
-            match look.children.take() {
-                Some(seen) => Ok(seen),
+            match usage.children.take() {
+                Some(observed) => Ok(observed),
                 None => self.watch_children().await,
             }
         };
         let (limit, children, is_first) = future::join3(limit, children, is_first).await;
-        look.limit = Some(limit?);
-        look.children = Some(children?);
+        usage.limit = Some(limit?);
+        usage.children = Some(children?);
         match is_first? {
             Some(_) => Ok(()),
             None => Err(self.queue.node_lost(path).await.into()),
         }
     }
 
-    async fn watch_limit(&self) -> Result<Seen<Option<u32>>, AcquireLeaseError> {
+    async fn watch_limit(&self) -> Result<Observed<Option<u32>>, AcquireLeaseError> {
         let read = || self.session().get(&self.path).watched().into_future();
-        match self.queue.patiently(read).await {
-            Ok((data, _, watch)) => Ok((self.parsed(&data)?, Some(watch))),
+        match self.queue.retry_read(read).await {
+            Ok((data, _, watch)) => Ok((self.parse_limit(&data)?, Some(watch))),
             Err(error) => Ok((self.limit_of(Err(error))?, None)),
         }
     }
 
-    async fn watch_children(&self) -> Result<Seen<Vec<String>>, AcquireLeaseError> {
+    async fn watch_children(&self) -> Result<Observed<Vec<String>>, AcquireLeaseError> {
         let path = &self.leases.path;
         let list = || self.session().list(path).watched().into_future();
-        match self.queue.patiently(list).await {
+        match self.queue.retry_read(list).await {
             Ok((names, _, watch)) => Ok((names, Some(watch))),
-            // Then our nodes are gone, too.
+            // Our nodes are gone as well then.
             Err(error) if error.is_no_node() => Ok((Vec::new(), None)),
             Err(error) => Err(error.into()),
         }
@@ -222,27 +229,27 @@ impl Semaphore {
         read: Result<Vec<u8>, zk_core::Error>,
     ) -> Result<Option<u32>, AcquireLeaseError> {
         match read {
-            Ok(data) => self.parsed(&data),
+            Ok(data) => self.parse_limit(&data),
             Err(error) if error.is_no_node() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Judges a look.
-    async fn room(
+    /// Decides whether the leases fit.
+    async fn check_capacity(
         &self,
-        look: &Look,
+        usage: &Usage,
         nodes: &[OwnedNode],
         count: u32,
-    ) -> Result<Room, AcquireLeaseError> {
-        let limit = match look.limit {
+    ) -> Result<CapacityCheck, AcquireLeaseError> {
+        let limit = match usage.limit {
             Some((Some(limit), _)) => limit,
-            // Somebody deleted it, or emptied it.
-            _ => self.agree().await?,
+            // The node was deleted or its data was cleared.
+            _ => self.ensure_limit().await?,
         };
-        self.check(count, limit)?;
-        let children = look.children.as_ref().map_or(&[][..], |(names, _)| names);
-        let Some(taken) = capacity::taken(children, own(nodes)) else {
+        self.check_count(count, limit)?;
+        let children = usage.children.as_ref().map_or(&[][..], |(names, _)| names);
+        let Some(taken) = capacity::count_leases(children, node_names(nodes)) else {
             let is_gone = |node: &&OwnedNode| {
                 let is_there = |name: &str| children.iter().any(|child| child == name);
                 !node.path().name().is_some_and(is_there)
@@ -252,17 +259,17 @@ impl Semaphore {
             return Err(self.queue.node_lost(&path).await.into());
         };
         if taken <= usize::try_from(limit).unwrap_or(usize::MAX) {
-            Ok(Room::Enough)
+            Ok(CapacityCheck::Fits)
         } else {
             let others = taken.saturating_sub(nodes.len());
-            Ok(Room::Full { others, limit })
+            Ok(CapacityCheck::Full { others, limit })
         }
     }
 
-    /// Waits until something that was seen changed, and forgets it.
-    async fn changed(&self, look: &mut Look) -> Result<(), AcquireLeaseError> {
-        let limit = fired(&mut look.limit);
-        let children = fired(&mut look.children);
+    /// Waits until a value that was read changes, and clears it.
+    async fn wait_for_change(&self, usage: &mut Usage) -> Result<(), AcquireLeaseError> {
+        let limit = next_event(&mut usage.limit);
+        let children = next_event(&mut usage.children);
         let lost = self.session().lost();
         let event = tokio::select! {
             biased;
@@ -273,11 +280,11 @@ impl Semaphore {
         if event == WatchEvent::SessionLost {
             return Err(AcquireError::SessionLost { source: None }.into());
         }
-        look.forget_what_changed();
+        usage.clear_changed();
         Ok(())
     }
 
-    fn check(&self, wanted: u32, limit: u32) -> Result<(), AcquireLeaseError> {
+    fn check_count(&self, wanted: u32, limit: u32) -> Result<(), AcquireLeaseError> {
         if wanted <= limit {
             return Ok(());
         }
@@ -288,23 +295,23 @@ impl Semaphore {
         })
     }
 
-    /// Lets the next one have its turn.
-    fn granted(&self, first: Granted, nodes: Vec<OwnedNode>) -> Lease {
-        // Its deletion has left by then: a later request of this session finds the queue without this node.
+    /// Leaves the queue, so that the next contender is first, and returns the leases.
+    fn grant_lease(&self, first: Granted, nodes: Vec<OwnedNode>) -> SemaphoreLease {
+        // The deletion has left when this returns: later requests of this session find the queue without this node.
         drop(first);
         let guards = nodes.into_iter().map(|node| {
             let session = self.session().clone();
             let trusted = session.keep_trusted();
             Guard::new(session, node, trusted)
         });
-        let lease = Lease::new(guards.collect());
+        let lease = SemaphoreLease::new(guards.collect());
         tracing::debug!(path = %self.path, token = %lease.token(), count = lease.count(), "leases acquired");
         lease
     }
 }
 
-impl Look {
-    /// Whether both would be told of.
+impl Usage {
+    /// Returns whether both values are watched.
     fn is_watched(&self) -> bool {
         let is_watched = |watch: &Option<Watch>| watch.is_some();
         self.limit
@@ -316,7 +323,7 @@ impl Look {
                 .is_some_and(|(_, watch)| is_watched(watch))
     }
 
-    fn forget_what_changed(&mut self) {
+    fn clear_changed(&mut self) {
         if has_fired(&mut self.limit) {
             self.limit = None;
         }
@@ -326,29 +333,28 @@ impl Look {
     }
 }
 
-async fn fired<T>(seen: &mut Option<Seen<T>>) -> WatchEvent {
-    match seen {
+async fn next_event<T>(observed: &mut Option<Observed<T>>) -> WatchEvent {
+    match observed {
         Some((_, Some(watch))) => watch.changed().await,
         _ => future::pending().await,
     }
 }
 
-fn has_fired<T>(seen: &mut Option<Seen<T>>) -> bool {
-    fired(seen).now_or_never().is_some()
+fn has_fired<T>(observed: &mut Option<Observed<T>>) -> bool {
+    next_event(observed).now_or_never().is_some()
 }
 
-/// The names of our leases.
-fn own(nodes: &[OwnedNode]) -> impl Iterator<Item = &str> {
+/// Returns the names of our lease nodes.
+fn node_names(nodes: &[OwnedNode]) -> impl Iterator<Item = &str> {
     nodes.iter().filter_map(|node| node.path().name())
 }
 
-/// What a removal says to one who gives up: what cannot be finished goes on in the background, but the end of the session
-/// is an error.
-fn finished(deleted: Result<(), zk_core::Error>) -> Result<(), AcquireLeaseError> {
+/// Ignores a deletion that is not finished, which continues in the background, but not the end of the session.
+fn ignore_pending(deleted: Result<(), zk_core::Error>) -> Result<(), AcquireLeaseError> {
     match deleted {
         Err(error) if error.is_fatal() => Err(error.into()),
         Err(error) => {
-            tracing::debug!(%error, "a node of one who gave up goes later");
+            tracing::debug!(%error, "a node of a failed attempt is deleted in the background");
             Ok(())
         }
         Ok(()) => Ok(()),

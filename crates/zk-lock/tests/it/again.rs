@@ -9,8 +9,8 @@ use zk_lock::AcquireError;
 use zk_lock::CohortLimits;
 use zk_lock::CohortLock;
 use zk_lock::FairLock;
+use zk_lock::LockLoss;
 use zk_lock::LockOptions;
-use zk_lock::Loss;
 use zk_lock::MultiAcquireError;
 use zk_lock::MultiLock;
 
@@ -46,7 +46,7 @@ async fn what_has_ended_is_out_of_the_way_and_granted_nothing() {
 
 /// Uses a cohort and a fair lock first on a runtime that ends.
 async fn a_second_runtime_may_end(session: &Session, other: &Session) {
-    let limits = CohortLimits::default().with_hand_overs(0);
+    let limits = CohortLimits::default().with_handovers(0);
     let options = LockOptions::default();
     let cohort = CohortLock::with_options(session, "/runtimes/cohort", options, limits).unwrap();
     let fair = FairLock::new(session, "/runtimes/fair").unwrap();
@@ -70,7 +70,7 @@ async fn a_second_runtime_may_end(session: &Session, other: &Session) {
     other.sync("/").await.unwrap();
     other.delete(guard.path()).await.unwrap();
     let loss = soon("the guard is told", guard.lost()).await;
-    assert_eq!(loss, Loss::NodeDeleted);
+    assert_eq!(loss, LockLoss::NodeDeleted);
 }
 
 /// The holder removes the next one and releases the lock at once.
@@ -134,7 +134,7 @@ async fn a_waiter_of_an_ended_session_is_not_granted_the_lock(ensemble: &Ensembl
         MultiAcquireError::Acquire { source, .. } => {
             matches!(source, AcquireError::SessionLost { .. })
         }
-        MultiAcquireError::Lost { loss, .. } => *loss == Loss::SessionLost,
+        MultiAcquireError::Lost { loss, .. } => *loss == LockLoss::SessionLost,
         _ => false,
     };
     assert!(is_told, "turn {turn}: {error:?}");

@@ -32,9 +32,9 @@ fn public_types_are_send_and_sync() {
         LeaseTimedOut,
         LockOptions,
         LockEvent,
-        Loss,
+        LockLoss,
         OwnerInfo,
-        Picture,
+        LockSnapshot,
         Reap,
         ReapError,
         Removal,
@@ -42,8 +42,8 @@ fn public_types_are_send_and_sync() {
         Revoke,
         RevokeError,
         Role,
-        Standing,
-        MakeError,
+        ContenderStatus,
+        RwLockError,
         ReentrantLock,
         MultiAcquireError,
         MultiLock,
@@ -55,7 +55,7 @@ fn public_types_are_send_and_sync() {
         RwLock,
         Semaphore,
         SequenceExhausted,
-        SeveralSessions,
+        MultipleSessions,
         TimedOut,
     );
     // Whoever has the guard has the lock: there is one of it.
@@ -79,10 +79,10 @@ fn public_types_are_send_and_sync() {
     is_sync::<Waiter>();
     is_error::<AcquireError>();
     is_error::<DowngradeError>();
-    is_error::<MakeError>();
+    is_error::<RwLockError>();
     is_error::<UpgradeError>();
-    is_send::<Lease>();
-    is_sync::<Lease>();
+    is_send::<SemaphoreLease>();
+    is_sync::<SemaphoreLease>();
     is_send::<MultiGuard>();
     is_sync::<MultiGuard>();
     is_error::<AcquireError>();
@@ -92,7 +92,7 @@ fn public_types_are_send_and_sync() {
     is_error::<MultiAcquireError>();
     is_error::<MultiLockError>();
     is_error::<ReleaseErrors>();
-    is_error::<SeveralSessions>();
+    is_error::<MultipleSessions>();
     is_error::<ReleaseError>();
     is_error::<RunError>();
     is_error::<SequenceExhausted>();
@@ -124,11 +124,11 @@ fn public_futures_are_send() {
 
 #[test]
 fn futures_of_those_who_look_in_are_send() {
-    is_send_future(|lock: &FairLock| lock.acquire_telling(|_| ()));
+    is_send_future(|lock: &FairLock| lock.acquire_with_progress(|_| ()));
     is_send_future(|lock: &FairLock| async {
         let inspector = lock.inspector();
-        let picture = inspector.look().await.unwrap();
-        for standing in picture.standings() {
+        let picture = inspector.snapshot().await.unwrap();
+        for standing in picture.contenders() {
             let contender = standing.contender();
             inspector.revoke(contender).then_break().await.unwrap();
             inspector.remove(contender).await.unwrap();
@@ -139,7 +139,7 @@ fn futures_of_those_who_look_in_are_send() {
         let mut events = lock.events();
         let guard = lock.acquire().await.unwrap();
         guard.revocation_requested().await?.accept().await.unwrap();
-        Ok::<_, Loss>(events.next().await)
+        Ok::<_, LockLoss>(events.next().await)
     });
 }
 
@@ -217,7 +217,7 @@ fn futures_of_locks_that_are_several_are_send() {
         is_send(race.try_acquire());
         is_send(race.acquire_timeout(Duration::ZERO));
     };
-    let _ = |lease: Lease, guard: MultiGuard| {
+    let _ = |lease: SemaphoreLease, guard: MultiGuard| {
         is_send(lease.lost());
         is_send(guard.lost());
         is_send(lease.release());

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use zk_core::ErrorKind;
 use zk_lock::FairLock;
+use zk_lock::LockLoss;
 use zk_lock::LockOptions;
-use zk_lock::Loss;
 use zk_lock::RunError;
 
 use crate::connect;
@@ -182,7 +182,7 @@ async fn run_gives_the_body_its_token_and_drops_it_when_the_lock_is_lost() {
         soon("the body is dropped", is_dropped).await.unwrap_err();
         let error = soon("run ends", running).await.unwrap().unwrap_err();
         assert!(
-            matches!(error, RunError::Lost(Loss::NodeDeleted)),
+            matches!(error, RunError::Lost(LockLoss::NodeDeleted)),
             "{error:?}"
         );
     })

@@ -22,7 +22,7 @@ async fn a_busy_cohort_gives_the_lock_to_another_session() {
         let (one, other) = (connect(ensemble).await, connect(ensemble).await);
         let bound = Duration::from_millis(200);
         let limits = CohortLimits::default()
-            .with_hand_overs(u64::MAX)
+            .with_handovers(u64::MAX)
             .with_time(bound);
         let lock =
             CohortLock::with_options(&one, "/cohort", LockOptions::default(), limits).unwrap();

@@ -16,7 +16,7 @@ use zk_lock::FairLock;
 use zk_lock::Inspector;
 use zk_lock::LockEvent;
 use zk_lock::LockEvents;
-use zk_lock::Loss;
+use zk_lock::LockLoss;
 use zk_lock::MultiAcquireError;
 use zk_lock::MultiLock;
 use zk_lock::RaceLock;
@@ -88,13 +88,13 @@ async fn reentrant_lock_is_its_owners_until_the_last_release(ensemble: &Ensemble
     other.delete(guards.0.path()).await.unwrap();
     for guard in [&guards.0, &guards.1] {
         let loss = soon("both guards learn of the loss", guard.lost()).await;
-        assert_eq!(loss, Loss::NodeDeleted);
+        assert_eq!(loss, LockLoss::NodeDeleted);
     }
     let anew = soon("the lock is free", mine.acquire()).await.unwrap();
     assert!(anew.fencing_token() > guards.0.fencing_token());
 
     end(ensemble, &one).await;
-    assert_eq!(soon("the loss", anew.lost()).await, Loss::SessionLost);
+    assert_eq!(soon("the loss", anew.lost()).await, LockLoss::SessionLost);
     let error = mine.acquire().await.unwrap_err();
     assert!(
         matches!(error, AcquireError::SessionLost { .. }),
@@ -180,7 +180,7 @@ async fn reaping_removes_the_old_and_grants_nobody_the_lock(ensemble: &Ensemble)
     looked.await.unwrap();
     assert_eq!(inspector.reap(Reap::All).await.unwrap().len(), 2);
     let loss = soon("the holder learns of it", held.lost()).await;
-    assert_eq!(loss, Loss::NodeDeleted);
+    assert_eq!(loss, LockLoss::NodeDeleted);
     let error = soon("the waiter ends", waiting).await.unwrap();
     let error = error.expect_err("nobody is granted the lock in passing");
     assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");
@@ -211,10 +211,10 @@ async fn events_tell_each_grant_release_and_loss(ensemble: &Ensemble) {
             assert_eq!(next(events).await, LockEvent::Released { path, token });
         }
     }
-    for expected in [Loss::NodeDeleted, Loss::SessionLost] {
+    for expected in [LockLoss::NodeDeleted, LockLoss::SessionLost] {
         let guard = lock.acquire().await.unwrap();
         let (path, token) = (guard.path().clone(), guard.fencing_token());
-        if expected == Loss::NodeDeleted {
+        if expected == LockLoss::NodeDeleted {
             admin.delete(&path).await.unwrap();
         } else {
             // Nobody takes an event now, which holds nobody up: 64 of them are kept.
@@ -284,7 +284,7 @@ async fn race_lock_is_one_node_that_excludes_everyone(ensemble: &Ensemble) {
     let is_gone = matches!(
         error,
         ReleaseError::Lost {
-            loss: Loss::NodeDeleted,
+            loss: LockLoss::NodeDeleted,
             ..
         }
     );
@@ -296,7 +296,7 @@ async fn race_lock_is_one_node_that_excludes_everyone(ensemble: &Ensemble) {
     let next = tokio::spawn(async move { next.acquire().await });
     end(ensemble, &admin).await;
     let next = soon("a session that ends gives it up", next).await;
-    assert_eq!(soon("the loss", theirs.lost()).await, Loss::SessionLost);
+    assert_eq!(soon("the loss", theirs.lost()).await, LockLoss::SessionLost);
     next.unwrap().unwrap().release().await.unwrap();
     assert_eq!(one.exists(PATH).await.unwrap(), None);
 }
@@ -353,7 +353,7 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
     let is_lost = matches!(
         error,
         MultiAcquireError::Lost {
-            loss: Loss::NodeDeleted,
+            loss: LockLoss::NodeDeleted,
             ..
         }
     );
@@ -375,7 +375,7 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
         .unwrap();
     admin.delete(guard.guards()[1].path()).await.unwrap();
     let loss = soon("it is lost", guard.lost()).await;
-    assert_eq!(loss, Loss::NodeDeleted);
+    assert_eq!(loss, LockLoss::NodeDeleted);
     let refused = guard.txn().unwrap().create("/no", "").commit().await;
     assert_eq!(refused.unwrap_err().failed_part(), Some(1));
     let errors = guard.release().await.unwrap_err();
@@ -385,7 +385,7 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
     }
     let guard = soon("it is free", all(one).acquire()).await.unwrap();
     end(ensemble, one).await;
-    assert_eq!(soon("the loss", guard.lost()).await, Loss::SessionLost);
+    assert_eq!(soon("the loss", guard.lost()).await, LockLoss::SessionLost);
 }
 
 /// The parents vanish again and again after they were made and before the node of the lock is.

@@ -3,7 +3,7 @@
 use zk_core::ErrorClass;
 use zk_lock::AcquireError;
 use zk_lock::FairLock;
-use zk_lock::Loss;
+use zk_lock::LockLoss;
 use zk_lock::ReleaseError;
 
 use crate::connect;
@@ -31,7 +31,7 @@ async fn a_holder_learns_that_somebody_deleted_its_node() {
             admin.delete(guard.path()).await.unwrap();
             assert_eq!(
                 soon("the loss is told", guard.lost()).await,
-                Loss::NodeDeleted
+                LockLoss::NodeDeleted
             );
             assert!(!guard.is_trusted());
             assert_eq!(guard.trusted_until(), None);
@@ -40,7 +40,7 @@ async fn a_holder_learns_that_somebody_deleted_its_node() {
                 matches!(
                     error,
                     ReleaseError::Lost {
-                        loss: Loss::NodeDeleted,
+                        loss: LockLoss::NodeDeleted,
                         ..
                     }
                 ),
@@ -56,7 +56,7 @@ async fn a_holder_learns_that_somebody_deleted_its_node() {
         assert!(
             error
                 .to_string()
-                .ends_with("somebody else deleted the lock's node"),
+                .ends_with("another client deleted the lock's node"),
             "{error}"
         );
         soon("the future of a guard that is gone", lost).await;
@@ -75,12 +75,12 @@ async fn lost_resolves_when_the_guard_is_released_or_dropped() {
         guard.release().await.unwrap();
         assert_eq!(
             soon("the loss is told", lost).await.unwrap(),
-            Loss::Released
+            LockLoss::Released
         );
         let guard = lock.acquire().await.unwrap();
         let lost = guard.lost();
         drop(guard);
-        assert_eq!(soon("the loss is told", lost).await, Loss::Released);
+        assert_eq!(soon("the loss is told", lost).await, LockLoss::Released);
     })
     .await;
 }
@@ -99,7 +99,7 @@ async fn a_closed_session_ends_holders_and_waiters() {
         session.close().await.unwrap();
         assert_eq!(
             soon("the loss is told", guard.lost()).await,
-            Loss::SessionLost
+            LockLoss::SessionLost
         );
         assert!(!guard.is_trusted());
         let error = guard.release().await.unwrap_err();
@@ -107,7 +107,7 @@ async fn a_closed_session_ends_holders_and_waiters() {
             matches!(
                 error,
                 ReleaseError::Lost {
-                    loss: Loss::SessionLost,
+                    loss: LockLoss::SessionLost,
                     ..
                 }
             ),
@@ -151,7 +151,7 @@ async fn a_holder_that_hears_nothing_stops_to_trust_its_lock_in_time() {
         let until = guard.trusted_until().unwrap();
         assert_eq!(
             soon("the proof runs out", guard.lost()).await,
-            Loss::TrustLapsed
+            LockLoss::TrustLapsed
         );
         assert!(!guard.is_trusted());
         assert!(std::time::Instant::now() >= until);
@@ -163,7 +163,7 @@ async fn a_holder_that_hears_nothing_stops_to_trust_its_lock_in_time() {
         let end = soon("the session is heard of again", async {
             loop {
                 tokio::select! {
-                    loss = guard.lost() => if loss != Loss::TrustLapsed { break Some(loss) },
+                    loss = guard.lost() => if loss != LockLoss::TrustLapsed { break Some(loss) },
                     () = tokio::task::yield_now() => {}
                 }
                 if guard.is_trusted() {

@@ -118,7 +118,7 @@ async fn a_waiter_that_is_told_who_is_ahead_leaves_nothing_either() {
     let held = Some(Duration::from_millis(200));
     let act = async |lock: FairLock| {
         let tell = |ahead: &zk_lock::Ahead| assert_eq!(ahead.count(), 1);
-        drop(lock.acquire_telling(tell).await.unwrap());
+        drop(lock.acquire_with_progress(tell).await.unwrap());
     };
     dropped_everywhere(held, act).await;
 }

@@ -12,8 +12,8 @@ use zk_lock::CohortGuard;
 use zk_lock::CohortLimits;
 use zk_lock::CohortLock;
 use zk_lock::CohortToken;
+use zk_lock::LockLoss;
 use zk_lock::LockOptions;
-use zk_lock::Loss;
 use zk_lock::ReleaseError;
 use zk_sim::Chaos;
 use zk_sim::Check;
@@ -32,7 +32,7 @@ const LIMITS: (u64, Duration) = (50, Duration::from_millis(40));
 
 fn cohort(session: &Session, limits: (u64, Duration)) -> CohortLock {
     let limits = CohortLimits::default()
-        .with_hand_overs(limits.0)
+        .with_handovers(limits.0)
         .with_time(limits.1);
     CohortLock::with_options(session, PATH, LockOptions::default(), limits).expect("a good path")
 }
@@ -321,7 +321,7 @@ async fn when_the_session_is_lost_the_holder_and_all_waiters_are_told() {
     ensemble.expire(session.id());
     assert_eq!(
         soon("the holder is told", held.lost()).await,
-        Loss::SessionLost
+        LockLoss::SessionLost
     );
     for waiter in waiting {
         // Although the holder still has its guard.
@@ -343,7 +343,7 @@ async fn when_the_session_is_lost_the_holder_and_all_waiters_are_told() {
         matches!(
             error,
             ReleaseError::Lost {
-                loss: Loss::SessionLost,
+                loss: LockLoss::SessionLost,
                 ..
             }
         ),
@@ -365,7 +365,7 @@ async fn a_lock_that_is_not_trusted_or_was_taken_away_is_not_handed_over() {
     admin.delete(held.path()).await.unwrap();
     assert_eq!(
         soon("the holder is told", held.lost()).await,
-        Loss::NodeDeleted
+        LockLoss::NodeDeleted
     );
     assert!(!held.is_trusted());
     let token = held.token();
@@ -381,7 +381,7 @@ async fn a_lock_that_is_not_trusted_or_was_taken_away_is_not_handed_over() {
     ensemble.session(session.id()).partition();
     assert_eq!(
         soon("the holder is told", held.lost()).await,
-        Loss::TrustLapsed
+        LockLoss::TrustLapsed
     );
     drop(held);
     pass(Duration::from_millis(100)).await;
@@ -411,7 +411,7 @@ async fn a_holder_that_panics_or_forgets_to_release_hands_over() {
             pass(Duration::from_millis(10)).await;
             assert!(!panics, "the holder's own trouble");
             drop(guard);
-            assert_eq!(lost.await, Loss::Released);
+            assert_eq!(lost.await, LockLoss::Released);
         }));
     }
     pass(Duration::from_millis(5)).await;

@@ -40,7 +40,7 @@ async fn near_the_end_of_the_counter_nobody_is_granted_and_a_fresh_parent_cures_
             assert!(
                 error
                     .to_string()
-                    .ends_with("delete /locks/a once it is empty, a fresh node counts from zero"),
+                    .ends_with("delete /locks/a once it is empty: a new node counts from zero"),
                 "{error}"
             );
             let error = lock(&session).try_acquire().await.unwrap_err();

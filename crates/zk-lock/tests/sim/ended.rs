@@ -123,7 +123,7 @@ async fn a_waiter_whose_session_is_ended_is_granted_nothing() {
                 MultiAcquireError::Acquire { source, .. } => {
                     matches!(source, AcquireError::SessionLost { .. })
                 }
-                MultiAcquireError::Lost { loss, .. } => *loss == zk_lock::Loss::SessionLost,
+                MultiAcquireError::Lost { loss, .. } => *loss == zk_lock::LockLoss::SessionLost,
                 _ => false,
             };
             assert!(is_told, "{what}: {error}");

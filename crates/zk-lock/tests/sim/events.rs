@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use zk_lock::LockEvent;
 use zk_lock::LockEvents;
+use zk_lock::LockLoss;
 use zk_lock::LockOptions;
-use zk_lock::Loss;
 use zk_lock::OwnerInfo;
 use zk_sim::Ensemble;
 
@@ -68,7 +68,7 @@ async fn each_loss_is_told_and_a_proof_that_comes_back_too() {
     let lapsed = LockEvent::Lost {
         path: path.clone(),
         token,
-        loss: Loss::TrustLapsed,
+        loss: LockLoss::TrustLapsed,
     };
     assert_eq!(next(&mut events).await, lapsed);
     assert!(!guard.is_trusted());
@@ -86,7 +86,7 @@ async fn each_loss_is_told_and_a_proof_that_comes_back_too() {
         token,
         loss,
     };
-    assert_eq!(next(&mut events).await, lost(Loss::NodeDeleted));
+    assert_eq!(next(&mut events).await, lost(LockLoss::NodeDeleted));
     drop(guard);
 
     let guard = lock.acquire().await.unwrap();
@@ -99,7 +99,7 @@ async fn each_loss_is_told_and_a_proof_that_comes_back_too() {
         }
     );
     ensemble.expire(session.id());
-    let loss = Loss::SessionLost;
+    let loss = LockLoss::SessionLost;
     assert_eq!(
         next(&mut events).await,
         LockEvent::Lost { path, token, loss }
@@ -149,7 +149,7 @@ async fn who_waits_is_told_who_is_before_it_until_its_turn_comes() {
             let label = label.and_then(|owner| owner.label().map(str::to_owned));
             noted.lock().unwrap().push((ahead.count(), label));
         };
-        third.acquire_telling(note).await
+        third.acquire_with_progress(note).await
     });
     pass(Duration::from_millis(100)).await;
     let now = || told.lock().unwrap().last().cloned();

@@ -229,7 +229,7 @@ async fn without_a_connection_acquire_fails_and_acquire_timeout_keeps_its_time()
     assert_eq!(started.elapsed(), Duration::from_secs(1));
     assert_eq!(
         error.to_string(),
-        "lock /locks/a not acquired within 1s: the ensemble had not answered by then"
+        "lock /locks/a not acquired within 1s: the ensemble did not reply in time"
     );
     let error = lock(&session).acquire().await.unwrap_err();
     assert!(matches!(error, AcquireError::Failed(_)), "{error:?}");

@@ -6,7 +6,7 @@ use zk_core::Session;
 use zk_lock::AcquireError;
 use zk_lock::Inspector;
 use zk_lock::Layout;
-use zk_lock::Loss;
+use zk_lock::LockLoss;
 use zk_lock::OwnerInfo;
 use zk_lock::Reap;
 use zk_lock::Removal;
@@ -39,8 +39,8 @@ async fn contender(session: &Session, name: &str) {
 async fn holders_and_waiters_are_shown_in_order_with_readers_and_what_does_not_count() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let picture = inspector(&session).look().await.unwrap();
-    assert!(!picture.exists() && picture.standings().is_empty());
+    let picture = inspector(&session).snapshot().await.unwrap();
+    assert!(!picture.exists() && picture.contenders().is_empty());
     for name in [
         "_c_b-__READ__0000000011",
         "_c_a-__READ__0000000009",
@@ -51,11 +51,11 @@ async fn holders_and_waiters_are_shown_in_order_with_readers_and_what_does_not_c
     ] {
         contender(&session, name).await;
     }
-    let picture = inspector(&session).look().await.unwrap();
+    let picture = inspector(&session).snapshot().await.unwrap();
     assert!(picture.exists());
-    assert_eq!(picture.others(), ["0", "lock"]);
+    assert_eq!(picture.foreign_children(), ["0", "lock"]);
     let shown: Vec<_> = picture
-        .standings()
+        .contenders()
         .iter()
         .map(|one| {
             (
@@ -79,7 +79,7 @@ async fn holders_and_waiters_are_shown_in_order_with_readers_and_what_does_not_c
         (2, 2)
     );
     let hbase = Inspector::with_layout(&session, PATH, Layout::hbase()).unwrap();
-    assert_eq!(hbase.look().await.unwrap().others().len(), 6);
+    assert_eq!(hbase.snapshot().await.unwrap().foreign_children().len(), 6);
 }
 
 // covers: L9
@@ -89,8 +89,8 @@ async fn whose_number_tells_no_order_is_not_shown_as_holder() {
     let session = ensemble.connect().await;
     contender(&session, "_c_a-lock-2147483647").await;
     let role = async || {
-        let picture = inspector(&session).look().await.unwrap();
-        picture.standings()[0].role()
+        let picture = inspector(&session).snapshot().await.unwrap();
+        picture.contenders()[0].role()
     };
     assert_eq!(role().await, Role::Waiter);
     session
@@ -142,13 +142,13 @@ async fn a_holder_that_is_removed_is_told_and_the_next_one_is_granted() {
     );
     let (held, waiting) = held_and_waited_for(&one, &other).await;
     let inspector = inspector(&admin);
-    let picture = inspector.look().await.unwrap();
+    let picture = inspector.snapshot().await.unwrap();
     let holder = picture.holders().next().unwrap().contender().clone();
     assert_eq!(holder.token(), held.fencing_token());
     assert_eq!(inspector.remove(&holder).await.unwrap(), Removal::Deleted);
     assert_eq!(
         soon("the loss is told", held.lost()).await,
-        Loss::NodeDeleted
+        LockLoss::NodeDeleted
     );
     let guard = soon("the next one is granted", waiting)
         .await
@@ -172,7 +172,7 @@ async fn a_node_that_takes_the_place_of_one_that_is_removed_stays() {
         contender(&other, name).await;
         let path = format!("{PATH}/{name}");
         let inspector = inspector(&admin);
-        let seen = inspector.look().await.unwrap().standings()[0]
+        let seen = inspector.snapshot().await.unwrap().contenders()[0]
             .contender()
             .clone();
         let lost = ensemble
@@ -273,7 +273,7 @@ async fn reaping_all_grants_nobody_the_lock_in_passing_and_tells_everyone() {
     assert_eq!(reaped[1].token(), held.fencing_token());
     assert_eq!(
         soon("the loss is told", held.lost()).await,
-        Loss::NodeDeleted
+        LockLoss::NodeDeleted
     );
     let error = soon("the waiter ends", waiting).await.unwrap().unwrap_err();
     assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_core::ErrorClass;
 use zk_lock::AcquireError;
-use zk_lock::Loss;
+use zk_lock::LockLoss;
 use zk_lock::ReleaseError;
 use zk_lock::RunError;
 use zk_sim::Ensemble;
@@ -26,7 +26,10 @@ async fn a_holder_whose_session_expires_is_told_and_the_next_one_is_granted() {
     let (held, waiting) = held_and_waited_for(&one, &other).await;
     ensemble.expire(one.id());
     let loss = soon("the loss is told", held.lost()).await;
-    assert_eq!((loss, loss.class()), (Loss::SessionLost, ErrorClass::Fatal));
+    assert_eq!(
+        (loss, loss.class()),
+        (LockLoss::SessionLost, ErrorClass::Fatal)
+    );
     assert!(!held.is_trusted());
     let guard = soon("the next one is granted", waiting)
         .await
@@ -37,7 +40,7 @@ async fn a_holder_whose_session_expires_is_told_and_the_next_one_is_granted() {
         matches!(
             error,
             ReleaseError::Lost {
-                loss: Loss::SessionLost,
+                loss: LockLoss::SessionLost,
                 ..
             }
         ),
@@ -77,7 +80,7 @@ async fn a_holder_that_is_cut_off_gives_up_before_the_next_one_is_granted() {
         tokio::select! {
             biased;
             guard = &mut waiting => panic!("granted while the first one trusts its lock: {guard:?}"),
-            loss = held.lost() => assert_eq!(loss, Loss::TrustLapsed),
+            loss = held.lost() => assert_eq!(loss, LockLoss::TrustLapsed),
         }
         assert!(!held.is_trusted());
         let guard = soon("the next one is granted", waiting)
@@ -90,13 +93,13 @@ async fn a_holder_that_is_cut_off_gives_up_before_the_next_one_is_granted() {
             soon("the loss is final", async {
                 loop {
                     match held.lost().await {
-                        Loss::TrustLapsed => pass(Duration::from_millis(100)).await,
+                        LockLoss::TrustLapsed => pass(Duration::from_millis(100)).await,
                         loss => break loss,
                     }
                 }
             })
             .await,
-            Loss::SessionLost
+            LockLoss::SessionLost
         );
     }
 }
@@ -121,7 +124,7 @@ async fn a_holder_that_closes_its_session_gives_up_before_the_end_is_acknowledge
     assert!(guard.is_trusted() && !closing.is_finished());
     assert!(!held.is_trusted());
     let loss = tokio::time::timeout(Duration::ZERO, held.lost()).await;
-    assert_eq!(loss, Ok(Loss::SessionLost));
+    assert_eq!(loss, Ok(LockLoss::SessionLost));
     let error = lock(&one).try_acquire().await.unwrap_err();
     assert!(
         matches!(error, AcquireError::SessionLost { .. }),
@@ -144,7 +147,7 @@ async fn a_lock_that_survives_a_short_break_is_trusted_again_and_released_as_eve
     ensemble.session(session.id()).partition();
     assert_eq!(
         soon("the proof runs out", guard.lost()).await,
-        Loss::TrustLapsed
+        LockLoss::TrustLapsed
     );
     ensemble.session(session.id()).heal();
     if ensemble.session(session.id()).is_alive() {
@@ -174,7 +177,7 @@ async fn run_drops_its_body_when_the_lock_is_no_longer_known_to_be_held() {
         .unwrap()
         .unwrap_err();
     assert!(
-        matches!(error, RunError::Lost(Loss::TrustLapsed)),
+        matches!(error, RunError::Lost(LockLoss::TrustLapsed)),
         "{error:?}"
     );
 }
@@ -283,7 +286,7 @@ async fn a_deletion_is_noticed_whichever_request_of_the_keeper_is_lost() {
         admin.delete(guard.path()).await.unwrap();
         assert_eq!(
             soon("the loss is told", guard.lost()).await,
-            Loss::NodeDeleted
+            LockLoss::NodeDeleted
         );
         assert_eq!(lost.count(), 1);
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_lock::AcquireError;
 use zk_lock::FairLock;
-use zk_lock::Loss;
+use zk_lock::LockLoss;
 use zk_lock::MultiAcquireError;
 use zk_lock::MultiLock;
 use zk_lock::MultiLockError;
-use zk_lock::SeveralSessions;
+use zk_lock::MultipleSessions;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -185,7 +185,7 @@ async fn the_loss_of_one_is_the_loss_of_all_and_a_release_tells_of_each() {
     for gone in &guard.guards()[1..] {
         admin.delete(gone.path()).await.unwrap();
     }
-    assert_eq!(soon("it is told", lost).await, Loss::NodeDeleted);
+    assert_eq!(soon("it is told", lost).await, LockLoss::NodeDeleted);
     assert!(!guard.is_trusted() && guard.trusted_until().is_none());
     assert!(guard.guards()[0].is_trusted());
     let error = guard.txn().unwrap().create("/no", "").commit().await;
@@ -213,7 +213,7 @@ async fn one_that_is_lost_while_the_next_is_waited_for_ends_the_wait() {
         matches!(
             error,
             MultiAcquireError::Lost {
-                loss: Loss::NodeDeleted,
+                loss: LockLoss::NodeDeleted,
                 ..
             }
         ),
@@ -248,7 +248,7 @@ async fn locks_of_several_sessions_are_granted_when_all_are_trusted() {
             ensemble.session(one.id()).heal();
             let guard = soon("both are trusted", waiting).await.unwrap().unwrap();
             assert!(guard.is_trusted());
-            assert_eq!(guard.txn().unwrap_err(), SeveralSessions);
+            assert_eq!(guard.txn().unwrap_err(), MultipleSessions);
             guard.release().await.unwrap();
         } else {
             let error = soon("one is lost", waiting).await.unwrap().unwrap_err();
@@ -256,7 +256,7 @@ async fn locks_of_several_sessions_are_granted_when_all_are_trusted() {
                 matches!(
                     error,
                     MultiAcquireError::Lost {
-                        loss: Loss::SessionLost,
+                        loss: LockLoss::SessionLost,
                         ..
                     }
                 ),

@@ -10,8 +10,8 @@ use zk_core::Session;
 use zk_core::transport::Request;
 use zk_lock::AcquireError;
 use zk_lock::FencingToken;
+use zk_lock::LockLoss;
 use zk_lock::LockOptions;
-use zk_lock::Loss;
 use zk_lock::RaceGuard;
 use zk_lock::RaceLock;
 use zk_lock::ReleaseError;
@@ -205,7 +205,7 @@ async fn a_guard_whose_node_was_replaced_does_not_remove_the_one_of_another() {
                 matches!(
                     error,
                     ReleaseError::Lost {
-                        loss: Loss::NodeDeleted,
+                        loss: LockLoss::NodeDeleted,
                         ..
                     }
                 ),
@@ -241,7 +241,7 @@ async fn a_guard_whose_node_was_replaced_unseen_is_lost() {
         ensemble.session(one.id()).heal();
         let what = format!("the guard is told, cut off: {cut_off}");
         let lost = async {
-            while guard.lost().await != Loss::NodeDeleted {
+            while guard.lost().await != LockLoss::NodeDeleted {
                 pass(Duration::from_millis(10)).await;
             }
         };
@@ -266,7 +266,7 @@ async fn a_holder_that_is_cut_off_gives_up_before_the_next_one_is_granted() {
     tokio::select! {
         biased;
         guard = &mut next => panic!("granted while the first one trusts its lock: {guard:?}"),
-        loss = held.lost() => assert_eq!(loss, Loss::TrustLapsed),
+        loss = held.lost() => assert_eq!(loss, LockLoss::TrustLapsed),
     }
     let guard = soon("the session expires", next).await.unwrap().unwrap();
     assert!(guard.is_trusted() && !held.is_trusted());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use zk_core::Session;
 use zk_lock::AcquireError;
-use zk_lock::Loss;
+use zk_lock::LockLoss;
 use zk_lock::ReentrantGuard;
 use zk_lock::ReentrantLock;
 use zk_lock::ReleaseError;
@@ -74,7 +74,7 @@ async fn an_owner_acquires_again_at_once_and_the_last_guard_releases() {
     pass(Duration::from_secs(1)).await;
     assert!(second.is_trusted() && !waiter.is_finished());
     second.release().await.unwrap();
-    assert_eq!(lost.await, Loss::Released);
+    assert_eq!(lost.await, LockLoss::Released);
     let next = soon("it is free", waiter).await.unwrap().unwrap();
     assert!(mine.try_acquire().await.unwrap().is_none());
     drop(next);
@@ -232,7 +232,10 @@ async fn a_loss_is_told_to_all_guards_and_the_owner_may_acquire_anew() {
     let (outer, inner) = (mine.acquire().await.unwrap(), mine.acquire().await.unwrap());
     other.delete(outer.path()).await.unwrap();
     for guard in [&outer, &inner] {
-        assert_eq!(soon("it is told", guard.lost()).await, Loss::NodeDeleted);
+        assert_eq!(
+            soon("it is told", guard.lost()).await,
+            LockLoss::NodeDeleted
+        );
         assert!(!guard.is_trusted());
     }
     let anew = soon("it is free", mine.acquire()).await.unwrap();
@@ -243,7 +246,7 @@ async fn a_loss_is_told_to_all_guards_and_the_owner_may_acquire_anew() {
             matches!(
                 error,
                 ReleaseError::Lost {
-                    loss: Loss::NodeDeleted,
+                    loss: LockLoss::NodeDeleted,
                     ..
                 }
             ),
@@ -256,7 +259,10 @@ async fn a_loss_is_told_to_all_guards_and_the_owner_may_acquire_anew() {
 
     ensemble.expire(one.id());
     for guard in [&anew, &again] {
-        assert_eq!(soon("it is told", guard.lost()).await, Loss::SessionLost);
+        assert_eq!(
+            soon("it is told", guard.lost()).await,
+            LockLoss::SessionLost
+        );
     }
     let error = mine.acquire().await.unwrap_err();
     assert!(
@@ -268,7 +274,7 @@ async fn a_loss_is_told_to_all_guards_and_the_owner_may_acquire_anew() {
         matches!(
             error,
             ReleaseError::Lost {
-                loss: Loss::SessionLost,
+                loss: LockLoss::SessionLost,
                 ..
             }
         ),

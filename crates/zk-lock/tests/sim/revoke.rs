@@ -9,8 +9,8 @@ use zk_lock::Contender;
 use zk_lock::FairLock;
 use zk_lock::Guard;
 use zk_lock::Inspector;
+use zk_lock::LockLoss;
 use zk_lock::LockOptions;
-use zk_lock::Loss;
 use zk_lock::OwnerInfo;
 use zk_lock::Revocation;
 use zk_lock::Revoke;
@@ -46,8 +46,8 @@ impl Scene {
         let admin: Session = ensemble.connect().server(2).await;
         let guard = lock(&holder).acquire().await.unwrap();
         let (owner, _) = holder.get(guard.path()).await.unwrap();
-        let picture = inspector(&admin).look().await.unwrap();
-        let contender = picture.standings()[0].contender().clone();
+        let picture = inspector(&admin).snapshot().await.unwrap();
+        let contender = picture.contenders()[0].contender().clone();
         Self {
             ensemble,
             holder,
@@ -63,7 +63,7 @@ impl Scene {
         inspector(&self.admin)
             .revoke(&self.contender)
             .by(asker)
-            .because("a rolling restart")
+            .reason("a rolling restart")
             .within(Duration::from_secs(5))
     }
 
@@ -91,8 +91,8 @@ async fn a_holder_is_told_who_asks_and_why_and_releases_when_it_has_agreed() {
     let left = asked.deadline().unwrap() - tokio::time::Instant::now().into_std();
     assert!(left > Duration::from_secs(4) && left <= Duration::from_secs(5));
     // The owner can be read as ever meanwhile.
-    let seen = inspector(&scene.admin).look().await.unwrap();
-    let owner = seen.standings()[0].contender().owner_info();
+    let seen = inspector(&scene.admin).snapshot().await.unwrap();
+    let owner = seen.contenders()[0].contender().owner_info();
     assert_eq!(owner, OwnerInfo::parse(&scene.owner));
     asked.accept().await.unwrap();
     pass(Duration::from_secs(1)).await;
@@ -140,9 +140,9 @@ async fn a_holder_that_does_not_listen_keeps_the_lock_unless_it_is_to_be_broken(
     let ended = soon("the time is up", scene.revoke().then_break().into_future()).await;
     assert_eq!(ended.unwrap(), Revocation::Broken);
     let loss = soon("the loss is told", scene.guard.lost()).await;
-    assert_eq!(loss, Loss::NodeDeleted);
+    assert_eq!(loss, LockLoss::NodeDeleted);
     let asked = soon("it ends", scene.guard.revocation_requested()).await;
-    assert_eq!(asked.unwrap_err(), Loss::NodeDeleted);
+    assert_eq!(asked.unwrap_err(), LockLoss::NodeDeleted);
     let guard = soon("the next one is granted", waiting).await.unwrap();
     let guard = guard.unwrap();
     // Whoever comes with the old one now breaks nothing.
@@ -170,7 +170,7 @@ async fn several_ask_at_once_and_each_gets_its_answer() {
     let scene = Scene::new().await;
     let asking: Vec<_> = (0..3)
         .map(|at| {
-            let asked = scene.revoke().because(format!("reason {at}"));
+            let asked = scene.revoke().reason(format!("reason {at}"));
             tokio::spawn(asked.into_future())
         })
         .collect();
@@ -332,7 +332,10 @@ async fn who_cannot_reach_the_ensemble_breaks_nothing() {
     pass(Duration::from_millis(3001)).await;
     link.heal();
     let error = soon("the time is up", asking).await.unwrap().unwrap_err();
-    assert!(matches!(&error, RevokeError::NotAsked { .. }), "{error:?}");
+    assert!(
+        matches!(&error, RevokeError::NotDelivered { .. }),
+        "{error:?}"
+    );
     pass(Duration::from_secs(5)).await;
     assert!(link.is_alive() && scene.guard.is_trusted());
     assert_eq!(scene.data(), scene.owner);
@@ -349,7 +352,7 @@ async fn sessions_that_end_end_both_sides() {
     let ended = soon("the node is gone", asking).await.unwrap().unwrap();
     assert_eq!(ended, Revocation::Released);
     let asked = soon("it ends", scene.guard.revocation_requested()).await;
-    assert_eq!(asked.unwrap_err(), Loss::SessionLost);
+    assert_eq!(asked.unwrap_err(), LockLoss::SessionLost);
 
     let scene = Scene::new().await;
     let asking = tokio::spawn(scene.revoke().into_future());
@@ -371,7 +374,7 @@ async fn a_waiter_may_be_taken_out_of_the_queue() {
     let waiting = tokio::spawn(async move { waiter.acquire().await });
     pass(Duration::from_millis(100)).await;
     let inspector = inspector(&scene.admin);
-    let picture = inspector.look().await.unwrap();
+    let picture = inspector.snapshot().await.unwrap();
     let waiter = picture.waiters().next().unwrap().contender();
     let revoke = inspector.revoke(waiter).within(Duration::from_secs(1));
     let ended = soon("the time is up", revoke.then_break().into_future()).await;
@@ -427,12 +430,15 @@ async fn an_owner_with_data_of_its_own_is_not_written_over_unless_asked_for() {
     let guard = FairLock::with_options(&holder, PATH, options).unwrap();
     let guard = guard.acquire().await.unwrap();
     let inspector = inspector(&admin);
-    let seen = inspector.look().await.unwrap().standings()[0]
+    let seen = inspector.snapshot().await.unwrap().contenders()[0]
         .contender()
         .clone();
     let revoke = inspector.revoke(&seen).within(Duration::from_secs(2));
     let error = revoke.clone().then_break().await.unwrap_err();
-    assert!(matches!(error, RevokeError::OtherForm { .. }), "{error:?}");
+    assert!(
+        matches!(error, RevokeError::ForeignData { .. }),
+        "{error:?}"
+    );
     let data = async || admin.get(guard.path()).await.unwrap().0;
     assert_eq!(data().await, b"192.168.1.4");
     assert!(guard.is_trusted());
@@ -453,7 +459,7 @@ async fn the_access_rules_of_the_node_say_who_may_ask() {
     let guard = FairLock::with_options(&holder, PATH, options).unwrap();
     let guard = guard.acquire().await.unwrap();
     let inspector = inspector(&admin);
-    let seen = inspector.look().await.unwrap().standings()[0]
+    let seen = inspector.snapshot().await.unwrap().contenders()[0]
         .contender()
         .clone();
     let error = inspector.revoke(&seen).await.unwrap_err();

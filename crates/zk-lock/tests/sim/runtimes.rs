@@ -6,8 +6,8 @@ use tokio::runtime::Builder;
 use tokio::runtime::Runtime;
 use zk_lock::CohortLimits;
 use zk_lock::CohortLock;
+use zk_lock::LockLoss;
 use zk_lock::LockOptions;
-use zk_lock::Loss;
 use zk_sim::Ensemble;
 
 use crate::PATH;
@@ -36,7 +36,7 @@ async fn a_cohort_goes_on_when_the_runtime_of_its_first_task_ends() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     // Each hand-over is by the ensemble.
-    let limits = CohortLimits::default().with_hand_overs(0);
+    let limits = CohortLimits::default().with_handovers(0);
     for ends in [true, false] {
         let lock =
             CohortLock::with_options(&session, PATH, LockOptions::default(), limits).unwrap();
@@ -81,5 +81,5 @@ async fn a_guard_is_told_of_its_loss_after_its_runtime_has_ended() {
     runtime.shutdown_background();
     other.delete(guard.path()).await.unwrap();
     let loss = soon("it is told", guard.lost()).await;
-    assert_eq!(loss, Loss::NodeDeleted);
+    assert_eq!(loss, LockLoss::NodeDeleted);
 }

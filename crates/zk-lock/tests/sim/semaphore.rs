@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_lock::AcquireLeaseError;
-use zk_lock::Lease;
 use zk_lock::Semaphore;
+use zk_lock::SemaphoreLease;
 use zk_sim::Ensemble;
 
 use crate::pass;
@@ -22,7 +22,7 @@ const PATH: &str = "/semaphores/a";
 const QUEUE: &str = "/semaphores/a/locks";
 const LEASES: &str = "/semaphores/a/leases";
 
-type Waiting = tokio::task::JoinHandle<Result<Lease, AcquireLeaseError>>;
+type Waiting = tokio::task::JoinHandle<Result<SemaphoreLease, AcquireLeaseError>>;
 
 fn semaphore(session: &Session, limit: u32) -> Semaphore {
     Semaphore::new(session, PATH, limit).expect("a good path")
@@ -36,7 +36,7 @@ async fn waiting(session: &Session, limit: u32, count: u32) -> Waiting {
     waiting
 }
 
-async fn granted(what: &str, waiting: Waiting) -> Lease {
+async fn granted(what: &str, waiting: Waiting) -> SemaphoreLease {
     let lease = soon(what, waiting).await.unwrap().expect(what);
     assert!(lease.is_trusted(), "{what}");
     lease

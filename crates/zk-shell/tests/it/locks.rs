@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_lock::FairLock;
+use zk_lock::LockLoss;
 use zk_lock::LockOptions;
-use zk_lock::Loss;
 use zk_lock::OwnerInfo;
 
 use crate::with_ensemble;
@@ -91,7 +91,7 @@ async fn a_lock_is_shown_with_its_owners_and_broken_when_it_was_confirmed() {
             "{said}"
         );
         let loss = tokio::time::timeout(Duration::from_secs(30), guard.lost());
-        assert_eq!(loss.await.unwrap(), Loss::NodeDeleted);
+        assert_eq!(loss.await.unwrap(), LockLoss::NodeDeleted);
 
         // Now two share it, so that one must be named.
         let said = zk(connect, &["locks", "--break", "--yes", "/l"]).await;

@@ -47,12 +47,15 @@ async fn curator_asks_for_our_lock_and_we_for_curators() {
     // Ours asks, theirs releases.
     theirs.acquire().await.unwrap();
     let inspector = lock.inspector();
-    let picture = inspector.look().await.unwrap();
+    let picture = inspector.snapshot().await.unwrap();
     let holder = picture.holders().next().unwrap().contender().clone();
     // Curator blanks the data of a lock that can be revoked.
     assert_eq!(holder.owner(), b"");
     let error = inspector.revoke(&holder).then_break().await.unwrap_err();
-    assert!(matches!(error, RevokeError::OtherForm { .. }), "{error:?}");
+    assert!(
+        matches!(error, RevokeError::ForeignData { .. }),
+        "{error:?}"
+    );
     let revoke = inspector.revoke(&holder).within(Duration::from_secs(20));
     let ended = revoke.as_curator().await.unwrap();
     assert_eq!(ended, Revocation::Released);

@@ -7,7 +7,7 @@ use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::transport::Fault;
 use zk_lock::DowngradeError;
-use zk_lock::Loss;
+use zk_lock::LockLoss;
 use zk_lock::UpgradeError;
 use zk_sim::Ensemble;
 use zk_sim::matching;
@@ -38,7 +38,7 @@ async fn a_downgrade_lets_the_next_readers_in_and_no_writer() {
     let reading = soon("nothing is in the way", writing.downgrade())
         .await
         .unwrap();
-    assert_eq!(lost.await, Loss::Released);
+    assert_eq!(lost.await, LockLoss::Released);
     assert!(reading.is_trusted());
     assert_eq!(reading.fencing_token(), token);
     let next = granted(next).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_lock::AcquireError;
 use zk_lock::DowngradeError;
-use zk_lock::Loss;
+use zk_lock::LockLoss;
 use zk_lock::UpgradeError;
 use zk_sim::Ensemble;
 use zk_sim::matching;
@@ -40,7 +40,7 @@ async fn waiters_whose_session_expires_end_and_holders_are_told() {
     granted(behind).await.release().await.unwrap();
     let waiting = writer(&d).await;
     ensemble.expire(a.id());
-    assert_eq!(soon("it is told", one.lost()).await, Loss::SessionLost);
+    assert_eq!(soon("it is told", one.lost()).await, LockLoss::SessionLost);
     pass(Duration::from_secs(1)).await;
     assert!(other.is_trusted() && !waiting.is_finished());
     ensemble.expire(b.id());
@@ -65,7 +65,7 @@ async fn a_reader_that_is_cut_off_gives_up_before_a_writer_is_granted() {
     tokio::select! {
         biased;
         guard = &mut waiting => panic!("granted while a reader trusts its lock: {guard:?}"),
-        loss = reading.lost() => assert_eq!(loss, Loss::TrustLapsed),
+        loss = reading.lost() => assert_eq!(loss, LockLoss::TrustLapsed),
     }
     let writing = granted(waiting).await;
     assert!(writing.is_trusted() && !reading.is_trusted());
@@ -98,7 +98,7 @@ async fn a_downgrade_whose_session_expires_is_lost_and_the_next_writer_is_grante
                 Ok(reading) if at == "delete" && carried_out => soon(&what, reading.lost()).await,
                 other => panic!("{what}: {other:?}"),
             };
-            assert_eq!(loss, Loss::SessionLost, "{what}");
+            assert_eq!(loss, LockLoss::SessionLost, "{what}");
             let writing = granted(waiting).await;
             assert_eq!(left(&ensemble), [writing.path().name().unwrap()], "{what}");
         }
@@ -139,7 +139,7 @@ async fn an_upgrade_whose_session_expires_is_lost() {
             matches!(
                 error,
                 UpgradeError::Lost {
-                    loss: Loss::SessionLost,
+                    loss: LockLoss::SessionLost,
                     ..
                 }
             ),
@@ -160,7 +160,10 @@ async fn a_writer_whose_node_was_deleted_is_no_reader() {
         b.delete(writing.path()).await.unwrap();
         let second = rw(&b).try_acquire_write().await.unwrap().expect("free");
         if noticed {
-            assert_eq!(soon("it is told", writing.lost()).await, Loss::NodeDeleted);
+            assert_eq!(
+                soon("it is told", writing.lost()).await,
+                LockLoss::NodeDeleted
+            );
         }
         assert_eq!(writing.is_trusted(), !noticed);
         let error = soon("it ends", writing.downgrade()).await.unwrap_err();
@@ -168,7 +171,7 @@ async fn a_writer_whose_node_was_deleted_is_no_reader() {
             matches!(
                 error,
                 DowngradeError::Lost {
-                    loss: Loss::NodeDeleted,
+                    loss: LockLoss::NodeDeleted,
                     ..
                 }
             ),
@@ -194,14 +197,17 @@ async fn a_reader_whose_node_was_deleted_does_not_become_a_writer() {
         b.delete(reading.path()).await.unwrap();
         writes(&b).await.release().await.unwrap();
         if noticed {
-            assert_eq!(soon("it is told", reading.lost()).await, Loss::NodeDeleted);
+            assert_eq!(
+                soon("it is told", reading.lost()).await,
+                LockLoss::NodeDeleted
+            );
         }
         let error = reading.upgrade().await.unwrap_err();
         assert!(
             matches!(
                 error,
                 UpgradeError::Lost {
-                    loss: Loss::NodeDeleted,
+                    loss: LockLoss::NodeDeleted,
                     ..
                 }
             ),

@@ -6,8 +6,8 @@ use zk_core::Session;
 use zk_lock::AcquireError;
 use zk_lock::Layout;
 use zk_lock::LockOptions;
-use zk_lock::MakeError;
 use zk_lock::RwLock;
+use zk_lock::RwLockError;
 use zk_lock::TimedOut;
 use zk_sim::Ensemble;
 
@@ -197,7 +197,7 @@ async fn a_layout_without_readers_is_refused_with_a_reason() {
     for layout in [Layout::zookeeper(), Layout::curator_latch()] {
         let options = LockOptions::default().with_layout(layout);
         let error = RwLock::with_options(&session, PATH, options).unwrap_err();
-        assert_eq!(error, MakeError::NoReaders { layout });
+        assert_eq!(error, RwLockError::NoReaders { layout });
         assert!(
             error.to_string().contains("no names for readers"),
             "{error}"
@@ -205,7 +205,7 @@ async fn a_layout_without_readers_is_refused_with_a_reason() {
     }
     assert!(matches!(
         RwLock::new(&session, "a").unwrap_err(),
-        MakeError::Path(_)
+        RwLockError::Path(_)
     ));
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use zk_core::Session;
 use zk_lock::AcquireError;
 use zk_lock::AcquireLeaseError;
-use zk_lock::Lease;
+use zk_lock::SemaphoreLease;
 use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Ensemble;
@@ -25,7 +25,7 @@ const LIMIT: u32 = 3;
 /// What all contenders of a run share.
 #[derive(Debug, Default)]
 struct Judge {
-    held: Vec<Arc<Lease>>,
+    held: Vec<Arc<SemaphoreLease>>,
     grants: usize,
     /// How many were held at a time, at most.
     most: usize,
@@ -33,7 +33,7 @@ struct Judge {
 
 impl Judge {
     /// Leases were granted: no more than the limit may be believed in.
-    fn granted(&mut self, lease: Lease, seed: u64) -> Arc<Lease> {
+    fn granted(&mut self, lease: SemaphoreLease, seed: u64) -> Arc<SemaphoreLease> {
         assert!(lease.is_trusted(), "seed {seed}");
         let lease = Arc::new(lease);
         self.held.push(Arc::clone(&lease));
@@ -45,7 +45,7 @@ impl Judge {
         lease
     }
 
-    fn given_up(&mut self, lease: Arc<Lease>) -> Lease {
+    fn given_up(&mut self, lease: Arc<SemaphoreLease>) -> SemaphoreLease {
         self.held.retain(|other| !Arc::ptr_eq(other, &lease));
         Arc::into_inner(lease).expect("only the judge had another one")
     }

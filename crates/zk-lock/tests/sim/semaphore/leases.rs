@@ -198,8 +198,8 @@ async fn who_asks_for_more_than_there_is_or_for_nothing_is_told_at_once() {
             assert_eq!((wanted, limit), (3, 2));
             assert_eq!(
                 error.to_string(),
-                "3 leases of semaphore /semaphores/a were asked for, and its limit is 2; \
-                 ask for at most so many, or raise the limit"
+                "3 leases of semaphore /semaphores/a were requested, but its limit is 2; \
+                 request fewer or raise the limit"
             );
         }
         assert!(started.elapsed() < Duration::from_secs(1));
@@ -209,7 +209,7 @@ async fn who_asks_for_more_than_there_is_or_for_nothing_is_told_at_once() {
         drop(semaphore.acquire().await.unwrap());
     }
     let error = semaphore.acquire_many(0).await.unwrap_err();
-    assert!(matches!(error, AcquireLeaseError::Nothing), "{error:?}");
+    assert!(matches!(error, AcquireLeaseError::ZeroLeases), "{error:?}");
 }
 
 // covers: L11

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_core::ErrorClass;
 use zk_lock::AcquireError;
 use zk_lock::AcquireLeaseError;
-use zk_lock::Loss;
+use zk_lock::LockLoss;
 use zk_sim::Ensemble;
 
 use super::LEASES;
@@ -32,7 +32,7 @@ async fn a_holder_that_is_cut_off_gives_up_before_its_lease_is_granted_to_anothe
         tokio::select! {
             biased;
             lease = &mut next => panic!("granted while the first one trusts its lease: {lease:?}"),
-            loss = held.lost() => assert_eq!(loss, Loss::TrustLapsed),
+            loss = held.lost() => assert_eq!(loss, LockLoss::TrustLapsed),
         }
         assert!(!held.is_trusted() && held.trusted_until().is_some());
         let lease = granted("its session has expired", next).await;
@@ -52,7 +52,7 @@ async fn one_lease_that_is_deleted_is_a_loss_of_all_that_were_acquired_together(
         pass(Duration::from_millis(100)).await;
         let path = leases.paths().nth(nth).unwrap().clone();
         admin.delete(&path).await.unwrap();
-        assert_eq!(soon("it is told", lost).await, Loss::NodeDeleted);
+        assert_eq!(soon("it is told", lost).await, LockLoss::NodeDeleted);
         assert!(!leases.is_trusted() && leases.trusted_until().is_none());
         leases.release().await.unwrap_err();
         soon("the others are given back", one.settled()).await;
@@ -94,7 +94,7 @@ async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
             assert!(held.is_trusted());
             held.release().await.unwrap();
         } else {
-            assert_eq!(soon("it is told", held.lost()).await, Loss::SessionLost);
+            assert_eq!(soon("it is told", held.lost()).await, LockLoss::SessionLost);
             held.release().await.unwrap_err();
         }
         for waiter in waiters {
