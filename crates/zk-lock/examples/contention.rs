@@ -52,13 +52,13 @@ async fn work(name: &str, connect: &str, file: &Path) -> anyhow::Result<()> {
         say(&format!(
             "{name} has the lock for the {turn}. time, with token {token}"
         ));
-        // Something takes its time; if the lock is lost meanwhile, there is no point in going on.
+        // The work takes some time; if the lock is lost meanwhile, it stops.
         let work = tokio::time::timeout(Duration::from_millis(100), guard.lost());
         if let Ok(loss) = work.await {
             say(&format!("{name} stops its work and begins anew: {loss}"));
             continue;
         }
-        // A file cannot compare tokens, so all that helps is to ask right before it is written.
+        // A file cannot compare tokens, so the guard is checked right before the write.
         if guard.is_trusted() {
             writeln!(File::options().append(true).open(file)?, "{token} {name}")?;
             turn += 1;
@@ -69,7 +69,7 @@ async fn work(name: &str, connect: &str, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The parent of the processes: starts them and the servers, kills the leader, and looks at the file.
+/// The parent of the processes: starts them and the servers, kills the leader, and checks the file.
 async fn play() -> anyhow::Result<()> {
     let ensemble = Ensemble::builder().servers(3).start().await?;
     say("three servers serve");
@@ -112,12 +112,12 @@ async fn play() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Passes on what a process says, until it ends.
+/// Forwards the output of a process, until it ends.
 async fn listen(mut child: Child, sender: mpsc::UnboundedSender<String>) -> anyhow::Result<()> {
     let output = child.stdout.take().context("the output was piped")?;
     let mut lines = BufReader::new(output).lines();
     while let Some(line) = lines.next_line().await? {
-        // Nobody listens any more when the parent ends because of an error.
+        // The receiver is gone if the parent ends because of an error.
         drop(sender.send(line));
     }
     let status = child.wait().await?;
@@ -125,7 +125,7 @@ async fn listen(mut child: Child, sender: mpsc::UnboundedSender<String>) -> anyh
     Ok(())
 }
 
-/// Looks at the file: each line begins with the token of its writer.
+/// Checks the file: each line begins with the token of its writer.
 fn judge(text: &str) -> anyhow::Result<()> {
     let tokens: Vec<u64> = text
         .lines()
@@ -144,6 +144,6 @@ fn judge(text: &str) -> anyhow::Result<()> {
 }
 
 fn say(line: &str) {
-    // Who runs this may have closed the output, which is no reason to stop.
+    // The output may have been closed, which is no reason to stop.
     drop(writeln!(std::io::stdout(), "{line}"));
 }

@@ -1,14 +1,14 @@
 //! A model of the wait queue, explored in every interleaving.
 //!
-//! Clients, servers and the network are reduced to what the protocol depends on. The decision who is granted the lock is
-//! made by [`order::position_with_lookahead`](crate::order::position_with_lookahead), the function that the code uses.
-//! The model has:
+//! Clients, servers and the network are reduced to what the protocol depends on. The decision who is granted the lock
+//! is made by [`order::position_with_lookahead`](crate::order::position_with_lookahead), the function that the code
+//! uses. The model has:
 //!
 //! - Two servers: the leader, and a follower that has applied a prefix of the leader's changes. A client reads at the
 //!   server it is attached to, and attaches to no server that is behind what it has seen.
-//! - Write requests, which are in flight to the leader until they are committed, in the order in which their client sent
-//!   them. If the client's connection breaks, they stay in flight until the client attaches again. From then on the
-//!   leader knows the session at its new server and refuses requests from the old one.
+//! - Write requests, which are in flight to the leader until they are committed, in the order in which their client
+//!   sent them. If the client's connection breaks, they stay in flight until the client attaches again. From then on
+//!   the leader knows the session at its new server and refuses requests from the old one.
 //! - Sessions that the leader has ended. On a lagging follower, and for its clients, they are still alive.
 //! - Replies and events, which are delivered once the client's server has applied the change, and never over a broken
 //!   connection. The session's clean-up searches for a node by its unique name after a `sync`.

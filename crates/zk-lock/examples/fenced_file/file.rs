@@ -1,8 +1,8 @@
 //! The file: it keeps the highest token in its first line.
 //!
-//! Two processes may be at it at the same time, since one of them may not know yet that it has lost the lock.
-//! So the comparison and the write are one step, under an advisory lock of the operating system, and a new content takes
-//! the place of the old one by a rename, whole or not at all.
+//! Two processes may access it at the same time, since one of them may not know yet that it has lost the lock.
+//! The comparison and the write are therefore one step, under an advisory lock of the operating system, and a rename
+//! replaces the content atomically.
 
 use std::fs;
 use std::fs::File;
@@ -14,23 +14,23 @@ use rustix::fs::FlockOperation;
 use rustix::fs::flock;
 use zk_lock::FencingToken;
 
-/// Somebody with a newer token has been at the file.
+/// A holder with a newer token has read or written the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) token: u64,
     pub(crate) highest: u64,
 }
 
-/// Replaces the content, unless somebody with a newer token has read or written it.
+/// Replaces the content, unless a holder with a newer token has read or written it.
 ///
-/// The result of `change` is written; it gets what is there, and is not called by whoever comes too late.
+/// `change` receives the content and returns the new one; it is not called for a late writer.
 pub(crate) fn update(
     path: &Path,
     token: FencingToken,
     change: impl FnOnce(&str) -> String,
 ) -> io::Result<Result<(), Refused>> {
     let token = token.as_u64();
-    // Not the file itself, which is replaced by another one.
+    // The lock is not on the file itself, which is replaced.
     let door = File::create(path.with_extension("door"))?;
     flock(&door, FlockOperation::LockExclusive)?;
     let text = match fs::read_to_string(path) {
@@ -47,7 +47,7 @@ pub(crate) fn update(
     write!(file, "{token}\n{}", change(content))?;
     file.sync_all()?;
     fs::rename(&new, path)?;
-    // The name as well is on the disk before anybody is told.
+    // The new name is on the disk as well before the call returns.
     let directory = path.parent().filter(|parent| *parent != Path::new(""));
     File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()?;
     Ok(Ok(()))

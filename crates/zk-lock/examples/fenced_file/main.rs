@@ -1,4 +1,4 @@
-//! A file that refuses whoever comes with an older token than somebody before.
+//! A file that refuses writers with an older token.
 //!
 //! Run it against the ensemble of `cargo xtask ensemble up`, in several terminals if you like:
 //! `cargo run -p zk-lock --example fenced_file -- 127.0.0.1:2181 /tmp/balance`

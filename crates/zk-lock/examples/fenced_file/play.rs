@@ -1,4 +1,4 @@
-//! Two holders, of which the first one writes too late.
+//! Two holders; the first one writes too late.
 
 use std::error::Error;
 use std::path::Path;
@@ -9,7 +9,7 @@ use zk_lock::FairLock;
 use super::file::Refused;
 use super::file::update;
 
-/// Lets a holder lose its lock in the middle of its work, and answers how the file refused it.
+/// Lets a holder lose its lock in the middle of its work, and returns how the file refused it.
 pub(crate) async fn play(servers: &str, path: &Path) -> Result<String, Box<dyn Error>> {
     let session = Session::builder(servers).connect().await?;
     let lock = FairLock::new(&session, "/examples/fenced-file")?;
@@ -17,7 +17,7 @@ pub(crate) async fn play(servers: &str, path: &Path) -> Result<String, Box<dyn E
     let late = lock.acquire().await?;
     update(path, late.fencing_token(), |_| "100".to_owned())??;
 
-    // An operator takes the lock from it, and the next one has its turn.
+    // An operator removes it, and the next contender is granted the lock.
     let inspector = lock.inspector();
     let picture = inspector.snapshot().await?;
     let holder = picture.holders().next().ok_or("it is held")?;
@@ -28,7 +28,7 @@ pub(crate) async fn play(servers: &str, path: &Path) -> Result<String, Box<dyn E
     })??;
     next.release().await?;
 
-    // The first one has not looked at its guard, and goes on where it was.
+    // The first one has not checked its guard, and resumes.
     let refused = update(path, late.fencing_token(), |_| "100 + 10".to_owned())?;
     let Err(refused) = refused else {
         return Err("the file took what came too late".into());

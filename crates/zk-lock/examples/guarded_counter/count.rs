@@ -1,4 +1,4 @@
-//! The counting itself.
+//! Counts in a fenced store.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use zk_core::Session;
 use zk_lock::FairLock;
 use zk_lock::FencingToken;
 
-/// A store that refuses whoever comes with an older token than somebody before.
+/// A store that refuses requests with an older token than a request before.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     pub(crate) value: u64,
-    /// The tokens that were seen, in the order of their coming.
+    /// The tokens in the order in which they were seen.
     pub(crate) tokens: Vec<FencingToken>,
 }
 
@@ -35,7 +35,7 @@ impl Store {
     }
 }
 
-/// Lets `tasks` tasks add one `rounds` times each, and answers the store at the end.
+/// Lets `tasks` tasks add one `rounds` times each, and returns the store at the end.
 pub(crate) async fn count(
     servers: &str,
     tasks: usize,
@@ -67,7 +67,7 @@ pub(crate) async fn count(
     let mut store = Arc::into_inner(store)
         .ok_or("all tasks have ended")?
         .into_inner();
-    // Whoever comes with a token of the past is refused.
+    // A request with an old token is refused.
     let first = store.tokens[0];
     store.write(first, 0).expect_err("an old token");
     Ok(store)

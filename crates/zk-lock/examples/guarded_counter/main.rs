@@ -1,4 +1,4 @@
-//! Several tasks count in a store that knows nothing of ZooKeeper, one at a time.
+//! Several tasks count in a store that does not use ZooKeeper, one at a time.
 //!
 //! Run it against the ensemble of `cargo xtask ensemble up`:
 //! `cargo run -p zk-lock --example guarded_counter -- 127.0.0.1:2181`

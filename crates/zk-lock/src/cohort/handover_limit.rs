@@ -154,7 +154,7 @@ mod tests {
 
     // covers: L1
     #[test]
-    fn as_long_as_others_may_wait_the_first_bound_counts() {
+    fn while_others_may_wait_the_first_limit_applies() {
         for count in 1..=9 {
             for millis in 0..20 {
                 let expected = if count <= 3 && millis < 10 {
@@ -172,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn while_nobody_else_is_there_nothing_counts() {
+    fn limits_do_not_apply_without_other_contenders() {
         let mut limit = turns(1000);
         assert_eq!(next(&limit, 500), HandoverDecision::GiveBack);
         limit.clear_others();
         assert_eq!(next(&limit, 500), HandoverDecision::HandOver);
-        // From the moment on at which somebody comes, and not from each other one.
+        // Counted from the first other contender, not from each one.
         limit.note_others(Duration::from_millis(500));
         for turn in 0..3 {
             assert_eq!(next(&limit, 509), HandoverDecision::HandOver, "{turn}");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn without_trust_or_a_waiter_it_goes_back() {
+    fn without_trust_or_a_waiter_the_lock_goes_back() {
         for (is_trusted, has_local_waiter) in [(false, true), (true, false), (false, false)] {
             let mut limit = turns(1);
             limit.clear_others();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_of_zero_leave_the_one_turn_that_the_ensemble_granted() {
+    fn limits_of_zero_leave_the_turn_that_the_ensemble_granted() {
         let none = LIMITS.with_handovers(0);
         let at_once = LIMITS.with_time(Duration::ZERO);
         for limits in [none, at_once] {

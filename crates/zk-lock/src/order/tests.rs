@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn names(numbers: impl IntoIterator<Item = i32>) -> Vec<String> {
-    // The prefixes count backwards, so that an order by name would be the wrong one.
+    // The prefixes count backwards, so that an order by name would be wrong.
     numbers
         .into_iter()
         .enumerate()
@@ -31,7 +31,7 @@ fn permutations<T: Clone>(items: &mut Vec<T>, fixed: usize, check: &mut impl FnM
 
 // covers: L9
 #[test]
-fn order_is_by_number_for_every_small_set_in_every_order_of_listing() {
+fn order_is_by_number_in_every_order_of_listing() {
     let numbers = [0, 1, 5, 9, 10];
     for set in 1..1_u32 << numbers.len() {
         let chosen: Vec<i32> = (0..numbers.len())
@@ -79,7 +79,7 @@ fn order_survives_counter_wrap() {
                 .eq(in_order.iter().cloned())
         );
     });
-    // Across zero, where the text of the numbers would say the opposite.
+    // Across zero, where an order by the text of the numbers would be the opposite.
     let in_order = names([-10, -1, 0, 1]);
     assert_eq!(at(&in_order, &in_order[0]), QueuePosition::First);
     let predecessor = in_order[1].as_str();
@@ -112,7 +112,7 @@ fn equal_numbers_grant_nobody() {
             }
         );
     }
-    // A tie among those before is not ours to judge: one of them is waited for, then the other.
+    // A tie among contenders ahead does not matter: one of them is waited for, then the other.
     let listed = names([3, 3, 5]);
     assert!(matches!(
         at(&listed, &listed[2]),
@@ -140,7 +140,7 @@ fn near_the_end_of_the_counter_nobody_is_granted() {
         };
         assert_eq!(at(&listed, &listed[0]), expected, "{number}");
     }
-    // A number that is no longer one of 32 bits.
+    // A number beyond 32 bits.
     let beyond = vec!["_c_x-lock-2147483648".to_owned()];
     assert_eq!(
         at(&beyond, &beyond[0]),
@@ -186,8 +186,8 @@ fn foreign_children_change_nothing() {
 }
 
 proptest! {
-    // Whatever the names are: at most one contender is first, and each of the others waits for somebody who is there,
-    // so that the queue has no cycle and nobody waits for ever.
+    // For all names: at most one contender is first, and each of the others waits for an existing one, so that the
+    // queue has no cycle and no contender waits forever.
     #[test]
     fn at_most_one_is_first_and_waiting_leads_to_it(
         start in any::<i32>(),
@@ -264,7 +264,7 @@ fn readers_wait_for_earlier_writers_and_writers_for_everyone() {
 
 // covers: L4
 #[test]
-fn a_writer_and_the_reader_it_becomes_have_one_number_and_an_order() {
+fn a_writer_and_its_downgraded_reader_have_an_order() {
     let own_write = "_c_a-__WRIT__0000000005".to_owned();
     let own_read = "_c_b-__READ__0000000005".to_owned();
     let next = "_c_c-__WRIT__0000000006".to_owned();
@@ -277,7 +277,7 @@ fn a_writer_and_the_reader_it_becomes_have_one_number_and_an_order() {
             ahead: 1
         }
     );
-    // The writer behind them waits for the one, and then for the other.
+    // The writer behind them waits for both, one after the other.
     assert!(matches!(
         at(&both, &next),
         QueuePosition::Behind { ahead: 2, .. }
@@ -311,8 +311,8 @@ fn readers_near_the_end_of_the_counter_are_granted_nothing() {
     );
 }
 
-/// Calls `visit` with every state that a queue may come to after this one, with no contender joining: each may go, and
-/// a writer of a read/write lock may become a reader before.
+/// Calls `visit` with every state that a queue may reach from this one without new contenders: each may leave, and a
+/// writer of a read/write lock may become a reader before.
 fn futures(queue: &[String], visit: &mut impl FnMut(&[String])) {
     visit(queue);
     for at in 0..queue.len() {
@@ -320,7 +320,7 @@ fn futures(queue: &[String], visit: &mut impl FnMut(&[String])) {
         let gone = rest.remove(at);
         futures(&rest, visit);
         if let Some((_, number)) = gone.split_once("-__WRIT__") {
-            // Its second node is there before the first one goes, and is not made twice.
+            // Its second node exists before the first one is deleted, and is created once.
             rest.push(format!("_c_b-__READ__{number}"));
             let mut both = rest.clone();
             both.push(gone);
@@ -330,10 +330,10 @@ fn futures(queue: &[String], visit: &mut impl FnMut(&[String])) {
     }
 }
 
-/// What a waiter concludes from children that may be old by the time stays true whatever becomes of the others.
+/// What a waiter concludes from an old list stays true, whatever the other contenders do.
 // covers: L1
 #[test]
-fn who_is_next_is_first_once_its_predecessor_is_gone_whatever_else_happened() {
+fn the_next_is_first_once_its_predecessor_is_gone() {
     let kinds = ["-lock-", "-__WRIT__", "-__READ__", "__lock__"];
     let own = "_c_own-lock-0000000007".to_owned();
     let (mut nexts, mut others) = (0, 0);
@@ -364,7 +364,7 @@ fn who_is_next_is_first_once_its_predecessor_is_gone_whatever_else_happened() {
                     }
                     (QueuePosition::Behind { predecessor, ahead }, Lookahead::After(before)) => {
                         assert!(ahead > 1 && before != predecessor, "{listed:?}");
-                        // It is the predecessor's predecessor, for all of them exclude each other here.
+                        // It is the predecessor's predecessor, since all of them exclude each other here.
                         let waits = at(&listed, predecessor);
                         assert!(
                             matches!(waits, QueuePosition::Behind { predecessor, .. } if predecessor == before),
@@ -391,7 +391,7 @@ fn who_is_next_is_first_once_its_predecessor_is_gone_whatever_else_happened() {
 
 // covers: L4
 #[test]
-fn nobody_looks_ahead_behind_what_may_be_a_writer_of_a_read_write_lock() {
+fn no_waiter_looks_ahead_behind_a_read_write_lock_writer() {
     let cases = [
         (
             Layout::curator(),

@@ -1,4 +1,4 @@
-//! What has ended is out of the way, and is granted nothing.
+//! Dropped guards and waiters do not affect later attempts, and ended waiters are not granted the lock.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::soon;
 use crate::until_enlisted;
 use crate::with_servers;
 
-/// How often what depends on the moment is done.
+/// How often timing-dependent steps are repeated.
 const TIMES: u32 = 20;
 
 // covers: L1 L3 L5 L6 L7 L10
@@ -104,7 +104,7 @@ async fn a_removed_waiter_is_not_granted_the_lock(ensemble: &Ensemble, one: &Ses
     third.close().await.unwrap();
 }
 
-/// A session that holds a lock and waits for it twice, once for it and another one, is ended from outside.
+/// A session is ended from outside that holds a lock and waits for it twice, once together with another lock.
 async fn a_waiter_of_an_ended_session_is_not_granted_the_lock(ensemble: &Ensemble, turn: u32) {
     let path = format!("/ended/{turn}");
     let session = connect(ensemble).await;

@@ -58,7 +58,7 @@ fn public_types_are_send_and_sync() {
         MultipleSessions,
         TimedOut,
     );
-    // Whoever has the guard has the lock: there is one of it.
+    // A guard is unique: its owner holds the lock.
     is_send::<Guard>();
     is_sync::<Guard>();
     is_send::<LockEvents>();

@@ -153,7 +153,7 @@ async fn a_transaction_of_a_guard_is_refused_once_the_lock_is_lost() {
 
 // covers: L12
 #[tokio::test(flavor = "multi_thread")]
-async fn run_gives_the_body_its_token_and_drops_it_when_the_lock_is_lost() {
+async fn run_passes_the_token_and_drops_the_body_on_a_loss() {
     with_ensemble(async |ensemble| {
         let (session, admin) = (connect(ensemble).await, connect(ensemble).await);
         let lock = FairLock::new(&session, "/a").unwrap();

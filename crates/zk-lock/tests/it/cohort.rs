@@ -1,4 +1,4 @@
-//! Tasks that share a place in the queue, on real servers.
+//! The cohort lock on real servers.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -39,7 +39,7 @@ async fn a_busy_cohort_gives_the_lock_to_another_session() {
                 }
             });
         }
-        // Without a bound it would wait for ever; how long it waits, `sim` measures.
+        // Without limits it would wait forever; `sim` measures how long it waits.
         let stranger = FairLock::new(&other, "/cohort").unwrap();
         for _ in 0..5 {
             let before = turns.load(Ordering::SeqCst);

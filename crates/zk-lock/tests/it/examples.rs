@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples work as described.
 
 #[path = "../../examples/guarded_counter/count.rs"]
 mod count;

@@ -11,7 +11,7 @@ use crate::soon;
 use crate::until_enlisted;
 use crate::with_servers;
 
-/// A session that outlives an election on a machine that is busy.
+/// A session that outlives an election on a busy machine.
 async fn lasting(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
         .session_timeout(Duration::from_secs(30))

@@ -73,7 +73,7 @@ async fn reentrant_lock_is_its_owners_until_the_last_release(ensemble: &Ensemble
     let theirs = owner(&other);
     let waiting = tokio::spawn(async move { theirs.acquire().await });
     until_enlisted(&one, PATH, 2).await;
-    // Neither the first guard nor the last one ends it: the last that is left does.
+    // Neither the first guard nor the newest releases it, but the last one left.
     first.release().await.unwrap();
     third.release().await.unwrap();
     assert_eq!(names(&other, PATH).await.len(), 2);
@@ -137,12 +137,12 @@ async fn reaping_removes_the_old_and_grants_nobody_the_lock(ensemble: &Ensemble)
         if seen(&reapable) == old {
             break "_c_b-lock-0000000003";
         }
-        // On a machine that is busy it may be old by the time it is looked at.
+        // On a busy machine it may be old by the time it is read.
         assert!(began.elapsed() > age / 2, "{reapable:?}");
         let path = format!("{PATH}/_c_b-lock-0000000003");
         session.delete(path).await.unwrap();
     };
-    // A node that took the place of the one that was seen stays.
+    // A node that replaced the one that was read stays.
     let all = inspector.reapable(Reap::All).await.unwrap();
     let path = format!("{PATH}/{young}");
     session.delete(&path).await.unwrap();
@@ -150,7 +150,7 @@ async fn reaping_removes_the_old_and_grants_nobody_the_lock(ensemble: &Ensemble)
     assert_eq!(inspector.remove(&all[2]).await.unwrap(), Removal::Gone);
     assert!(admin.exists(&path).await.unwrap().is_some());
 
-    // The answer to the first deletion is lost; what is removed by then counts.
+    // The reply to the first deletion is lost; contenders removed by then are reported.
     let proxy = ensemble.proxy().unwrap();
     let deletes = Match::writes().session(admin.id().as_i64());
     let lost = proxy.on(deletes).once().cut_on_reply();
@@ -171,7 +171,7 @@ async fn reaping_removes_the_old_and_grants_nobody_the_lock(ensemble: &Ensemble)
         tokio::spawn(async move { lock.acquire().await })
     };
     until_enlisted(&admin, PATH, 4).await;
-    // A waiter that watches its own node learns of its removal before that of the holder.
+    // A waiter that watches its own node is notified of its removal before that of the holder.
     let waiter = inspector.reapable(Reap::All).await.unwrap().pop();
     let own = format!("{PATH}/{}", waiter.expect("it waits").name());
     let looks = Match::requests().session(session.id().as_i64()).path(own);
@@ -217,7 +217,7 @@ async fn events_tell_each_grant_release_and_loss(ensemble: &Ensemble) {
         if expected == LockLoss::NodeDeleted {
             admin.delete(&path).await.unwrap();
         } else {
-            // Nobody takes an event now, which holds nobody up: 64 of them are kept.
+            // No event is received now, which delays nothing: 64 of them are kept.
             guard.release().await.unwrap();
             for _ in 0..40 {
                 lock.acquire().await.unwrap().release().await.unwrap();
@@ -250,7 +250,7 @@ async fn race_lock_is_one_node_that_excludes_everyone(ensemble: &Ensemble) {
     const PATH: &str = "/race";
     let (one, other) = (connect(ensemble).await, connect(ensemble).await);
     let race = |session| RaceLock::new(session, PATH).unwrap();
-    // The answer is lost: the node that is there is our own.
+    // The reply is lost: the existing node is our own.
     let proxy = ensemble.proxy().unwrap();
     let its = Match::create(PATH).session(one.id().as_i64());
     let lost = proxy.on(its).once().cut_on_reply();
@@ -276,7 +276,7 @@ async fn race_lock_is_one_node_that_excludes_everyone(ensemble: &Ensemble) {
     }
     soon("all had it", waiting.join_all()).await;
 
-    // Another one's node in its place is another one's lock.
+    // Another client's node in its place is another client's lock.
     let admin = connect(ensemble).await;
     admin.delete(PATH).await.unwrap();
     let theirs = soon("it is free", race(&admin).acquire()).await.unwrap();
@@ -314,7 +314,7 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
         MultiLock::new(order.map(|at| fair(session, PATHS[at]))).unwrap()
     };
     let all = |session| multi(session, [2, 0, 1]);
-    // Given in different orders, they never wait for each other.
+    // Locks given in different orders do not deadlock.
     let mut tasks = tokio::task::JoinSet::new();
     for (session, order) in sessions.iter().zip([[0, 1, 2], [2, 1, 0], [1, 2, 0]]) {
         let lock = multi(session, order);
@@ -328,7 +328,7 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
     }
     soon("everyone gets on", tasks.join_all()).await;
 
-    // A try and an acquire whose time is up give back what they had.
+    // A failed attempt and an acquire that times out release what they acquired.
     let held = fair(one, PATHS[2]).acquire().await.unwrap();
     assert!(all(other).try_acquire().await.unwrap().is_none());
     let limit = Duration::from_millis(300);
@@ -360,7 +360,7 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
     assert!(is_lost, "{error:?}");
     held.release().await.unwrap();
 
-    // The second answer is lost; the loss of one is the loss of all.
+    // The second reply is lost; the loss of one is the loss of all.
     let proxy = ensemble.proxy().unwrap();
     let creates = Match::create("/multi/*/**").session(other.id().as_i64());
     let cut = proxy.on(creates).nth(2).cut_on_reply();
@@ -388,7 +388,7 @@ async fn multi_lock_takes_all_or_nothing(ensemble: &Ensemble) {
     assert_eq!(soon("the loss", guard.lost()).await, LockLoss::SessionLost);
 }
 
-/// The parents vanish again and again after they were made and before the node of the lock is.
+/// The parents are deleted again and again after their creation and before that of the lock's node.
 async fn acquire_outlasts_parents_that_vanish_before_its_node(ensemble: &Ensemble) {
     const PATH: &str = "/vanishing/a";
     let (session, other) = (connect(ensemble).await, connect(ensemble).await);
@@ -415,7 +415,7 @@ async fn acquire_outlasts_parents_that_vanish_before_its_node(ensemble: &Ensembl
     guard.release().await.unwrap();
 }
 
-/// Between two holdings the server reaps the parent, or begins to: at whatever moment, the next acquire is granted.
+/// Between two holdings the server reaps the parent, or begins to: the next acquire is granted at any moment.
 async fn idle_locks_lose_their_parents_and_are_acquired_again(ensemble: &Ensemble) {
     const TIMES: usize = 25;
     let mut tasks = tokio::task::JoinSet::new();
@@ -438,7 +438,7 @@ async fn idle_locks_lose_their_parents_and_are_acquired_again(ensemble: &Ensembl
     soon("each parent vanishes often", tasks.join_all()).await;
 }
 
-/// Connects for so long that nothing but what a test does ends the session.
+/// Connects with a timeout so long that only the test ends the session.
 async fn connect(ensemble: &Ensemble) -> Session {
     let session = Session::builder(ensemble.connect_string())
         .session_timeout(Duration::from_secs(30))
@@ -446,7 +446,7 @@ async fn connect(ensemble: &Ensemble) -> Session {
     session.await.expect("the server grants a session")
 }
 
-/// Ends a session from outside while it has no connection, so that nothing but its end can be learned afterwards.
+/// Ends a session from outside while it has no connection, so that it only learns of its end afterwards.
 async fn end(ensemble: &Ensemble, session: &Session) {
     let proxy = ensemble.proxy().expect("the ensemble has a proxy");
     let its = Clients::Session(session.id().as_i64());

@@ -1,4 +1,4 @@
-//! What the server refuses.
+//! Missing permissions and other refusals of the server.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::with_ensemble;
 
 // covers: L1
 #[tokio::test(flavor = "multi_thread")]
-async fn a_path_that_is_closed_to_us_is_an_error_that_names_it_and_the_permission() {
+async fn a_missing_permission_is_an_error_that_names_it() {
     with_ensemble(async |ensemble| {
         let admin = Session::builder(ensemble.connect_string())
             .digest_auth("admin", "secret")
@@ -50,7 +50,7 @@ async fn a_path_that_is_closed_to_us_is_an_error_that_names_it_and_the_permissio
             assert!(names(&admin, path).await.is_empty());
         }
 
-        // Who may not delete finds out on release, and is stuck with the lock until its session ends.
+        // A session without DELETE finds out on release, and the lock stays until the session ends.
         let open = of(Permissions::CREATE | Permissions::READ);
         admin.create("/no-delete", "").acl(open).await.unwrap();
         let guard = FairLock::new(&session, "/no-delete").unwrap().acquire().await.unwrap();
@@ -65,7 +65,7 @@ async fn a_path_that_is_closed_to_us_is_an_error_that_names_it_and_the_permissio
 
 // covers: L1
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_that_may_not_read_its_predecessor_is_woken_all_the_same() {
+async fn a_waiter_without_read_on_its_predecessor_is_woken() {
     with_ensemble(async |ensemble| {
         let holder = Session::builder(ensemble.connect_string())
             .digest_auth("holder", "secret")

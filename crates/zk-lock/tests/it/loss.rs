@@ -17,7 +17,7 @@ async fn a_holder_learns_that_somebody_deleted_its_node() {
     with_ensemble(async |ensemble| {
         let (session, admin) = (connect(ensemble).await, connect(ensemble).await);
         let lock = FairLock::new(&session, "/a").unwrap();
-        // At once, before the node is watched, and after someone wrote to it and it was watched again.
+        // Before the node is watched, and after its data changed and it was watched again.
         for is_watched in [false, true] {
             let guard = lock.acquire().await.unwrap();
             if is_watched {
@@ -47,7 +47,7 @@ async fn a_holder_learns_that_somebody_deleted_its_node() {
                 "{error:?}"
             );
         }
-        // A release right after the deletion finds out by itself.
+        // A release right after the deletion notices it by itself.
         let guard = lock.acquire().await.unwrap();
         let lost = guard.lost();
         admin.delete(guard.path()).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_holder_that_hears_nothing_stops_to_trust_its_lock_in_time() {
         assert!(until < paused + session.session_timeout());
         server.resume().await.unwrap();
 
-        // Either the session has survived, and the lock was held all the time, or it has not, and all say so.
+        // Either the session survived and the lock was held all the time, or it did not and all calls report the loss.
         let end = soon("the session is heard of again", async {
             loop {
                 tokio::select! {

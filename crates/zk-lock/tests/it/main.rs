@@ -47,7 +47,7 @@ async fn connect(ensemble: &Ensemble) -> Session {
         .expect("the ensemble grants a session")
 }
 
-/// Asks until `condition` holds, for at most half a minute.
+/// Polls `condition` until it holds, for at most half a minute.
 async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     soon(what, async {
         while !condition().await {

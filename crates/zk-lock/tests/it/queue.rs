@@ -1,4 +1,4 @@
-//! Who comes after whom.
+//! The order of the queue.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -41,7 +41,7 @@ async fn waiters(
 
 // covers: L5
 #[tokio::test(flavor = "multi_thread")]
-async fn contenders_are_listed_first_come_first_with_what_they_say_of_themselves() {
+async fn contenders_are_listed_in_order_with_their_owners() {
     with_ensemble(async |ensemble| {
         let session = connect(ensemble).await;
         let lock = FairLock::new(&session, "/a").unwrap();
@@ -77,13 +77,13 @@ async fn contenders_are_listed_first_come_first_with_what_they_say_of_themselves
 
 // covers: L1 L12
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_waiters_are_granted_one_by_one_in_order_and_leave_no_watch() {
+async fn two_hundred_waiters_are_granted_in_order_of_arrival() {
     with_ensemble(async |ensemble| {
         let session = connect(ensemble).await;
         let lock = FairLock::new(&session, "/a").unwrap();
         let held = lock.acquire().await.unwrap();
         let waiting = waiters(ensemble, &session, 8, 200).await;
-        // Two watches each, but one of the first, and perhaps that of the holder and of the first on their own nodes.
+        // Two watches each, one for the first, and possibly those of the holder and of the first on their own nodes.
         let server = ensemble.server(1).unwrap();
         eventually("each waiter watches two nodes", async || {
             (399..=401).contains(&server.wchs().await.unwrap().watches)
@@ -95,7 +95,7 @@ async fn two_hundred_waiters_are_granted_one_by_one_in_order_and_leave_no_watch(
         held.release().await.unwrap();
         for (at, waiter) in waiting.into_iter().enumerate() {
             let guard = soon("the next one is granted", waiter).await.unwrap();
-            // Nobody else was woken into holding it: the one granted is the first in line.
+            // No other waiter was granted the lock: the holder is the first in line.
             assert_eq!(names(&session, "/a").await.len(), 200 - at);
             assert!(guard.fencing_token() > last);
             last = guard.fencing_token();
@@ -114,7 +114,7 @@ async fn two_hundred_waiters_are_granted_one_by_one_in_order_and_leave_no_watch(
 
 // covers: L3
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_that_give_up_leave_no_node_and_no_watch_and_the_others_their_place() {
+async fn waiters_that_give_up_leave_no_node_and_no_watch() {
     with_ensemble(async |ensemble| {
         let session = connect(ensemble).await;
         let lock = FairLock::new(&session, "/a").unwrap();
@@ -147,7 +147,7 @@ async fn waiters_that_give_up_leave_no_node_and_no_watch_and_the_others_their_pl
 
 // covers: L13
 #[tokio::test(flavor = "multi_thread")]
-async fn contenders_of_other_clients_are_waited_for_and_foreign_children_are_not() {
+async fn foreign_contenders_block_and_foreign_children_do_not() {
     with_ensemble(async |ensemble| {
         let (session, other) = (connect(ensemble).await, connect(ensemble).await);
         for foreign in ["0", "_c_x-lease-0000000000", "readme", "lock-1"] {

@@ -1,4 +1,4 @@
-//! Locks of every kind, tried again by the session that has just let them go.
+//! Locks of every kind, tried again by the session that has just released them.
 
 use std::any::Any;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use zk_lock::Semaphore;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
 
-/// What ends when it is dropped.
+/// A value that releases a lock when it is dropped.
 type Held = Box<dyn Any + Send>;
 
-/// A lock, by one of its handles.
+/// A handle of a lock.
 #[derive(Debug, Clone)]
 pub(crate) enum Lock {
     Fair(FairLock),
@@ -91,7 +91,7 @@ impl Lock {
         }
     }
 
-    /// Tells whether an acquire within `limit` timed out.
+    /// Returns whether an acquire within `limit` timed out.
     async fn times_out(&self, limit: Duration) -> bool {
         match self {
             Self::Fair(lock) => lock.acquire_timeout(limit).await.is_err(),
@@ -123,7 +123,7 @@ pub(crate) async fn after_a_drop(session: &Session, times: usize) {
     }
 }
 
-/// A waiter runs out of time, and the lock is tried as soon as the holder, of another session, has given it back.
+/// A waiter times out, and the lock is tried as soon as the holder, of another session, has released it.
 pub(crate) async fn after_a_timeout(session: &Session, other: &Session, limit: Duration) {
     for (lock, theirs) in all(session, "/timeout")
         .into_iter()
@@ -136,7 +136,7 @@ pub(crate) async fn after_a_timeout(session: &Session, other: &Session, limit: D
         };
         let held = soon("the lock is acquired", theirs.acquire()).await;
         assert!(lock.times_out(limit).await, "{}", lock.name());
-        // Nobody else is in the way of what the waiter left.
+        // Only the node that the waiter left is ahead.
         drop(held);
         other.settled().await;
         session.sync("/").await.unwrap();
@@ -144,7 +144,8 @@ pub(crate) async fn after_a_timeout(session: &Session, other: &Session, limit: D
     }
 }
 
-/// An acquire is dropped after every number of polls, `meanwhile` happens to the session, and the lock is tried at once.
+/// An acquire is dropped after every number of polls, `meanwhile` happens to the session, and the lock is tried at
+/// once.
 pub(crate) async fn after_a_cancelled_acquire(session: &Session, meanwhile: impl Fn()) {
     for lock in all(session, "/cancel") {
         for polls in 0.. {

@@ -1,4 +1,4 @@
-//! Trying again right after a guard or a waiter of the same session has ended.
+//! Attempts right after a guard or a waiter of the same session was dropped.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn a_waiter_that_timed_out_is_out_of_the_queue_at_once() {
     let held = lock(&other).acquire().await.unwrap();
     let limit = Duration::from_secs(1);
     lock(&one).acquire_timeout(limit).await.unwrap_err();
-    // What this session asks next finds the holder alone.
+    // The next request of this session finds only the holder.
     let (names, _) = one.list(PATH).await.unwrap();
     assert_eq!(names, [held.path().name().unwrap()]);
 }
@@ -53,7 +53,7 @@ async fn a_try_right_behind_a_cancelled_acquire_finds_it_free() {
     }
 }
 
-/// The deletion of the node leaves with the drop, and the reaper needs no other one.
+/// The drop sends the deletion of the node; the clean-up sends no other one.
 // covers: L2
 #[tokio::test(start_paused = true)]
 async fn a_drop_costs_one_request() {

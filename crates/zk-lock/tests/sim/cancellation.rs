@@ -14,11 +14,11 @@ use crate::lock;
 use crate::pass;
 use crate::soon;
 
-/// Who else is there, and releases after so long.
+/// The other contender, which releases after a while.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Other {
     Nobody,
-    /// A holder that shares with nobody.
+    /// An exclusive holder.
     Holds(Duration),
     /// A reader of a read/write lock.
     Reads(Duration),
@@ -29,8 +29,8 @@ async fn dropped_everywhere(held: Option<Duration>, act: impl AsyncFn(FairLock))
     all_dropped_everywhere(other, async |session| act(lock(&session)).await).await;
 }
 
-/// Lets `act` be dropped after every number of polls, with somebody else there, until it is done before that; and looks
-/// each time that nothing is left.
+/// Drops `act` after every number of polls, beside another contender, until it finishes earlier, and checks each time
+/// that nothing is left.
 pub(crate) async fn all_dropped_everywhere(somebody: Other, act: impl AsyncFn(Session)) {
     let (held, reads) = match somebody {
         Other::Nobody => (None, false),

@@ -1,4 +1,4 @@
-//! Everything at once, at random, by seed.
+//! Random faults, by seed.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -17,17 +17,17 @@ use zk_sim::Ensemble;
 use crate::lock;
 use crate::pass;
 
-/// What all contenders of a run share.
+/// The state that all contenders of a run share.
 #[derive(Debug, Default)]
 struct Judge {
     held: Vec<Arc<Guard>>,
-    /// What a resource that is fenced has seen.
+    /// The highest token that a fenced resource has seen.
     highest: Option<FencingToken>,
     grants: usize,
 }
 
 impl Judge {
-    /// A lock was granted: nobody else may believe in theirs.
+    /// A lock was granted: no other guard may be trusted.
     fn granted(&mut self, guard: Guard, seed: u64) -> Arc<Guard> {
         assert!(guard.is_trusted(), "seed {seed}");
         for other in &self.held {
@@ -87,8 +87,8 @@ async fn contend(session: Session, judge: Arc<Mutex<Judge>>, rounds: usize, seed
     }
 }
 
-/// What befalls the sessions: everything but an expiry by a word, of which no holder can know in time. Long cuts bring
-/// about the others.
+/// The faults of the sessions: all but an expiry on command, which no holder can notice in time. Long cuts cause
+/// expiries, too.
 fn chaos() -> Chaos {
     Chaos::default()
         .lasting(Duration::from_secs(6))
@@ -118,14 +118,14 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
 
 // covers: L1 L3 L12
 #[test]
-fn whatever_happens_no_two_holders_trust_their_locks_and_nobody_waits_for_ever() {
+fn under_random_faults_no_two_holders_trust_the_lock() {
     endure(0..SEEDS / 2);
 }
 
-/// The other half, so that two cores share the work.
+/// The second half of the seeds, so that two cores share the work.
 // covers: L1 L3 L12
 #[test]
-fn whatever_else_happens_no_two_holders_trust_their_locks_and_nobody_waits_for_ever() {
+fn under_more_random_faults_no_two_holders_trust_the_lock() {
     endure(SEEDS / 2..SEEDS);
 }
 

@@ -37,7 +37,7 @@ fn cohort(session: &Session, limits: (u64, Duration)) -> CohortLock {
     CohortLock::with_options(session, PATH, LockOptions::default(), limits).expect("a good path")
 }
 
-/// Tasks that acquire, hold and release until they are aborted, and what they got.
+/// Tasks that acquire, hold and release until they are aborted, and their grants.
 struct Crowd {
     tasks: Vec<JoinHandle<()>>,
     tokens: Arc<Mutex<Vec<(usize, CohortToken)>>>,
@@ -88,7 +88,7 @@ async fn nothing_is_left(ensemble: &Ensemble) {
 
 // covers: L1
 #[tokio::test(start_paused = true)]
-async fn a_cohort_alone_asks_the_ensemble_once_for_any_number_of_hand_overs() {
+async fn a_cohort_alone_acquires_once_for_any_number_of_handovers() {
     let ensemble = Ensemble::new(3);
     let lock = cohort(&ensemble.connect().await, LIMITS);
     let crowd = Crowd::of(&lock, 20, Duration::from_millis(1));
@@ -101,7 +101,7 @@ async fn a_cohort_alone_asks_the_ensemble_once_for_any_number_of_hand_overs() {
         + ensemble.arrived(matching::lists(PATH))
         + ensemble.arrived(matching::writes());
     let (tokens, nodes) = (crowd.tokens(), left(&ensemble).len());
-    // Beside the proof that the session is alive nothing is asked, however far beyond the limits.
+    // Besides the proofs of the session no request is sent, even far beyond the limits.
     assert!(later - requests <= 2, "{}", later - requests);
     assert_eq!(nodes, 1);
     assert!(tokens.len() > 900, "{}", tokens.len());
@@ -127,7 +127,7 @@ async fn among_the_tasks_of_a_cohort_first_come_is_first_served() {
     }
 }
 
-/// The bound: whoever else waits gets the lock after so much time or so many hand-overs, and one more task's work.
+/// The limits: another contender gets the lock after that time or that many handovers, plus one more task's work.
 // covers: L1
 #[tokio::test(start_paused = true)]
 async fn another_process_waits_no_longer_than_the_bound() {
@@ -149,7 +149,7 @@ async fn another_process_waits_no_longer_than_the_bound() {
             let what = format!("{limits:?}, {hold:?}, {wait}");
             let (started, before) = (Instant::now(), turns());
             let guard = soon(&what, lock(&other).acquire()).await.unwrap();
-            // A few round trips are for joining the queue, and for being told.
+            // A few round trips are needed to join the queue and to be notified.
             let (waited, passed) = (started.elapsed(), (turns() - before) as u64);
             assert!(waited <= longest + millis(10), "{what}: {waited:?}");
             let most = limits.0.saturating_add(12);
@@ -158,7 +158,7 @@ async fn another_process_waits_no_longer_than_the_bound() {
             guard.release().await.unwrap();
             pass(millis(7 * wait)).await;
         }
-        // Nor does the cohort starve.
+        // The cohort does not starve either.
         let places = crowd.end().await;
         let mut nodes: Vec<_> = places
             .iter()
@@ -221,7 +221,7 @@ async fn the_bound_holds_while_it_is_not_known_who_else_waits() {
     }
 }
 
-/// Somebody who tried and went is no reason to give the lock back.
+/// A contender that tried and left is no reason to give the lock back.
 #[tokio::test(start_paused = true)]
 async fn whoever_has_gone_again_does_not_end_the_place() {
     let ensemble = Ensemble::new(3);
@@ -271,7 +271,7 @@ async fn waiters_may_go_in_any_order_and_at_any_await() {
             pass(Duration::from_secs(3)).await;
             assert_eq!(left(&ensemble), [""; 0], "{what}");
             assert_eq!(ensemble.watch_count(), 0, "{what}");
-            // The handle is as good as before.
+            // The handle is still usable.
             drop(soon(&what, lock.acquire()).await.unwrap());
         }
     }
@@ -354,7 +354,7 @@ async fn when_the_session_is_lost_the_holder_and_all_waiters_are_told() {
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_not_trusted_or_was_taken_away_is_not_handed_over() {
+async fn an_untrusted_or_lost_lock_is_not_handed_over() {
     let ensemble = Ensemble::new(3);
     let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
     let lock = cohort(&session, LIMITS);
@@ -447,7 +447,7 @@ async fn who_tries_gets_what_is_free_and_nothing_else() {
     nothing_is_left(&ensemble).await;
 }
 
-/// What all contenders of a run share.
+/// The state that all contenders of a run share.
 #[derive(Default)]
 struct Judge {
     held: Vec<Arc<CohortGuard>>,
@@ -508,7 +508,7 @@ async fn contend(lock: CohortLock, judge: Arc<Mutex<Judge>>, seed: u64, me: u64)
 
 // covers: L1 L3 L12
 #[test]
-fn whatever_happens_to_cohorts_no_two_holders_trust_their_locks_and_nobody_waits_for_ever() {
+fn under_random_faults_no_two_cohort_holders_trust_the_lock() {
     let grants = std::cell::Cell::new(0);
     let checked = Check::new(0..600)
         .seeds_from_env()

@@ -1,4 +1,4 @@
-//! What the lock asks of the ensemble.
+//! The requests of the lock.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
         .latency(Duration::from_millis(1))
         .build();
     let session = ensemble.connect().await;
-    // The first one makes the parents.
+    // The first acquire creates the parents.
     lock(&session)
         .acquire()
         .await
@@ -59,7 +59,7 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     assert_eq!(requests.len(), 15);
 }
 
-/// How long it takes to acquire a free lock, which is released again.
+/// The time to acquire a free lock, which is released again.
 async fn taken(session: &Session) -> Duration {
     let started = tokio::time::Instant::now();
     let guard = lock(session).acquire().await.unwrap();
@@ -69,11 +69,11 @@ async fn taken(session: &Session) -> Duration {
     taken
 }
 
-/// Whoever locks once a minute does not wait for the proof that the session is alive; after a longer rest it takes two
-/// fifths of the session timeout.
+/// A client that locks once a minute does not wait for the proof that its session is alive; after a longer rest, the
+/// proof takes two fifths of the session timeout.
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn a_free_lock_is_granted_at_once_within_a_minute_of_the_last_one() {
+async fn a_free_lock_is_granted_at_once_within_a_minute() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().server(2).await;
     let timeout = session.session_timeout();
@@ -133,17 +133,17 @@ async fn a_release_wakes_two_waiters_of_which_one_lists_once() {
     }
     let lists = || ensemble.arrived(matching::lists(PATH));
     let gets = || ensemble.arrived(matching::gets(OURS));
-    // The very first one also listed the parent when it was there.
+    // The very first one also listed the parent once it existed.
     let before = (lists(), gets());
     assert!(before.0 <= 22, "{before:?}");
-    // Each looks at two before it, and the first of them at one.
+    // Each watches two contenders ahead, and the first of them one.
     assert_eq!(before.1, 39);
     let mut guard = held;
     for (at, waiter) in waiting.into_iter().enumerate() {
         guard.release().await.unwrap();
         guard = soon("the next one is granted", waiter).await.unwrap();
         pass(Duration::from_millis(100)).await;
-        // The last one has nobody behind it.
+        // The last one has no contender behind it.
         let listed = (at + 1).min(19);
         assert_eq!((lists(), gets()), (before.0 + listed, before.1));
     }

@@ -13,7 +13,7 @@ use crate::soon;
 
 // covers: L9
 #[tokio::test(start_paused = true)]
-async fn near_the_end_of_the_counter_nobody_is_granted_and_a_fresh_parent_cures_it() {
+async fn near_the_end_of_the_counter_no_lock_is_granted() {
     for counter in [
         i32::MAX,
         i32::MAX - 1,
@@ -47,7 +47,7 @@ async fn near_the_end_of_the_counter_nobody_is_granted_and_a_fresh_parent_cures_
             assert!(matches!(error, AcquireError::SequenceExhausted(_)));
             assert!(left(&ensemble).is_empty());
         }
-        // As the message says.
+        // As the message advises.
         session.delete(PATH).await.unwrap();
         let guard = lock(&session).acquire().await.unwrap();
         assert!(guard.path().as_str().ends_with("-lock-0000000000"));
@@ -55,7 +55,7 @@ async fn near_the_end_of_the_counter_nobody_is_granted_and_a_fresh_parent_cures_
     }
 }
 
-/// Finding 1 of TRAPS: two contenders with one number, both of which Curator grants.
+/// Finding 1 of TRAPS: Curator grants the lock to two contenders with the same number.
 // covers: L9
 #[tokio::test(start_paused = true)]
 async fn of_two_contenders_with_one_number_none_is_granted() {

@@ -11,8 +11,8 @@ use crate::pass;
 use crate::polled;
 use crate::soon;
 
-/// Lets `act` be dropped after every number of polls, until it is done before that, and looks each time that nothing is
-/// left; with something that another one takes before, by `hold`, and drops after `held`.
+/// Drops `act` after every number of polls, until it finishes earlier, and checks each time that nothing is left.
+/// Before that, `hold` acquires something that another contender holds for `held`.
 pub(crate) async fn everywhere<H: Send + 'static>(
     held: Option<Duration>,
     hold: impl AsyncFn(Session) -> H,
@@ -41,11 +41,11 @@ pub(crate) async fn everywhere<H: Send + 'static>(
             setback.strike(&ensemble, session.id());
             soon(&what, releasing).await.unwrap();
             soon(&what, session.settled()).await;
-            // Whatever were still on its way would be there by now.
+            // A request still in flight would have been executed by now.
             pass(Duration::from_secs(3)).await;
             assert_eq!(ephemerals(&ensemble), [""; 0], "{what}");
             assert_eq!(ensemble.watch_count(), 0, "{what}");
-            // The session is as good as before.
+            // The session is still usable.
             drop(soon(&what, hold(session.clone())).await);
             if done {
                 assert!(polls > 1, "{what}");

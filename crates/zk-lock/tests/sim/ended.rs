@@ -1,4 +1,5 @@
-//! Waiters whose node is removed, or whose session is ended, at the moment of their turn: they are granted nothing.
+//! Waiters whose node is deleted, or whose session is ended, at the moment of their turn: they are not granted the
+//! lock.
 
 use std::time::Duration;
 
@@ -67,7 +68,8 @@ async fn a_waiter_removed_as_it_becomes_the_next_is_granted_nothing() {
     }
 }
 
-/// While its link is down, the next one is removed and the lock is released: it hears of both at once, in any order.
+/// While its connection is down, the next in line is removed and the lock is released: it is notified of both at once,
+/// in any order.
 // covers: L3 L5
 #[tokio::test(start_paused = true)]
 async fn a_waiter_removed_while_it_is_cut_off_is_granted_nothing() {
@@ -96,7 +98,7 @@ async fn a_waiter_removed_while_it_is_cut_off_is_granted_nothing() {
     );
 }
 
-/// All nodes of a session go at once when it is ended, that of its holder before that of its waiter.
+/// The end of a session deletes all its nodes at once, that of its holder before that of its waiter.
 // covers: L3 L6
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_session_is_ended_is_granted_nothing() {

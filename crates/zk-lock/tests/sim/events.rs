@@ -1,4 +1,4 @@
-//! What is told of a lock and of the wait for it.
+//! The events of a lock, and the progress of a wait.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -23,7 +23,7 @@ async fn next(events: &mut LockEvents) -> LockEvent {
 
 // covers: L8
 #[tokio::test(start_paused = true)]
-async fn a_grant_and_its_release_are_told_in_order_to_everyone_who_listens() {
+async fn all_listeners_see_grant_and_release_in_order() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let lock = lock(&session);
@@ -108,7 +108,7 @@ async fn each_loss_is_told_and_a_proof_that_comes_back_too() {
 
 // covers: L8
 #[tokio::test(start_paused = true)]
-async fn a_consumer_that_takes_nothing_holds_nobody_up_and_is_told_what_it_missed() {
+async fn a_slow_consumer_delays_nothing_and_learns_what_it_missed() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     let lock = lock(&session);
@@ -164,7 +164,7 @@ async fn who_waits_is_told_who_is_before_it_until_its_turn_comes() {
             .ends_with(&format!(" of build7/42 (first) (session {})", one.id()))
     );
 
-    // The second one gives up: only the first one is before the third.
+    // The second one gives up: only the first one is ahead of the third.
     second.abort();
     pass(Duration::from_secs(1)).await;
     assert_eq!(now(), Some((1, Some("first".to_owned()))));

@@ -1,4 +1,4 @@
-//! Lost requests, lost answers and servers that lag.
+//! Lost requests, lost replies and lagging servers.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::lock;
 use crate::pass;
 use crate::soon;
 
-/// Makes the path of the lock, so that the next create is not refused for want of it.
+/// Creates the path of the lock, so that the next create does not fail for a missing parent.
 async fn make_path(session: &Session) {
     let guard = lock(session).acquire().await.expect("the lock is free");
     guard.release().await.expect("it is released");
@@ -27,7 +27,7 @@ async fn make_path(session: &Session) {
 
 pub(crate) type Strike = (&'static str, fn(Script) -> Scripted);
 
-/// What may become of a request.
+/// The faults of a request.
 pub(crate) const STRIKES: [Strike; 4] = [
     ("request lost", Script::lose_request),
     ("reply lost", Script::lose_reply),
@@ -53,8 +53,8 @@ async fn a_lost_reply_to_the_create_makes_no_second_node() {
     assert!(left(&ensemble).is_empty());
 }
 
-/// TRAPS X0: the create is on its way to the leader when the link breaks, the client goes on at a server that does not
-/// show it yet, finds nothing, creates a second node and waits for its own first one, for ever.
+/// TRAPS X0: the create is in flight to the leader when the connection breaks. The client reconnects to a lagging
+/// server, finds nothing, creates a second node and waits for its own first one forever.
 // covers: L1
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lags_does_not_make_us_wait_for_our_own_node() {
@@ -73,10 +73,10 @@ async fn a_server_that_lags_does_not_make_us_wait_for_our_own_node() {
     }
 }
 
-/// One after the other, every request of a whole life of a lock is struck by everything that may strike it.
+/// Each request of acquires and releases is hit by each fault, one at a time.
 // covers: L1 L3
 #[tokio::test(start_paused = true)]
-async fn whichever_request_is_struck_the_lock_is_granted_and_nothing_is_left() {
+async fn a_fault_at_any_request_leaves_no_node() {
     for (name, strike) in STRIKES {
         for nth in 1.. {
             let ensemble = Ensemble::new(3);
@@ -162,7 +162,7 @@ async fn a_release_that_gets_no_answer_goes_on_in_the_background() {
     assert!(left(&ensemble).is_empty());
 }
 
-/// The waiter has been woken, and cannot ask who is before it.
+/// The waiter has been woken and cannot list the queue.
 // covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_is_cut_off_as_it_looks_again_keeps_its_place() {
@@ -202,7 +202,7 @@ async fn a_waiter_keeps_its_place_while_it_is_cut_off() {
     ensemble.session(waiter.id()).partition();
     pass(Duration::from_secs(1)).await;
     held.release().await.unwrap();
-    // Many times what one call may take.
+    // Many times the limit of one call.
     pass(Duration::from_secs(4)).await;
     assert!(!waiting.is_finished());
     ensemble.session(waiter.id()).heal();
@@ -216,7 +216,7 @@ async fn a_waiter_keeps_its_place_while_it_is_cut_off() {
 
 // covers: L3
 #[tokio::test(start_paused = true)]
-async fn without_a_connection_acquire_fails_and_acquire_timeout_keeps_its_time() {
+async fn an_acquire_without_a_connection_fails_in_time() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let session = session.with_operation_timeout(Duration::from_secs(2));
@@ -258,7 +258,7 @@ async fn a_parent_that_vanishes_again_and_again_is_made_anew() {
         guard.release().await.unwrap();
         pass(Duration::from_micros(170 * (round % 23))).await;
     }
-    // Between the create of the parents and that of the node, too.
+    // Also between the create of the parents and that of the node.
     let creates = ensemble.on(matching::creates(OURS)).every().hold();
     let second = lock(&session);
     let acquiring = tokio::spawn(async move { second.acquire().await });

@@ -1,4 +1,4 @@
-//! Looking at a lock, and removing contenders from outside.
+//! Inspecting a lock, and removing contenders.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn inspector(session: &Session) -> Inspector {
     Inspector::new(session, PATH).unwrap()
 }
 
-/// A node under this name that belongs to the session.
+/// An ephemeral node of the session with this name.
 async fn contender(session: &Session, name: &str) {
     let path = format!("{PATH}/{name}");
     let created = session.create(path, "").ephemeral().parents().await;
@@ -36,7 +36,7 @@ async fn contender(session: &Session, name: &str) {
 
 // covers: L5
 #[tokio::test(start_paused = true)]
-async fn holders_and_waiters_are_shown_in_order_with_readers_and_what_does_not_count() {
+async fn a_snapshot_lists_holders_waiters_and_foreign_children() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let picture = inspector(&session).snapshot().await.unwrap();
@@ -160,8 +160,8 @@ async fn a_holder_that_is_removed_is_told_and_the_next_one_is_granted() {
     guard.release().await.unwrap();
 }
 
-/// TRAPS X14: the deletion is carried out and its answer lost, another client makes a node of the same name, and the
-/// deletion is made again.
+/// TRAPS X14: the deletion is executed and its reply lost, another client creates a node of the same name, and the
+/// deletion is repeated.
 // covers: L6
 #[tokio::test(start_paused = true)]
 async fn a_node_that_takes_the_place_of_one_that_is_removed_stays() {
@@ -195,7 +195,7 @@ async fn a_node_that_takes_the_place_of_one_that_is_removed_stays() {
     }
 }
 
-/// The node is recreated between the look at the queue and the removal.
+/// The node is recreated between the snapshot and the removal.
 // covers: L6
 #[tokio::test(start_paused = true)]
 async fn reaping_spares_a_newer_node_of_the_same_name() {
@@ -218,7 +218,7 @@ async fn reaping_spares_a_newer_node_of_the_same_name() {
     let reaping = inspector.clone();
     let reaping = tokio::spawn(async move { reaping.reap(Reap::All).await });
     soon("it looks at the node", held.happened()).await;
-    // The look was carried out, and its answer is on the way.
+    // The read was executed, and its reply is in flight.
     pass(Duration::from_millis(100)).await;
     other.delete(&path).await.unwrap();
     contender(&other, name).await;
@@ -230,7 +230,7 @@ async fn reaping_spares_a_newer_node_of_the_same_name() {
 
 // covers: L6
 #[tokio::test(start_paused = true)]
-async fn reaping_by_age_goes_by_the_clock_of_the_leader_and_leaves_the_young_and_the_foreign() {
+async fn reaping_by_age_uses_the_clock_of_the_leader() {
     for release in [Release::V3_8, Release::V3_9] {
         let ensemble = Ensemble::builder().servers(3).release(release).build();
         let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
@@ -260,7 +260,7 @@ async fn reaping_by_age_goes_by_the_clock_of_the_leader_and_leaves_the_young_and
 
 // covers: L6
 #[tokio::test(start_paused = true)]
-async fn reaping_all_grants_nobody_the_lock_in_passing_and_tells_everyone() {
+async fn reaping_all_grants_no_waiter_the_lock_in_passing() {
     let ensemble = Ensemble::new(3);
     let (one, other, admin) = (
         ensemble.connect().await,
@@ -282,7 +282,7 @@ async fn reaping_all_grants_nobody_the_lock_in_passing_and_tells_everyone() {
 
 // covers: L6
 #[tokio::test(start_paused = true)]
-async fn reaping_goes_on_over_lost_answers_and_can_be_done_again_wherever_it_stopped() {
+async fn reaping_survives_lost_replies_and_can_be_repeated() {
     for polls in 0.. {
         let ensemble = Ensemble::new(3);
         let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
@@ -312,7 +312,7 @@ async fn reaping_goes_on_over_lost_answers_and_can_be_done_again_wherever_it_sto
 
 // covers: L5
 #[tokio::test(start_paused = true)]
-async fn owners_say_what_they_like_and_that_they_are_this_process_by_default() {
+async fn an_owner_identifies_this_process_by_default() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     let guard = lock(&session).acquire().await.unwrap();

@@ -1,4 +1,4 @@
-//! Waiters that know ahead of their turn that they are next.
+//! Look-ahead: waiters that know before their turn that they are next.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn the_next_one_takes_over_without_asking_anything() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let (held, waiting) = held_and_waited_for(&one, &other).await;
-    // Whatever it asked, it would not be answered.
+    // No request of it would be answered.
     let asked = ensemble.on(matching::lists(PATH)).session(other.id());
     let asked = asked.every().hold();
     held.release().await.unwrap();
@@ -93,10 +93,11 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// The holder and those who wait before the last one go in every order, alone or two at once: only then is it granted.
+/// The holder and the waiters ahead of the last one leave in every order, alone or two at once: only then is it
+/// granted.
 // covers: L1 L3
 #[tokio::test(start_paused = true)]
-async fn in_whichever_order_those_before_go_the_last_one_is_granted_and_not_earlier() {
+async fn the_last_waiter_is_granted_in_any_order_of_departures() {
     for order in orders(4) {
         for pairs in [false, true] {
             for besides in [Besides::Nothing, Besides::CutBefore, Besides::CutAfter] {
@@ -121,7 +122,7 @@ async fn in_whichever_order_those_before_go_the_last_one_is_granted_and_not_earl
                     assert!(!waiting.is_finished(), "{what}");
                     match before[*going].take() {
                         Some(waiter) => {
-                            // It may hold the lock by now: then its guard goes with it.
+                            // It may hold the lock by now; then its guard is dropped with it.
                             waiter.abort();
                             drop(waiter);
                         }
@@ -152,8 +153,8 @@ enum Besides {
     CutAfter,
 }
 
-/// What Curator's read/write lock does: the node of the reader has the number of the writer's, and is made before that
-/// one goes (CURATOR-621).
+/// Curator's read/write lock: the reader's node has the number of the writer's, and is created before the writer's is
+/// deleted (CURATOR-621).
 // covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_becomes_a_reader_is_waited_for_in_both_shapes() {
@@ -174,7 +175,7 @@ async fn a_writer_that_becomes_a_reader_is_waited_for_in_both_shapes() {
     nothing_is_left(&ensemble).await;
 }
 
-/// An operator deletes the node of the next one, which would not look at it any more.
+/// An operator deletes the node of the next in line, which would not read it any more.
 // covers: L3
 #[tokio::test(start_paused = true)]
 async fn the_next_one_is_told_at_once_that_its_node_was_deleted() {
@@ -212,8 +213,8 @@ async fn the_next_one_is_told_at_once_that_its_node_was_deleted() {
     }
 }
 
-/// The queue is broken up by an operator within a few milliseconds, the waiter first: the last deletion that it hears of
-/// is no grant.
+/// An operator deletes the queue within a few milliseconds, the waiter first: the last deletion that the waiter sees is
+/// no grant.
 // covers: L3 L12
 #[tokio::test(start_paused = true)]
 async fn a_waiter_deleted_before_its_predecessor_is_granted_nothing() {
@@ -248,7 +249,7 @@ async fn a_waiter_deleted_before_its_predecessor_is_granted_nothing() {
     }
 }
 
-/// A session may watch 120 KiB of paths: those that only save time leave room for the others.
+/// A session may watch 120 KiB of paths: watches that only save time leave room for the others.
 #[tokio::test(start_paused = true)]
 async fn many_waiters_of_one_session_leave_room_for_each_other() {
     let ensemble = Ensemble::new(1);

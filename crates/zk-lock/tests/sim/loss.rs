@@ -1,4 +1,4 @@
-//! Losing the session, the node, or the knowledge of either.
+//! Losing the session, the node, or the connection.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::soon;
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn a_holder_whose_session_expires_is_told_and_the_next_one_is_granted() {
+async fn an_expired_holder_is_notified_and_the_next_is_granted() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let (held, waiting) = held_and_waited_for(&one, &other).await;
@@ -66,10 +66,10 @@ async fn a_waiter_whose_session_expires_ends_with_an_error() {
     assert_eq!(error.class(), ErrorClass::Fatal);
 }
 
-/// The heart of it: cut off, the holder stops to trust its lock before the ensemble grants it to the next one.
+/// The central guarantee: a holder that is cut off stops trusting its lock before the ensemble grants it to the next.
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_cut_off_gives_up_before_the_next_one_is_granted() {
+async fn a_cut_off_holder_lapses_before_the_next_is_granted() {
     for held_for in [0, 1, 3, 7, 20] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
@@ -106,11 +106,11 @@ async fn a_holder_that_is_cut_off_gives_up_before_the_next_one_is_granted() {
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_closes_its_session_gives_up_before_the_end_is_acknowledged() {
+async fn closing_the_session_ends_the_lock_before_it_is_confirmed() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let (held, waiting) = held_and_waited_for(&one, &other).await;
-    // What comes after a held answer stays on its way, the acknowledgement among it.
+    // Replies behind a held one stay in flight, the acknowledgement among them.
     let answers = ensemble.on(matching::gets(PATH)).session(one.id()).hold();
     let reader = one.clone();
     let read = tokio::spawn(async move { reader.get(PATH).await });
@@ -139,7 +139,7 @@ async fn a_holder_that_closes_its_session_gives_up_before_the_end_is_acknowledge
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_survives_a_short_break_is_trusted_again_and_released_as_ever() {
+async fn a_lock_that_survives_a_short_break_is_trusted_again() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let guard = lock(&session).acquire().await.unwrap();
@@ -164,7 +164,7 @@ async fn a_lock_that_survives_a_short_break_is_trusted_again_and_released_as_eve
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn run_drops_its_body_when_the_lock_is_no_longer_known_to_be_held() {
+async fn run_drops_its_body_when_trust_lapses() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let running = lock(&session);
@@ -184,7 +184,7 @@ async fn run_drops_its_body_when_the_lock_is_no_longer_known_to_be_held() {
 
 // covers: L3
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_node_was_deleted_is_told_when_its_turn_would_come() {
+async fn a_deleted_waiter_fails_at_its_next_wake_up() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let (held, waiting) = held_and_waited_for(&one, &other).await;
@@ -208,7 +208,7 @@ async fn a_waiter_whose_node_was_deleted_is_told_when_its_turn_would_come() {
     assert!(left(&ensemble).is_empty());
 }
 
-/// The node is deleted between its create and the list behind it, by somebody who is very quick.
+/// The node is deleted between its create and the list behind it, by a very quick client.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_gone_before_the_first_look_is_no_lock() {
     let ensemble = Ensemble::new(3);
@@ -230,10 +230,10 @@ async fn a_node_that_is_gone_before_the_first_look_is_no_lock() {
     assert!(!matches!(&ended, Ok(Ok(Ok(_)))), "{ended:?}");
 }
 
-/// What a process that was restarted finds: the node of its former session, which is not its own.
+/// A restarted process finds the node of its former session, which is not its own.
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn the_node_of_an_earlier_session_is_waited_for_and_not_taken_over() {
+async fn the_node_of_an_earlier_session_is_not_taken_over() {
     let ensemble = Ensemble::new(3);
     let former = ensemble.connect().await;
     let ghost = lock(&former).acquire().await.unwrap();
@@ -255,7 +255,7 @@ async fn the_node_of_an_earlier_session_is_waited_for_and_not_taken_over() {
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_trusted_when_it_is_granted_after_however_long_a_wait() {
+async fn a_lock_is_trusted_when_granted_after_any_wait() {
     for wait in [0, 3, 9, 15, 100] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
@@ -273,7 +273,7 @@ async fn a_lock_is_trusted_when_it_is_granted_after_however_long_a_wait() {
 
 // covers: L12
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_noticed_whichever_request_of_the_keeper_is_lost() {
+async fn a_deletion_is_noticed_whichever_monitor_request_is_lost() {
     for nth in 1..4 {
         let ensemble = Ensemble::new(3);
         let (session, admin) = (ensemble.connect().await, ensemble.connect().await);

@@ -45,7 +45,7 @@ fn lock(session: &Session) -> FairLock {
     FairLock::new(session, PATH).expect("a good path")
 }
 
-/// The children of the path of the lock, as the leader has them.
+/// The children of the path of the lock, on the leader.
 fn left(ensemble: &Ensemble) -> Vec<String> {
     let tree = ensemble.tree();
     let node = tree.node(PATH);
@@ -54,7 +54,7 @@ fn left(ensemble: &Ensemble) -> Vec<String> {
     })
 }
 
-/// The paths of all nodes that belong to a session, as the leader has them.
+/// The paths of all nodes of a session, on the leader.
 fn ephemerals(ensemble: &Ensemble) -> Vec<String> {
     let tree = ensemble.tree();
     let owned = tree.nodes().filter(|(_, node)| node.owner().is_some());

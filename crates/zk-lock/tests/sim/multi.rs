@@ -1,4 +1,4 @@
-//! Several locks as one.
+//! Several locks acquired as one.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn the_order_is_that_of_the_full_paths_however_they_are_given() {
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_given_twice_is_refused_also_under_another_name() {
+async fn a_lock_given_twice_is_refused() {
     let ensemble = Ensemble::new(1);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let inside = other.with_namespace("/b").unwrap();
@@ -83,7 +83,7 @@ async fn a_lock_that_is_given_twice_is_refused_also_under_another_name() {
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn two_who_want_the_same_locks_in_different_orders_never_wait_for_each_other() {
+async fn opposite_orders_of_the_same_locks_do_not_deadlock() {
     let ensemble = Ensemble::new(3);
     let mut tasks = Vec::new();
     for given in [["/a", "/b", "/c"], ["/c", "/b", "/a"], ["/b", "/c", "/a"]] {
@@ -106,7 +106,7 @@ async fn two_who_want_the_same_locks_in_different_orders_never_wait_for_each_oth
 /// TRAPS L4: Curator's deadline is per lock.
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn one_deadline_is_for_all_of_them_and_the_error_names_the_one_that_was_waited_for() {
+async fn one_limit_covers_all_locks_and_the_error_names_the_last() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let first = fair(&one, "/a").acquire().await.unwrap();
@@ -140,7 +140,7 @@ async fn one_deadline_is_for_all_of_them_and_the_error_names_the_one_that_was_wa
 async fn the_first_failure_ends_it_and_nothing_is_kept() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
-    // Nothing can be made below an ephemeral node.
+    // An ephemeral node cannot have children.
     one.create("/b", "").ephemeral().await.unwrap();
     let error = multi(&other, &["/a", "/b", "/c"])
         .acquire()
@@ -176,7 +176,7 @@ async fn a_try_takes_all_or_leaves_no_trace() {
 
 // covers: L11 L12
 #[tokio::test(start_paused = true)]
-async fn the_loss_of_one_is_the_loss_of_all_and_a_release_tells_of_each() {
+async fn a_loss_of_one_is_a_loss_of_all_and_release_lists_each() {
     let ensemble = Ensemble::new(3);
     let (one, admin) = (ensemble.connect().await, ensemble.connect().await);
     let guard = multi(&one, &["/a", "/b", "/c"]).acquire().await.unwrap();
@@ -240,7 +240,7 @@ async fn locks_of_several_sessions_are_granted_when_all_are_trusted() {
         pass(Duration::from_secs(1)).await;
         ensemble.session(one.id()).partition();
         if comes_back {
-            // Its session lives for as long as the leader waits, and is not trusted for a moment before.
+            // Its session lives until the leader expires it, and is untrusted for a moment before.
             pass(one.session_timeout().mul_f64(0.985)).await;
             held.release().await.unwrap();
             pass(Duration::from_millis(20)).await;
@@ -284,7 +284,7 @@ async fn an_acquire_dropped_at_any_await_leaves_nothing() {
 
 // covers: L11 L3
 #[tokio::test(start_paused = true)]
-async fn whichever_request_is_struck_all_are_granted_and_nothing_is_left() {
+async fn a_fault_at_any_request_strands_no_contender() {
     for (name, strike) in STRIKES {
         for nth in 1.. {
             let ensemble = Ensemble::new(3);

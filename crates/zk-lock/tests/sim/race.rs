@@ -48,7 +48,7 @@ async fn one_node_is_all_there_is_and_it_excludes_everyone_else() {
     let tree = ensemble.tree();
     let data = String::from_utf8_lossy(tree.node(PATH).unwrap().data()).into_owned();
     assert!(data.starts_with("the first one #"), "{data}");
-    // Another handle of the same session, too.
+    // And by another handle of the same session.
     for session in [&one, &other] {
         assert!(race(session).try_acquire().await.unwrap().is_none());
         let error = race(session).acquire_timeout(Duration::from_secs(1)).await;
@@ -94,11 +94,11 @@ async fn a_release_wakes_all_waiters_and_each_of_them_tries() {
     assert_eq!(ensemble.requests().iter().filter(|seen| matches!(&seen.request, Request::Create(create) if create.path.as_str() != PATH)).count(), 1);
 }
 
-/// Every request of a life is struck by everything, while another task of the same session contends: whose a node is,
-/// the session alone does not tell.
+/// Every request of an acquire and release is hit by every fault, while another task of the same session contends: the
+/// session alone does not identify the owner of a node.
 // covers: L10 L3
 #[tokio::test(start_paused = true)]
-async fn of_two_tasks_of_one_session_never_both_believe_to_have_it_whichever_request_is_struck() {
+async fn two_tasks_of_one_session_never_both_hold_the_lock() {
     for (name, strike) in STRIKES {
         for nth in 1.. {
             let ensemble = Ensemble::new(3);
@@ -140,10 +140,10 @@ async fn of_two_tasks_of_one_session_never_both_believe_to_have_it_whichever_req
     }
 }
 
-/// Two replies in a row are lost, so that the first attempt ends without knowing; the node is that of the first.
+/// Two replies in a row are lost, so that the outcome of the first attempt is unknown; the node is that of the first.
 // covers: L10
 #[tokio::test(start_paused = true)]
-async fn an_attempt_whose_fate_is_unknown_leaves_nothing_and_is_nobody_elses() {
+async fn an_attempt_with_unknown_outcome_is_not_anothers_grant() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     drop(race(&session).acquire().await.unwrap());
@@ -188,15 +188,15 @@ async fn an_acquire_dropped_at_any_await_leaves_nothing() {
     dropped::everywhere(None, hold, act).await;
 }
 
-/// The name is not unique: what others made under it is not removed in our place.
+/// The name is not unique: a node that another client created under it is not deleted.
 // covers: L10
 #[tokio::test(start_paused = true)]
-async fn a_guard_whose_node_was_replaced_does_not_remove_the_one_of_another() {
+async fn a_guard_whose_node_was_replaced_deletes_no_other_node() {
     for by_release in [true, false] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
         let guard = race(&one).acquire().await.unwrap();
-        // So quickly that the guard has not heard of it.
+        // So quickly that the guard has not been notified.
         other.delete(PATH).await.unwrap();
         let theirs = race(&other).try_acquire().await.unwrap().unwrap();
         if by_release {
@@ -222,7 +222,7 @@ async fn a_guard_whose_node_was_replaced_does_not_remove_the_one_of_another() {
     }
 }
 
-/// The name is not unique: that there is a node does not say that it is ours.
+/// The name is not unique: an existing node need not be ours.
 // covers: L10 L12
 #[tokio::test(start_paused = true)]
 async fn a_guard_whose_node_was_replaced_unseen_is_lost() {
@@ -231,8 +231,7 @@ async fn a_guard_whose_node_was_replaced_unseen_is_lost() {
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
         let guard = race(&one).acquire().await.unwrap();
         if cut_off {
-            // It has a watch by now, and the server that it gets back to finds a node that has changed, not one that
-            // has gone.
+            // It has a watch by now, and the server that it reconnects to finds a changed node, not a missing one.
             pass(Duration::from_millis(500)).await;
             ensemble.session(one.id()).partition();
         }
@@ -255,7 +254,7 @@ async fn a_guard_whose_node_was_replaced_unseen_is_lost() {
 
 // covers: L10 L12
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_cut_off_gives_up_before_the_next_one_is_granted() {
+async fn a_cut_off_holder_lapses_before_the_next_is_granted() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let held = race(&one).acquire().await.unwrap();
@@ -304,7 +303,7 @@ async fn a_waiter_that_is_cut_off_goes_on_when_it_is_back() {
     guard.release().await.unwrap();
 }
 
-/// What all contenders of a run share.
+/// The state that all contenders of a run share.
 #[derive(Debug, Default)]
 struct Judge {
     held: Vec<Arc<RaceGuard>>,

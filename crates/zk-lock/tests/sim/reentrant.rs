@@ -1,4 +1,4 @@
-//! The lock that its owner may acquire again.
+//! The reentrant lock.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ async fn an_owner_acquires_again_at_once_and_the_last_guard_releases() {
         assert!(lock.try_acquire().await.unwrap().is_none());
     }
     let waiter = waiting(&theirs[0]).await;
-    // Not the one that came first, nor the last one: the last that is left.
+    // Neither the first guard nor the newest releases it, but the last one left.
     let lost = third.lost();
     first.release().await.unwrap();
     drop(fourth);
@@ -83,7 +83,7 @@ async fn an_owner_acquires_again_at_once_and_the_last_guard_releases() {
 
 // covers: L2
 #[tokio::test(start_paused = true)]
-async fn clones_that_acquire_at_the_same_time_take_one_place_and_one_may_give_up() {
+async fn concurrent_clones_share_a_place_and_one_may_give_up() {
     for gives_up in 0..2 {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
@@ -116,7 +116,7 @@ async fn clones_that_acquire_at_the_same_time_take_one_place_and_one_may_give_up
 
 // covers: L2 L3
 #[tokio::test(start_paused = true)]
-async fn when_all_clones_give_up_nothing_is_left_and_the_owner_is_as_good_as_before() {
+async fn an_owner_is_reusable_after_all_clones_give_up() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let held = lock(&other).acquire().await.unwrap();
@@ -137,7 +137,7 @@ async fn when_all_clones_give_up_nothing_is_left_and_the_owner_is_as_good_as_bef
 
 // covers: L2 L3
 #[tokio::test(start_paused = true)]
-async fn an_acquire_dropped_at_any_await_leaves_nothing_alone_and_harms_no_clone() {
+async fn an_acquire_dropped_at_any_await_harms_no_clone() {
     let a_while = Duration::from_millis(200);
     for other in [Other::Nobody, Other::Holds(a_while)] {
         all_dropped_everywhere(other, async |session| {
@@ -161,7 +161,7 @@ async fn an_acquire_dropped_at_any_await_leaves_nothing_alone_and_harms_no_clone
         let held = lock(&other).acquire().await.unwrap();
         let mine = owner(&one);
         let dropped = mine.clone();
-        // The first poll of whoever comes first makes the attempt.
+        // The first poll of the first caller starts the attempt.
         let dropping = tokio::spawn(async move { polled(polls, dropped.acquire()).await });
         let task = waiting(&mine).await;
         held.release().await.unwrap();
@@ -174,10 +174,10 @@ async fn an_acquire_dropped_at_any_await_leaves_nothing_alone_and_harms_no_clone
     }
 }
 
-/// Whoever acquires while a try of its clone is under way does not queue up behind it.
+/// An acquire during a `try_acquire` of its clone does not queue behind it.
 // covers: L2
 #[tokio::test(start_paused = true)]
-async fn an_acquire_during_a_try_of_its_owner_has_its_holding_or_goes_on_alone() {
+async fn an_acquire_during_a_try_shares_it_or_goes_on_alone() {
     for is_free in [true, false] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
@@ -301,7 +301,7 @@ async fn an_error_is_told_to_all_who_joined_and_to_nobody_later() {
     ensemble
         .session(session.id())
         .cut_for(Duration::from_secs(1));
-    // One that joins, and then does not look for long.
+    // One that joins and is then not polled for a while.
     let mut late = Box::pin(mine.acquire());
     assert!(futures_util::poll!(&mut late).is_pending());
     let (one, other) = tokio::join!(mine.acquire(), mine.acquire());
@@ -317,7 +317,7 @@ async fn an_error_is_told_to_all_who_joined_and_to_nobody_later() {
     assert_eq!(creates() - before, 1);
 }
 
-/// What all owners of a run share: the guards of the one that holds the lock.
+/// The state that all owners of a run share: the guards of the holder.
 #[derive(Debug, Default)]
 struct Judge {
     held: Vec<(u64, Arc<ReentrantGuard>)>,
@@ -378,7 +378,7 @@ async fn contend(mine: ReentrantLock, me: u64, judge: Arc<Mutex<Judge>>, mut ran
 
 // covers: L2 L3 L12
 #[test]
-fn whatever_happens_no_two_owners_trust_their_locks_and_nobody_waits_for_ever() {
+fn under_random_faults_no_two_owners_trust_the_lock() {
     let (grants, nested) = (Cell::new(0), Cell::new(0));
     let checked = Check::new(0..250)
         .seeds_from_env()

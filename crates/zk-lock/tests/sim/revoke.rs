@@ -1,4 +1,4 @@
-//! Asking a holder to give up its lock.
+//! Requests to release a lock.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl Scene {
             .within(Duration::from_secs(5))
     }
 
-    /// What the holder's node has for data, as the leader has it.
+    /// The data of the holder's node on the leader.
     fn data(&self) -> Vec<u8> {
         let tree = self.ensemble.tree();
         let node = tree.node(self.guard.path().as_str());
@@ -81,7 +81,7 @@ fn inspector(session: &Session) -> Inspector {
 
 // covers: L7
 #[tokio::test(start_paused = true)]
-async fn a_holder_is_told_who_asks_and_why_and_releases_when_it_has_agreed() {
+async fn a_holder_receives_requester_and_reason_and_releases() {
     let scene = Scene::new().await;
     let asking = tokio::spawn(scene.revoke().into_future());
     let asked = soon("it is asked", scene.guard.revocation_requested());
@@ -90,7 +90,7 @@ async fn a_holder_is_told_who_asks_and_why_and_releases_when_it_has_agreed() {
     assert_eq!(asked.reason(), Some("a rolling restart"));
     let left = asked.deadline().unwrap() - tokio::time::Instant::now().into_std();
     assert!(left > Duration::from_secs(4) && left <= Duration::from_secs(5));
-    // The owner can be read as ever meanwhile.
+    // The owner can still be parsed meanwhile.
     let seen = inspector(&scene.admin).snapshot().await.unwrap();
     let owner = seen.contenders()[0].contender().owner_info();
     assert_eq!(owner, OwnerInfo::parse(&scene.owner));
@@ -105,7 +105,7 @@ async fn a_holder_is_told_who_asks_and_why_and_releases_when_it_has_agreed() {
 
 // covers: L7
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_refuses_keeps_the_lock_even_from_who_would_break_it() {
+async fn a_refusal_prevents_breaking_the_lock() {
     let scene = Scene::new().await;
     let asking = tokio::spawn(scene.revoke().then_break().into_future());
     let asked = soon("it is asked", scene.guard.revocation_requested());
@@ -118,7 +118,7 @@ async fn a_holder_that_refuses_keeps_the_lock_even_from_who_would_break_it() {
     let ended = soon("who asks is told", asking).await.unwrap().unwrap();
     let reason = "two minutes\nmore".to_owned();
     assert_eq!(ended, Revocation::Refused { reason });
-    // Request and answer are taken away.
+    // Request and answer are removed.
     pass(Duration::from_secs(1)).await;
     assert_eq!(scene.data(), scene.owner);
     assert!(scene.guard.is_trusted());
@@ -127,7 +127,7 @@ async fn a_holder_that_refuses_keeps_the_lock_even_from_who_would_break_it() {
 
 // covers: L7
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_does_not_listen_keeps_the_lock_unless_it_is_to_be_broken() {
+async fn a_silent_holder_keeps_the_lock_unless_it_is_broken() {
     let scene = Scene::new().await;
     let ended = soon("the time is up", scene.revoke().into_future()).await;
     assert_eq!(ended.unwrap(), Revocation::Unanswered);
@@ -145,7 +145,7 @@ async fn a_holder_that_does_not_listen_keeps_the_lock_unless_it_is_to_be_broken(
     assert_eq!(asked.unwrap_err(), LockLoss::NodeDeleted);
     let guard = soon("the next one is granted", waiting).await.unwrap();
     let guard = guard.unwrap();
-    // Whoever comes with the old one now breaks nothing.
+    // A request for the old node breaks nothing.
     let ended = soon("it is gone", scene.revoke().then_break().into_future()).await;
     assert_eq!(ended.unwrap(), Revocation::Released);
     assert!(guard.is_trusted());
@@ -154,7 +154,7 @@ async fn a_holder_that_does_not_listen_keeps_the_lock_unless_it_is_to_be_broken(
 
 // covers: L7
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_agrees_and_does_nothing_is_told_apart_from_one_that_is_silent() {
+async fn an_agreement_without_a_release_differs_from_silence() {
     let scene = Scene::new().await;
     let asking = tokio::spawn(scene.revoke().into_future());
     let asked = soon("it is asked", scene.guard.revocation_requested());
@@ -187,7 +187,7 @@ async fn several_ask_at_once_and_each_gets_its_answer() {
     }
     pass(Duration::from_secs(1)).await;
     assert_eq!(scene.data(), scene.owner);
-    // Each was told once.
+    // Each was returned once.
     let again = tokio::time::timeout(Duration::from_secs(5), scene.guard.revocation_requested());
     again.await.unwrap_err();
     scene.guard.release().await.unwrap();
@@ -206,7 +206,7 @@ async fn a_request_that_was_told_and_not_answered_is_not_told_again() {
     scene.guard.release().await.unwrap();
 }
 
-/// The request, the answers, the break: whichever request is lost or answered too late, it ends as it should.
+/// Revoking, answering and breaking work whichever request is lost or answered late.
 // covers: L7
 #[tokio::test(start_paused = true)]
 async fn a_revocation_survives_every_lost_request_and_reply() {
@@ -282,7 +282,7 @@ async fn a_request_that_is_dropped_at_any_await_is_withdrawn() {
 
 // covers: L7
 #[tokio::test(start_paused = true)]
-async fn listening_for_requests_may_be_dropped_at_any_await_and_misses_nothing() {
+async fn revocation_requested_dropped_at_any_await_loses_nothing() {
     for polls in 0..6 {
         let scene = Scene::new().await;
         let asking = tokio::spawn(scene.revoke().into_future());
@@ -402,7 +402,7 @@ async fn curators_message_is_understood_and_the_owner_written_back() {
             assert_eq!(scene.data(), scene.owner);
             let ended = soon("the time is up", asking).await.unwrap().unwrap();
             assert_eq!(ended, Revocation::Unanswered);
-            // The next one is another request.
+            // The next request is a new one.
             scene
                 .admin
                 .set(scene.guard.path(), "__REVOKE__")
@@ -423,7 +423,7 @@ async fn curators_message_is_understood_and_the_owner_written_back() {
 
 // covers: L7
 #[tokio::test(start_paused = true)]
-async fn an_owner_with_data_of_its_own_is_not_written_over_unless_asked_for() {
+async fn custom_owner_data_is_overwritten_only_on_request() {
     let ensemble = Ensemble::new(1);
     let (holder, admin) = (ensemble.connect().await, ensemble.connect().await);
     let options = LockOptions::default().with_owner("192.168.1.4");
@@ -448,7 +448,7 @@ async fn an_owner_with_data_of_its_own_is_not_written_over_unless_asked_for() {
     guard.release().await.unwrap();
 }
 
-/// Whoever may not write the node may not ask either.
+/// A client without WRITE on the node cannot make a request.
 // covers: L7
 #[tokio::test(start_paused = true)]
 async fn the_access_rules_of_the_node_say_who_may_ask() {

@@ -18,7 +18,7 @@ fn another() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Runs a future on a runtime of its own, on a thread of its own, and gives the runtime back, which nobody polls then.
+/// Runs a future on a new runtime in a new thread, and returns the runtime, which is not polled any more.
 async fn elsewhere<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> (T, Runtime) {
@@ -35,7 +35,7 @@ async fn elsewhere<T: Send + 'static>(
 async fn a_cohort_goes_on_when_the_runtime_of_its_first_task_ends() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
-    // Each hand-over is by the ensemble.
+    // Each handover goes through the ensemble.
     let limits = CohortLimits::default().with_handovers(0);
     for ends in [true, false] {
         let lock =
@@ -60,7 +60,7 @@ async fn a_cohort_goes_on_when_the_runtime_of_its_first_task_ends() {
     }
 }
 
-/// Whether a task waits behind the holder: the next one counts two before it.
+/// Whether a task waits behind the holder: the next one counts two ahead.
 async fn waiting_is_known(lock: &CohortLock) -> bool {
     let error = lock.acquire_timeout(Duration::from_millis(1)).await;
     match error.unwrap_err() {

@@ -22,7 +22,7 @@ use crate::PATH;
 use crate::pass;
 use crate::soon;
 
-/// Nodes of readers and of writers there.
+/// Nodes of readers and of writers at that path.
 const READERS: &str = "/locks/a/*-__READ__**";
 const WRITERS: &str = "/locks/a/*-__WRIT__**";
 
@@ -40,7 +40,7 @@ async fn writes(session: &Session) -> WriteGuard {
     guard.expect("the lock is granted")
 }
 
-/// A reader in the queue, which is long enough there to be granted the lock if it could be.
+/// A reader that has been in the queue long enough to be granted the lock, if it could be.
 async fn reader(session: &Session) -> JoinHandle<Result<ReadGuard, AcquireError>> {
     let lock = rw(session);
     let waiting = tokio::spawn(async move { lock.acquire_read().await });
@@ -48,7 +48,7 @@ async fn reader(session: &Session) -> JoinHandle<Result<ReadGuard, AcquireError>
     waiting
 }
 
-/// A writer in the queue, likewise.
+/// A writer in the queue, for as long.
 async fn writer(session: &Session) -> JoinHandle<Result<WriteGuard, AcquireError>> {
     let lock = rw(session);
     let waiting = tokio::spawn(async move { lock.acquire_write().await });
@@ -56,7 +56,7 @@ async fn writer(session: &Session) -> JoinHandle<Result<WriteGuard, AcquireError
     waiting
 }
 
-/// What a waiter is granted soon.
+/// The guard that a waiter is granted soon.
 async fn granted<T>(waiting: JoinHandle<Result<T, AcquireError>>) -> T {
     let acquired = soon("its turn comes", waiting).await;
     acquired.expect("it does not panic").expect("it is granted")

@@ -1,4 +1,4 @@
-//! The semaphore: its leases, its limit, and what they do in failures.
+//! The semaphore: its leases, its limit, and its behaviour under faults.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn semaphore(session: &Session, limit: u32) -> Semaphore {
     Semaphore::new(session, PATH, limit).expect("a good path")
 }
 
-/// Acquires so many leases in a task of its own, and lets it get as far as it gets.
+/// Acquires leases in a task of its own, which runs until it has to wait.
 async fn waiting(session: &Session, limit: u32, count: u32) -> Waiting {
     let semaphore = semaphore(session, limit);
     let waiting = tokio::spawn(async move { semaphore.acquire_many(count).await });
@@ -42,7 +42,7 @@ async fn granted(what: &str, waiting: Waiting) -> SemaphoreLease {
     lease
 }
 
-/// How many children the leader has below `path`.
+/// The number of children of `path` on the leader.
 fn count(ensemble: &Ensemble, path: &str) -> usize {
     let tree = ensemble.tree();
     tree.node(path).map_or(0, |node| node.children().count())

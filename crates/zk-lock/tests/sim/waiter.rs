@@ -1,4 +1,4 @@
-//! A place in the queue, before the lock is granted.
+//! Waiters: places in the queue before the lock is granted.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::soon;
 
 // covers: L1 L3
 #[tokio::test(start_paused = true)]
-async fn a_waiter_knows_its_node_and_token_and_is_granted_the_lock_with_them() {
+async fn a_guard_has_the_node_and_token_of_its_waiter() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let guard = lock(&one).acquire().await.unwrap();
@@ -46,10 +46,10 @@ async fn a_waiter_that_is_dropped_gives_up_its_place() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-/// Without a wake-up, which is what it would take for the wait itself to notice.
+/// The wait itself would notice this only at a wake-up, which does not come.
 // covers: L3
 #[tokio::test(start_paused = true)]
-async fn a_waiter_is_told_at_once_that_its_node_was_deleted_or_its_session_lost() {
+async fn removed_resolves_on_deletion_and_on_session_loss() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let _guard = lock(&one).acquire().await.unwrap();
@@ -80,13 +80,13 @@ async fn a_waiter_is_told_at_once_that_its_node_was_deleted_or_its_session_lost(
     }
 }
 
-/// It was the first one when it joined, and nobody asked since.
+/// It was first when it joined, and has not listed the queue since.
 // covers: L3
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_was_let_lie_is_not_granted_the_lock_by_what_it_saw_then() {
+async fn an_idle_waiter_is_not_granted_the_lock_by_an_old_list() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
-    // So that the session is trusted all the time.
+    // Keeps the session trusted all the time.
     let _trusted = one.keep_trusted();
     let waiter = lock(&one).enlist().await.unwrap();
     pass(Duration::from_secs(5)).await;

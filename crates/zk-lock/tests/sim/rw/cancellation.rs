@@ -27,7 +27,7 @@ async fn readers_and_writers_dropped_at_any_await_leave_nothing() {
 
 // covers: L3 L4
 #[tokio::test(start_paused = true)]
-async fn tries_and_waits_that_time_out_leave_nothing_wherever_they_are_dropped() {
+async fn tries_and_timeouts_dropped_anywhere_leave_nothing() {
     for other in [Other::Holds(A_WHILE), Other::Reads(A_WHILE)] {
         all_dropped_everywhere(other, async |session| {
             drop(rw(&session).try_acquire_read().await);

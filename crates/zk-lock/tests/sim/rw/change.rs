@@ -49,7 +49,7 @@ async fn a_downgrade_lets_the_next_readers_in_and_no_writer() {
     pass(Duration::from_secs(1)).await;
     assert!(!later.is_finished(), "the first one reads");
     reading.release().await.unwrap();
-    // A resource that has seen the reader's token takes the writer's.
+    // A resource that has seen the reader's token accepts the writer's.
     let later = granted(later).await;
     assert!(later.fencing_token() > token);
     later.release().await.unwrap();
@@ -57,11 +57,10 @@ async fn a_downgrade_lets_the_next_readers_in_and_no_writer() {
     assert!(left(&ensemble).is_empty());
 }
 
-/// The token of a reader that was a writer is below those of the writers that waited already: a resource that has seen
-/// it would refuse them otherwise.
+/// The token of a downgraded writer is below those of the waiting writers, which a resource would refuse otherwise.
 // covers: L4 L12
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_waited_during_a_downgrade_has_a_higher_token_than_the_reader() {
+async fn a_writer_behind_a_downgrade_has_a_higher_token() {
     let ensemble = Ensemble::new(3);
     let [a, b] = sessions(&ensemble).await;
     let writing = writes(&a).await;
@@ -91,7 +90,7 @@ async fn a_downgrade_that_is_refused_gives_the_writer_back() {
     assert_eq!(left(&ensemble), [guard.path().name().unwrap()]);
     assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
 
-    // And one that may create but not delete is a reader that stays alone.
+    // A writer that may create but not delete is a reader that excludes other readers.
     ensemble
         .on(matching::deletes(super::WRITERS))
         .every()
@@ -126,7 +125,7 @@ async fn the_only_reader_becomes_a_writer_at_once() {
 
 // covers: L4
 #[tokio::test(start_paused = true)]
-async fn an_upgrade_waits_for_the_other_readers_and_lets_no_new_ones_in() {
+async fn an_upgrade_waits_for_readers_and_blocks_new_ones() {
     let ensemble = Ensemble::new(3);
     let [a, b, c] = sessions(&ensemble).await;
     let (reading, other) = (reads(&a).await, reads(&b).await);
@@ -148,7 +147,7 @@ async fn an_upgrade_waits_for_the_other_readers_and_lets_no_new_ones_in() {
 
 // covers: L4
 #[tokio::test(start_paused = true)]
-async fn of_two_readers_that_upgrade_one_is_told_at_once_and_still_reads() {
+async fn of_two_upgrades_one_fails_at_once_and_still_reads() {
     let ensemble = Ensemble::new(3);
     let [a, b] = sessions(&ensemble).await;
     let (one, other) = (reads(&a).await, reads(&b).await);
@@ -170,7 +169,7 @@ async fn of_two_readers_that_upgrade_one_is_told_at_once_and_still_reads() {
     assert!(writing.is_trusted());
 }
 
-/// However close they are: not both are granted, not both wait.
+/// Whatever their timing, they are neither both granted nor both waiting.
 // covers: L4
 #[tokio::test(start_paused = true)]
 async fn of_readers_that_upgrade_at_the_same_time_exactly_one_goes_on() {
@@ -181,7 +180,7 @@ async fn of_readers_that_upgrade_at_the_same_time_exactly_one_goes_on() {
         let later = async {
             pass(Duration::from_micros(between * 500)).await;
             match other.upgrade().await {
-                // As the error says.
+                // As the error advises.
                 Err(error) => error.into_guard().unwrap().release().await.map(|()| None),
                 Ok(writing) => Ok(Some(writing)),
             }
@@ -215,7 +214,7 @@ async fn an_upgrade_with_a_writer_in_the_queue_is_refused_at_once() {
 
 // covers: L4
 #[tokio::test(start_paused = true)]
-async fn an_upgrade_whose_time_is_up_gives_the_reader_back_and_leaves_nothing() {
+async fn an_upgrade_that_times_out_returns_the_reader() {
     let ensemble = Ensemble::new(3);
     let [a, b, c] = sessions(&ensemble).await;
     let (mut reading, other) = (reads(&a).await, reads(&b).await);
@@ -235,7 +234,7 @@ async fn an_upgrade_whose_time_is_up_gives_the_reader_back_and_leaves_nothing() 
         soon("what is left goes", a.settled()).await;
         assert_eq!(left(&ensemble).len(), 2, "{limit} ms");
     }
-    // New readers are let in again.
+    // New readers are granted again.
     reads(&c).await.release().await.unwrap();
     other.release().await.unwrap();
     let writing = reading.upgrade_timeout(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! Everything at once, at random, by seed.
+//! Random faults, by seed.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -20,7 +20,7 @@ use zk_sim::Ensemble;
 use super::rw;
 use crate::pass;
 
-/// One that holds the lock, or believed so.
+/// A guard of the lock, trusted or not.
 #[derive(Debug)]
 enum Holding {
     Reading(ReadGuard),
@@ -44,14 +44,14 @@ impl Holding {
     }
 }
 
-/// What all contenders of a run share.
+/// The state that all contenders of a run share.
 #[derive(Debug, Default)]
 struct Judge {
     held: Vec<Arc<Holding>>,
-    /// What a resource that is fenced has seen.
+    /// The highest token that a fenced resource has seen.
     highest: Option<FencingToken>,
     highest_writer: Option<FencingToken>,
-    /// How many writers were granted the lock.
+    /// The number of writers that were granted the lock.
     writers: usize,
     grants: usize,
     shared: usize,
@@ -60,7 +60,7 @@ struct Judge {
 }
 
 impl Judge {
-    /// Nobody else may believe in what excludes this one, and tokens rise.
+    /// No guard that this one excludes may be trusted, and tokens increase.
     fn granted(&mut self, holding: Holding, seed: u64) -> Arc<Holding> {
         for other in &self.held {
             let excludes = holding.writes() || other.writes();
@@ -74,7 +74,7 @@ impl Judge {
             self.highest_writer = token;
             self.writers += 1;
         } else {
-            // Equal for the one that was the writer.
+            // Equal for the downgraded writer itself.
             assert!(token >= self.highest_writer, "seed {seed}: {holding:?}");
         }
         self.highest = self.highest.max(token);
@@ -124,7 +124,7 @@ impl Contender {
         }
     }
 
-    /// Makes a reader of a writer or the other way round; `None` when nothing is held any more.
+    /// Downgrades a writer or upgrades a reader; `None` if nothing is held any more.
     async fn change(&mut self, holding: Arc<Holding>) -> Option<Arc<Holding>> {
         let (judge, seed) = (Arc::clone(&self.judge), self.seed);
         judge.lock().unwrap().given_up(&holding);
@@ -152,12 +152,12 @@ impl Contender {
                 };
                 match upgraded {
                     Ok(writing) => Holding::Writing(writing),
-                    // Still a reader; if it waited, it can have been lost meanwhile.
+                    // Still a reader; if it waited, it may have been lost meanwhile.
                     Err(error) => Holding::Reading(error.into_guard()?),
                 }
             }
         };
-        // By now it may be lost again; what is not was held all the time.
+        // By now it may be lost; otherwise it was held all the time.
         if !changed.is_trusted() {
             return None;
         }
@@ -229,7 +229,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> Judge {
         };
         contenders.push(tokio::spawn(contender.contend()));
     }
-    // Everything but an expiry by a word, of which no holder can know in time. Long cuts bring about the others.
+    // All faults but an expiry on command, which no holder can notice in time. Long cuts cause expiries, too.
     let chaos = Chaos::default()
         .lasting(Duration::from_secs(6))
         .every(Duration::from_millis(150))
@@ -242,7 +242,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> Judge {
 
 // covers: L3 L4 L12
 #[test]
-fn whatever_happens_readers_share_writers_are_alone_and_nobody_waits_for_ever() {
+fn under_random_faults_readers_share_and_writers_are_alone() {
     let sums = [const { Cell::new(0) }; 4];
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
     let checked = Check::new(0..SEEDS)

@@ -1,4 +1,4 @@
-//! What the read/write lock asks of the ensemble.
+//! The requests of the read/write lock.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const MANY: usize = 20;
 
 // covers: L4
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_writer_wakes_all_readers_behind_it_and_nobody_else() {
+async fn a_writer_that_leaves_wakes_only_the_readers_behind_it() {
     let ensemble = Ensemble::new(3);
     let held = writes(&ensemble.connect().await).await;
     let mut readers = Vec::new();
@@ -54,7 +54,7 @@ async fn the_end_of_a_writer_wakes_all_readers_behind_it_and_nobody_else() {
     assert_eq!((lists, gets), (MANY, 0));
     assert!(!second.is_finished() && !last.is_finished());
 
-    // Readers that end before the last of them wake nobody.
+    // Readers that release before the last of them wake no waiter.
     let before = ensemble.requests().len();
     let mut guards = Vec::new();
     for reader in readers {

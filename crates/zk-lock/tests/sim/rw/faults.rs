@@ -1,4 +1,4 @@
-//! Lost requests, lost answers and servers that lag.
+//! Lost requests, lost replies and lagging servers.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::soon;
 
 type Strike = (&'static str, fn(Script) -> Scripted);
 
-/// What may become of a request.
+/// The faults of a request.
 const STRIKES: [Strike; 5] = [
     ("request lost", Script::lose_request),
     ("reply lost", Script::lose_reply),
@@ -35,11 +35,11 @@ const STRIKES: [Strike; 5] = [
     }),
 ];
 
-/// One after the other, every request of a writer that becomes a reader and a writer again is struck, while a reader and
-/// a writer wait: no writer gets in between, and nobody waits for ever.
+/// Each request of a writer that is downgraded and upgraded again is hit by a fault, one at a time, while a reader and
+/// a writer wait: no writer gets in between, and no waiter waits forever.
 // covers: L4
 #[tokio::test(start_paused = true)]
-async fn whichever_request_of_a_change_is_struck_no_writer_gets_in_and_nothing_is_left() {
+async fn a_fault_at_any_request_of_a_change_lets_no_writer_in() {
     for (name, strike) in STRIKES {
         for nth in 1.. {
             let what = format!("{name}, request {nth}");
@@ -60,14 +60,14 @@ async fn whichever_request_of_a_change_is_struck_no_writer_gets_in_and_nothing_i
             assert_eq!(reading.fencing_token(), token, "{what}");
             let shared = soon(&what, next).await.unwrap().expect(&what);
             assert!(!later.is_finished(), "{what}");
-            // The writer that waits is in the way, and goes.
+            // The waiting writer is in the way, and leaves.
             let refused = soon(&what, reading.upgrade()).await.expect_err(&what);
             let reading = refused.into_guard().expect(&what);
             assert!(!later.is_finished(), "{what}");
             later.abort();
             soon(&what, late.settled()).await;
             shared.release().await.unwrap();
-            // What is left of the refused upgrade is ours and waits for us, until it is gone.
+            // The leftover node of the refused upgrade is ours and waits for us, until it is deleted.
             soon(&what, session.settled()).await;
             let writing = soon(&what, reading.upgrade()).await.expect(&what);
             assert!(
@@ -89,10 +89,10 @@ async fn whichever_request_of_a_change_is_struck_no_writer_gets_in_and_nothing_i
     }
 }
 
-/// The reader is one as soon as its node is there: that the writer's node stays a little longer harms nobody.
+/// The downgrade is done once the reader's node exists; the writer's node may stay a little longer.
 // covers: L4
 #[tokio::test(start_paused = true)]
-async fn a_downgrade_whose_writer_cannot_be_deleted_in_time_goes_on_in_the_background() {
+async fn a_downgrade_deletes_a_slow_writer_node_in_the_background() {
     let ensemble = Ensemble::new(3);
     let [a, b, c] = sessions(&ensemble).await;
     let quick = a.with_operation_timeout(Duration::from_secs(1));
@@ -118,7 +118,7 @@ async fn a_downgrade_whose_writer_cannot_be_deleted_in_time_goes_on_in_the_backg
 /// TRAPS X0, for readers.
 // covers: L4
 #[tokio::test(start_paused = true)]
-async fn a_server_that_lags_makes_no_second_reader_which_the_next_writer_waits_for() {
+async fn a_lagging_server_causes_no_second_reader_node() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().server(1).await;
     let [other] = sessions(&ensemble).await;

@@ -36,7 +36,7 @@ async fn waiters_whose_session_expires_end_and_holders_are_told() {
         matches!(error, AcquireError::SessionLost { .. }),
         "{error:?}"
     );
-    // Nobody is before the reader any more that it has to wait for.
+    // The reader waits for no contender any more.
     granted(behind).await.release().await.unwrap();
     let waiting = writer(&d).await;
     ensemble.expire(a.id());
@@ -53,7 +53,7 @@ async fn waiters_whose_session_expires_end_and_holders_are_told() {
     );
 }
 
-/// Cut off, a reader stops to trust its lock before a writer is granted it.
+/// A reader that is cut off stops trusting its lock before a writer is granted it.
 // covers: L4 L12
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_cut_off_gives_up_before_a_writer_is_granted() {
@@ -75,7 +75,7 @@ async fn a_reader_that_is_cut_off_gives_up_before_a_writer_is_granted() {
 /// The session expires before, while and after each request of a downgrade.
 // covers: L4
 #[tokio::test(start_paused = true)]
-async fn a_downgrade_whose_session_expires_is_lost_and_the_next_writer_is_granted() {
+async fn a_downgrade_is_lost_when_its_session_expires() {
     for (at, pattern) in [("create", READERS), ("delete", WRITERS)] {
         for carried_out in [false, true] {
             let what = format!("{at}, carried out: {carried_out}");
@@ -94,7 +94,7 @@ async fn a_downgrade_whose_session_expires_is_lost_and_the_next_writer_is_grante
             script.release();
             let loss = match soon(&what, changing).await.unwrap() {
                 Err(DowngradeError::Lost { loss, .. }) => loss,
-                // The answer to the last request came before the news of the expiry.
+                // The reply to the last request came before the notification of the expiry.
                 Ok(reading) if at == "delete" && carried_out => soon(&what, reading.lost()).await,
                 other => panic!("{what}: {other:?}"),
             };
@@ -115,7 +115,7 @@ async fn a_downgrade_whose_session_expires_is_lost_and_the_next_writer_is_grante
 // covers: L4
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_whose_session_expires_is_lost() {
-    // While it joins the queue, while it waits for another reader, while it ends to read.
+    // While it joins the queue, while it waits for another reader, while it deletes the reader's node.
     for at in ["create", "wait", "delete"] {
         let ensemble = Ensemble::new(3);
         let [a, b] = sessions(&ensemble).await;
@@ -148,8 +148,8 @@ async fn an_upgrade_whose_session_expires_is_lost() {
     }
 }
 
-/// Somebody deletes the writer's node, and another writer is granted the lock; the downgrade comes too late, also when
-/// nothing was heard of that yet.
+/// Another client deletes the writer's node, and another writer is granted the lock; the downgrade comes too late, even
+/// if the deletion was not noticed yet.
 // covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_writer_whose_node_was_deleted_is_no_reader() {
@@ -218,7 +218,7 @@ async fn a_reader_whose_node_was_deleted_does_not_become_a_writer() {
     }
 }
 
-/// The place of a writer that upgrades is taken from it by somebody's delete; the reader stays.
+/// Another client deletes the writer's node of an upgrade; the reader stays.
 // covers: L4
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_whose_new_node_is_deleted_gives_the_reader_back() {

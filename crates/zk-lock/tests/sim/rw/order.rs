@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! The order of readers and writers.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn readers_share_and_a_writer_waits_for_all_of_them() {
 /// TRAPS R3: kazoo's reader waited for writers that had come later, and they for it.
 // covers: L4
 #[tokio::test(start_paused = true)]
-async fn a_reader_waits_for_the_writer_before_it_and_not_for_the_one_behind_it() {
+async fn a_reader_waits_only_for_writers_ahead() {
     let ensemble = Ensemble::new(3);
     let [a, b, c] = sessions(&ensemble).await;
     let first = writes(&a).await;
@@ -78,10 +78,10 @@ async fn a_reader_does_not_overtake_a_writer_that_waits() {
     granted(last).await.release().await.unwrap();
 }
 
-/// A waiter that gives up sets nobody free who has others to wait for.
+/// A waiter that gives up does not release a contender that waits for others, too.
 // covers: L4 L3
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_gives_up_lets_the_readers_behind_it_join_those_before_it() {
+async fn readers_join_those_ahead_when_the_writer_gives_up() {
     let ensemble = Ensemble::new(3);
     let [a, b, c] = sessions(&ensemble).await;
     for holder_writes in [false, true] {
@@ -140,7 +140,7 @@ fn timed_out<T: std::fmt::Debug>(acquired: Result<T, AcquireError>) -> TimedOut 
 
 // covers: L4 L5
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_is_told_who_was_ahead_and_whether_that_one_held_the_lock() {
+async fn a_timeout_says_who_was_ahead_and_whether_it_held() {
     const LIMIT: Duration = Duration::from_millis(200);
     let ensemble = Ensemble::new(3);
     let [a, b, c, d] = sessions(&ensemble).await;
@@ -159,7 +159,7 @@ async fn who_gives_up_is_told_who_was_ahead_and_whether_that_one_held_the_lock()
     assert_eq!(ahead.predecessor().unwrap().session(), Some(d.id()));
     other.release().await.unwrap();
 
-    // A writer that waits is not the one who has it.
+    // A waiting writer is not the holder.
     let waiting = writer(&b).await;
     let told = timed_out(rw(&c).acquire_read_timeout(LIMIT).await);
     let ahead = told.ahead().expect("the ensemble has answered");
@@ -176,7 +176,7 @@ async fn who_gives_up_is_told_who_was_ahead_and_whether_that_one_held_the_lock()
 
 // covers: L5
 #[tokio::test(start_paused = true)]
-async fn contenders_are_listed_in_order_and_none_of_a_lock_that_was_never_used() {
+async fn an_unused_lock_has_no_contenders() {
     let ensemble = Ensemble::new(3);
     let [a, b, c] = sessions(&ensemble).await;
     assert!(rw(&a).contenders().await.unwrap().is_empty());
@@ -214,7 +214,7 @@ fn with_layout(session: &Session, layout: Layout) -> RwLock {
     RwLock::with_options(session, PATH, options).expect("it has readers")
 }
 
-/// The names that other clients look at, also of a reader that was a writer.
+/// The names that other clients see, also of a downgraded writer.
 // covers: L13
 #[tokio::test(start_paused = true)]
 async fn nodes_are_named_as_the_layout_says() {
@@ -261,7 +261,7 @@ fn shape(name: &str) -> String {
     stem.replace(id.trim_end_matches('-'), "@") + "#"
 }
 
-/// TRAPS X10 and R4: the parent goes whenever nobody is there.
+/// TRAPS X10 and R4: the parent is deleted whenever it has no contender.
 // covers: L4
 #[tokio::test(start_paused = true)]
 async fn a_parent_that_is_reaped_all_the_time_is_made_anew() {
@@ -283,7 +283,7 @@ async fn a_parent_that_is_reaped_all_the_time_is_made_anew() {
     }
 }
 
-/// TRAPS X11: children that are no contenders.
+/// TRAPS X11: foreign children.
 // covers: L4
 #[tokio::test(start_paused = true)]
 async fn foreign_children_are_ignored() {

@@ -7,7 +7,7 @@ use zk_core::Session;
 use super::semaphore;
 use crate::dropped;
 
-/// Lets `act` be dropped everywhere, with leases that another one holds for `held`: two of three, or all.
+/// Drops `act` at every await, while another client holds leases for `held`: two of three, or all.
 async fn dropped_everywhere(held: Option<Duration>, all: bool, act: impl AsyncFn(Session)) {
     let hold = async |session: Session| {
         let count = if all { 3 } else { 2 };
@@ -33,7 +33,7 @@ async fn a_first_waiter_dropped_at_any_await_leaves_nothing() {
 
 // covers: L11 L3
 #[tokio::test(start_paused = true)]
-async fn a_first_waiter_that_had_to_prove_its_session_leaves_nothing_either() {
+async fn a_first_waiter_that_proves_its_session_leaves_nothing() {
     // Longer than the proof of an idle session lasts.
     let held = Some(Duration::from_secs(30));
     let act = async |session| drop(semaphore(&session, 3).acquire().await.unwrap());
@@ -52,7 +52,7 @@ async fn a_try_dropped_at_any_await_leaves_nothing() {
 
 // covers: L11 L3
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_times_out_and_is_dropped_at_any_await_leaves_nothing() {
+async fn a_timed_out_wait_dropped_at_any_await_leaves_nothing() {
     let held = Some(Duration::from_secs(1));
     let limit = Duration::from_millis(100);
     let act = async |session| drop(semaphore(&session, 3).acquire_timeout(limit).await);

@@ -1,4 +1,4 @@
-//! Everything at once, at random, by seed.
+//! Random faults, by seed.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -22,17 +22,17 @@ const CONTENDERS: u64 = 5;
 const ROUNDS: usize = 6;
 const LIMIT: u32 = 3;
 
-/// What all contenders of a run share.
+/// The state that all contenders of a run share.
 #[derive(Debug, Default)]
 struct Judge {
     held: Vec<Arc<SemaphoreLease>>,
     grants: usize,
-    /// How many were held at a time, at most.
+    /// The maximum number of leases held at a time.
     most: usize,
 }
 
 impl Judge {
-    /// Leases were granted: no more than the limit may be believed in.
+    /// Leases were granted: no more than the limit may be trusted.
     fn granted(&mut self, lease: SemaphoreLease, seed: u64) -> Arc<SemaphoreLease> {
         assert!(lease.is_trusted(), "seed {seed}");
         let lease = Arc::new(lease);
@@ -122,14 +122,14 @@ async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
 
 // covers: L11 L12
 #[test]
-fn whatever_happens_no_more_leases_than_the_limit_are_trusted_and_nobody_waits_for_ever() {
+fn under_random_faults_leases_never_exceed_the_limit() {
     endure(0..SEEDS / 2);
 }
 
-/// The other half, so that two cores share the work.
+/// The second half of the seeds, so that two cores share the work.
 // covers: L11 L12
 #[test]
-fn whatever_else_happens_no_more_leases_than_the_limit_are_trusted_and_nobody_waits_for_ever() {
+fn under_more_random_faults_leases_never_exceed_the_limit() {
     endure(SEEDS / 2..SEEDS);
 }
 

@@ -1,4 +1,4 @@
-//! Lost requests, lost answers and servers that lag.
+//! Lost requests, lost replies and lagging servers.
 
 use zk_sim::Ensemble;
 use zk_sim::matching;
@@ -13,11 +13,11 @@ use crate::ephemerals;
 use crate::faults::STRIKES;
 use crate::soon;
 
-/// TRAPS S1 and X1: one after the other, every request of a whole life is struck by everything that may strike it.
-/// That is `testNoOrphanedNodes` of Curator, for each of its steps.
+/// TRAPS S1 and X1: each request of acquires and releases is hit by each fault, one at a time.
+/// This is Curator's `testNoOrphanedNodes`, for each of its steps.
 // covers: L11 L3
 #[tokio::test(start_paused = true)]
-async fn whichever_request_is_struck_leases_are_granted_and_nothing_is_left() {
+async fn a_fault_at_any_request_leaves_no_lease() {
     for (name, strike) in STRIKES {
         for nth in 1.. {
             let ensemble = Ensemble::new(3);
@@ -31,7 +31,7 @@ async fn whichever_request_is_struck_leases_are_granted_and_nothing_is_left() {
             );
             let what = format!("{name}, request {nth}");
 
-            // Made and free, then taken and tried for, then taken and waited for.
+            // Created and free, then taken and tried for, then taken and waited for.
             let lease = soon(&what, semaphore(&session, 2).acquire_many(2)).await;
             soon(&what, lease.expect(&what).release())
                 .await
@@ -58,10 +58,10 @@ async fn whichever_request_is_struck_leases_are_granted_and_nothing_is_left() {
     }
 }
 
-/// The first one in the queue is struck while it waits for leases to be given back: the others get on.
+/// The first waiter is hit by a fault while it waits for released leases: the others proceed.
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn a_first_waiter_that_is_cut_off_keeps_its_place_or_loses_it_with_its_session() {
+async fn a_first_waiter_cut_off_keeps_its_place_with_its_session() {
     for heals in [true, false] {
         let ensemble = Ensemble::new(3);
         let (one, two, three) = (
@@ -74,7 +74,7 @@ async fn a_first_waiter_that_is_cut_off_keeps_its_place_or_loses_it_with_its_ses
         let second = waiting(&three, 1, 1).await;
         ensemble.session(two.id()).partition();
         held.release().await.unwrap();
-        // Its session is about to end: there is no proof of it any more.
+        // Its session is about to end and can no longer be proved alive.
         crate::pass(two.session_timeout().mul_f64(0.985)).await;
         assert!(!first.is_finished() && !second.is_finished());
         if heals {

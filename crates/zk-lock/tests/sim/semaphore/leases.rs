@@ -1,4 +1,4 @@
-//! Who is granted leases, and when.
+//! Granting leases.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use crate::soon;
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn as_many_as_the_limit_hold_leases_and_the_next_one_waits_for_one_to_be_given_back() {
+async fn leases_are_granted_up_to_the_limit_and_the_next_waits() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let ours = semaphore(&one, 3);
     let first = ours.acquire().await.unwrap();
-    // Nothing of what was before is in the way of a try, although nobody waited for the queue to be left.
+    // No leftover is in the way of an attempt, although the end of the cleanup was not awaited.
     let second = ours.try_acquire().await.unwrap().unwrap();
     assert!(ours.try_acquire_many(2).await.unwrap().is_none());
     let third = ours.try_acquire().await.unwrap().unwrap();
@@ -49,8 +49,8 @@ async fn as_many_as_the_limit_hold_leases_and_the_next_one_waits_for_one_to_be_g
     assert_eq!((count(&ensemble, QUEUE), count(&ensemble, LEASES)), (0, 0));
 }
 
-/// TRAPS S2: Curator takes them one at a time and lets go of the queue in between, so that each gets one and waits for
-/// the other's for ever.
+/// TRAPS S2: Curator acquires leases one at a time and leaves the queue in between, so that each client gets one and
+/// waits for the other's forever.
 // covers: L11
 #[tokio::test(start_paused = true)]
 async fn two_who_want_two_of_two_never_wait_for_each_other() {
@@ -74,7 +74,7 @@ async fn two_who_want_two_of_two_never_wait_for_each_other() {
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn several_leases_are_granted_when_all_of_them_are_free_and_in_the_order_of_arrival() {
+async fn several_leases_are_granted_together_in_order_of_arrival() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let mut held = Vec::new();
@@ -82,7 +82,7 @@ async fn several_leases_are_granted_when_all_of_them_are_free_and_in_the_order_o
         held.push(semaphore(&session, 3).acquire().await.unwrap());
     }
     let many = waiting(&ensemble.connect().await, 3, 3).await;
-    // One lease will be free before three are, but whoever came first is served first.
+    // One lease is free before three are, but the first waiter is granted first.
     let one = waiting(&ensemble.connect().await, 3, 1).await;
     for lease in held {
         assert!(!many.is_finished() && !one.is_finished());
@@ -142,15 +142,15 @@ async fn a_free_semaphore_costs_two_round_trips() {
 /// TRAPS X7.
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn a_lease_given_back_wakes_one_waiter_whatever_the_number_of_waiters() {
+async fn a_released_lease_wakes_one_waiter() {
     let ensemble = Ensemble::new(3);
     let held = semaphore(&ensemble.connect().await, 1).acquire().await;
     let mut waiters = Vec::new();
     for _ in 0..20 {
         waiters.push(waiting(&ensemble.connect().await, 1, 1).await);
     }
-    // The first one watches the leases and the limit, each of the others the two before it, the next of them the first
-    // one and itself; the keeper its lease.
+    // The first one watches the leases and the limit, each of the others the two ahead of it, the next in line the
+    // first one and itself; the node monitor watches its lease.
     assert_eq!(ensemble.watch_count(), 2 + 2 * 19 + 1);
     let lists = || {
         let leases = ensemble.arrived(matching::lists(LEASES));
@@ -163,8 +163,8 @@ async fn a_lease_given_back_wakes_one_waiter_whatever_the_number_of_waiters() {
         lease = granted("its turn has come", waiter).await;
         pass(Duration::from_millis(100)).await;
         let after = lists();
-        // Who is granted lists once when woken. Who is first then lists the queue, and the leases with its own in them,
-        // and again for the watch.
+        // The granted waiter lists once when woken. The next first waiter lists the queue, the leases including its
+        // own, and the leases again for the watch.
         assert!(
             after.0 - before.0 <= 3 && after.1 - before.1 <= 1,
             "{before:?} {after:?}"
@@ -178,7 +178,7 @@ async fn a_lease_given_back_wakes_one_waiter_whatever_the_number_of_waiters() {
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_more_than_there_is_or_for_nothing_is_told_at_once() {
+async fn too_many_or_zero_leases_fail_at_once() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let semaphore = semaphore(&session, 2);
@@ -205,7 +205,7 @@ async fn who_asks_for_more_than_there_is_or_for_nothing_is_told_at_once() {
         assert!(started.elapsed() < Duration::from_secs(1));
         soon("nothing is left", session.settled()).await;
         assert_eq!((count(&ensemble, QUEUE), count(&ensemble, LEASES)), (0, 0));
-        // And once more with a handle that has been used.
+        // And again with a used handle.
         drop(semaphore.acquire().await.unwrap());
     }
     let error = semaphore.acquire_many(0).await.unwrap_err();
@@ -244,7 +244,7 @@ async fn who_gives_up_knows_what_it_waited_for() {
 /// TRAPS X11.
 // covers: L11 L13
 #[tokio::test(start_paused = true)]
-async fn children_that_are_no_leases_do_not_count_and_leases_of_others_do() {
+async fn leases_of_others_count_and_foreign_children_do_not() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     drop(semaphore(&session, 2).acquire().await.unwrap());
@@ -269,7 +269,7 @@ async fn children_that_are_no_leases_do_not_count_and_leases_of_others_do() {
     assert!(one.is_some());
 }
 
-/// The order of leases does not matter, so that neither does the end of the counter of their numbers.
+/// The order of leases is irrelevant, and so is the end of the counter of their numbers.
 // covers: L11
 #[tokio::test(start_paused = true)]
 async fn at_the_end_of_the_counter_the_limit_holds() {
@@ -296,7 +296,7 @@ async fn at_the_end_of_the_counter_the_limit_holds() {
 /// TRAPS X10 and S5.
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn idle_containers_go_and_the_limit_stays_and_a_deleted_semaphore_is_made_anew() {
+async fn idle_containers_are_reaped_and_the_limit_stays() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let semaphore = semaphore(&session, 4);

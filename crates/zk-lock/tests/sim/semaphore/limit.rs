@@ -1,4 +1,4 @@
-//! The limit that is stored.
+//! The stored limit.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::waiting;
 use crate::pass;
 use crate::soon;
 
-/// TRAPS S3: kazoo makes the node, writes the number in a second step, and looks once.
+/// TRAPS S3: kazoo creates the node, writes the number in a second step, and reads once.
 // covers: L11
 #[tokio::test(start_paused = true)]
 async fn the_limit_is_made_with_the_node_that_has_it() {
@@ -51,7 +51,7 @@ async fn the_limit_is_made_with_the_node_that_has_it() {
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn who_comes_with_another_limit_is_told_or_adopts_the_one_that_is_stored() {
+async fn a_handle_with_another_limit_fails_or_adopts() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     assert_eq!(semaphore(&session, 2).limit().await.unwrap(), None);
@@ -76,7 +76,7 @@ async fn who_comes_with_another_limit_is_told_or_adopts_the_one_that_is_stored()
     let adopting = semaphore(&session, 3).adopting();
     let _two = adopting.try_acquire().await.unwrap().unwrap();
     assert!(adopting.try_acquire().await.unwrap().is_none());
-    // Who has agreed once follows what is stored.
+    // A handle that has accepted the limit once follows changes.
     let agreed = semaphore(&session, 2);
     assert!(agreed.try_acquire().await.unwrap().is_none());
     assert_eq!(agreed.set_limit(3).await.unwrap(), Some(2));
@@ -85,7 +85,7 @@ async fn who_comes_with_another_limit_is_told_or_adopts_the_one_that_is_stored()
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn a_raised_limit_wakes_the_first_waiter_and_a_lowered_one_takes_nothing_away() {
+async fn a_raised_limit_wakes_a_waiter_and_a_lowered_revokes_none() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let first = semaphore(&one, 1).acquire().await.unwrap();
@@ -110,7 +110,7 @@ async fn a_raised_limit_wakes_the_first_waiter_and_a_lowered_one_takes_nothing_a
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_more_than_a_lowered_limit_is_told_and_leaves_the_queue() {
+async fn a_waiter_for_more_than_a_lowered_limit_fails() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let _held = semaphore(&one, 3).acquire_many(2).await.unwrap();
@@ -137,7 +137,7 @@ async fn who_waits_for_more_than_a_lowered_limit_is_told_and_leaves_the_queue() 
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn a_path_of_something_else_is_no_semaphore_until_a_limit_is_stored() {
+async fn a_path_with_other_data_is_no_semaphore() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     session.create(PATH, "host:port").parents().await.unwrap();
@@ -151,7 +151,7 @@ async fn a_path_of_something_else_is_no_semaphore_until_a_limit_is_stored() {
     drop(semaphore(&session, 2).acquire().await.unwrap());
 }
 
-/// As Curator makes it: the parent of its queue, with nothing in it.
+/// As Curator creates it: the parent of its queue, without data.
 // covers: L11 L13
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_limit_is_given_one() {
@@ -170,7 +170,7 @@ async fn a_node_without_a_limit_is_given_one() {
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn all_who_set_the_limit_at_once_succeed_and_each_says_what_was_before() {
+async fn concurrent_limit_changes_each_return_the_previous_one() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     semaphore(&session, 1).set_limit(1).await.unwrap();

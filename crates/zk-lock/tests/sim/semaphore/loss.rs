@@ -18,10 +18,10 @@ use crate::ephemerals;
 use crate::pass;
 use crate::soon;
 
-/// TRAPS S4, CURATOR-595: the lease knows when its session is gone, before another one is granted in its place.
+/// TRAPS S4, CURATOR-595: the lease notices that its session is gone before another one is granted in its place.
 // covers: L11 L12
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_cut_off_gives_up_before_its_lease_is_granted_to_another() {
+async fn a_cut_off_lease_lapses_before_another_is_granted() {
     for held_for in [0, 1, 7] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
@@ -43,7 +43,7 @@ async fn a_holder_that_is_cut_off_gives_up_before_its_lease_is_granted_to_anothe
 
 // covers: L11 L12
 #[tokio::test(start_paused = true)]
-async fn one_lease_that_is_deleted_is_a_loss_of_all_that_were_acquired_together() {
+async fn a_deleted_lease_is_a_loss_of_all_acquired_with_it() {
     let ensemble = Ensemble::new(3);
     let (one, admin) = (ensemble.connect().await, ensemble.connect().await);
     for nth in 0..3 {
@@ -60,7 +60,7 @@ async fn one_lease_that_is_deleted_is_a_loss_of_all_that_were_acquired_together(
     }
 }
 
-/// TRAPS S4, kazoo K#429: whoever is first in the queue takes nothing along when it goes.
+/// TRAPS S4, kazoo K#429: the first waiter keeps no lease when its session ends.
 // covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
@@ -108,7 +108,7 @@ async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
     }
 }
 
-/// The nodes that the first waiter has made are deleted: that is no grant, and no wait for ever.
+/// The lease nodes of the first waiter are deleted: it is not granted, and does not wait forever.
 // covers: L11
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_lease_was_deleted_is_told() {
@@ -130,8 +130,8 @@ async fn a_waiter_whose_lease_was_deleted_is_told() {
     held.release().await.unwrap();
 }
 
-/// Somebody deletes the node of the first one in the queue: the queue is out of order, the limit is not, and the two who
-/// are first do not wait for each other.
+/// Another client deletes the node of the first waiter: two waiters are first, the limit still holds, and they do not
+/// wait for each other.
 // covers: L11
 #[tokio::test(start_paused = true)]
 async fn two_who_believe_to_be_first_do_not_wait_for_each_other() {
@@ -147,7 +147,7 @@ async fn two_who_believe_to_be_first_do_not_wait_for_each_other() {
     one.delete(format!("{QUEUE}/{}", queue[0].name()))
         .await
         .unwrap();
-    // This one finds nobody there, and makes its nodes as well; the first one is woken by that.
+    // This one finds no other waiter and creates its nodes as well, which wakes the first one.
     let second = waiting(&three, 2, 2).await;
     let error = soon("it is told", first).await.unwrap().unwrap_err();
     assert!(
@@ -165,7 +165,7 @@ async fn two_who_believe_to_be_first_do_not_wait_for_each_other() {
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn leases_are_trusted_when_they_are_granted_after_however_long_a_wait() {
+async fn leases_are_trusted_when_granted_after_any_wait() {
     for wait in [0, 3, 9, 15, 100] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
