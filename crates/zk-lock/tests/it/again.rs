@@ -69,7 +69,7 @@ async fn a_second_runtime_may_end(session: &Session, other: &Session) {
     drop(granted.unwrap().expect("the session lives"));
     other.sync("/").await.unwrap();
     other.delete(guard.path()).await.unwrap();
-    let loss = soon("the guard is told", guard.lost()).await;
+    let loss = soon("the guard is notified", guard.lost()).await;
     assert_eq!(loss, LockLoss::NodeDeleted);
 }
 
@@ -91,7 +91,9 @@ async fn a_removed_waiter_is_not_granted_the_lock(ensemble: &Ensemble, one: &Ses
     let contenders = lock(one).contenders().await.unwrap();
     lock(one).inspector().remove(&contenders[1]).await.unwrap();
     held.release().await.unwrap();
-    let error = soon("the removed one is told", removed).await.unwrap();
+    let error = soon("the removed contender is notified", removed)
+        .await
+        .unwrap();
     let error = error.expect_err("it is not in the queue");
     assert!(matches!(error, AcquireError::NodeLost { .. }), "{error}");
     let guard = soon("the last one is granted", last)
@@ -120,13 +122,13 @@ async fn a_waiter_of_an_ended_session_is_not_granted_the_lock(ensemble: &Ensembl
     let several = tokio::spawn(async move { several.acquire().await });
     until_enlisted(&session, &path, 3).await;
     ensemble.expire(session.id().as_i64()).await.unwrap();
-    let granted = soon("the waiter is told", waiting).await.unwrap();
+    let granted = soon("the waiter is notified", waiting).await.unwrap();
     let error = granted.map(|guard| guard.path().clone()).unwrap_err();
     assert!(
         matches!(error, AcquireError::SessionLost { .. }),
         "turn {turn}: {error:?}"
     );
-    let error = soon("who waits for several is told", several)
+    let error = soon("the waiter for several is notified", several)
         .await
         .unwrap();
     let error = error.map(|_| "granted").unwrap_err();

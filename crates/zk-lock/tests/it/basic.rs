@@ -120,7 +120,11 @@ async fn acquire_timeout_says_who_was_ahead_and_leaves_nothing() {
                 one.id()
             )
         );
-        soon("the node of the timed out waiter goes", other.settled()).await;
+        soon(
+            "the node of the timed-out waiter is deleted",
+            other.settled(),
+        )
+        .await;
         assert_eq!(names(&one, "/a").await.len(), 1);
         held.release().await.unwrap();
         let guard = lock.acquire_timeout(limit).await.unwrap();

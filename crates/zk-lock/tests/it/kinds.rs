@@ -182,7 +182,7 @@ async fn reaping_removes_the_old_and_grants_nobody_the_lock(ensemble: &Ensemble)
     let loss = soon("the holder learns of it", held.lost()).await;
     assert_eq!(loss, LockLoss::NodeDeleted);
     let error = soon("the waiter ends", waiting).await.unwrap();
-    let error = error.expect_err("nobody is granted the lock in passing");
+    let error = error.expect_err("no waiter is granted the lock in passing");
     assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");
 }
 

@@ -30,7 +30,7 @@ async fn a_holder_learns_that_somebody_deleted_its_node() {
             }
             admin.delete(guard.path()).await.unwrap();
             assert_eq!(
-                soon("the loss is told", guard.lost()).await,
+                soon("the loss is reported", guard.lost()).await,
                 LockLoss::NodeDeleted
             );
             assert!(!guard.is_trusted());
@@ -59,7 +59,7 @@ async fn a_holder_learns_that_somebody_deleted_its_node() {
                 .ends_with("another client deleted the lock's node"),
             "{error}"
         );
-        soon("the future of a guard that is gone", lost).await;
+        soon("the future of a dropped guard", lost).await;
     })
     .await;
 }
@@ -74,13 +74,13 @@ async fn lost_resolves_when_the_guard_is_released_or_dropped() {
         let lost = tokio::spawn(guard.lost());
         guard.release().await.unwrap();
         assert_eq!(
-            soon("the loss is told", lost).await.unwrap(),
+            soon("the loss is reported", lost).await.unwrap(),
             LockLoss::Released
         );
         let guard = lock.acquire().await.unwrap();
         let lost = guard.lost();
         drop(guard);
-        assert_eq!(soon("the loss is told", lost).await, LockLoss::Released);
+        assert_eq!(soon("the loss is reported", lost).await, LockLoss::Released);
     })
     .await;
 }
@@ -98,7 +98,7 @@ async fn a_closed_session_ends_holders_and_waiters() {
 
         session.close().await.unwrap();
         assert_eq!(
-            soon("the loss is told", guard.lost()).await,
+            soon("the loss is reported", guard.lost()).await,
             LockLoss::SessionLost
         );
         assert!(!guard.is_trusted());

@@ -320,12 +320,12 @@ async fn when_the_session_is_lost_the_holder_and_all_waiters_are_told() {
     pass(Duration::from_millis(100)).await;
     ensemble.expire(session.id());
     assert_eq!(
-        soon("the holder is told", held.lost()).await,
+        soon("the holder is notified", held.lost()).await,
         LockLoss::SessionLost
     );
     for waiter in waiting {
         // Although the holder still has its guard.
-        let error = soon("the waiter is told", waiter)
+        let error = soon("the waiter is notified", waiter)
             .await
             .unwrap()
             .unwrap_err();
@@ -334,7 +334,7 @@ async fn when_the_session_is_lost_the_holder_and_all_waiters_are_told() {
             "{error:?}"
         );
     }
-    let late = soon("who comes later is told", lock.acquire())
+    let late = soon("the later one is notified", lock.acquire())
         .await
         .unwrap_err();
     assert!(matches!(late, AcquireError::SessionLost { .. }), "{late:?}");
@@ -364,7 +364,7 @@ async fn an_untrusted_or_lost_lock_is_not_handed_over() {
     pass(Duration::from_millis(100)).await;
     admin.delete(held.path()).await.unwrap();
     assert_eq!(
-        soon("the holder is told", held.lost()).await,
+        soon("the holder is notified", held.lost()).await,
         LockLoss::NodeDeleted
     );
     assert!(!held.is_trusted());
@@ -380,7 +380,7 @@ async fn an_untrusted_or_lost_lock_is_not_handed_over() {
     let waiting = tokio::spawn(async move { waiter.acquire().await });
     ensemble.session(session.id()).partition();
     assert_eq!(
-        soon("the holder is told", held.lost()).await,
+        soon("the holder is notified", held.lost()).await,
         LockLoss::TrustLapsed
     );
     drop(held);

@@ -27,7 +27,7 @@ async fn near_the_end_of_the_counter_no_lock_is_granted() {
             let guard = lock(&session).acquire().await.unwrap();
             guard.fencing_token()
         };
-        soon("the node goes", session.settled()).await;
+        soon("the node is deleted", session.settled()).await;
         ensemble.set_counter(PATH, counter);
         for _ in 0..3 {
             let error = lock(&session).acquire().await.unwrap_err();

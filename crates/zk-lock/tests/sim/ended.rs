@@ -88,7 +88,7 @@ async fn a_waiter_removed_while_it_is_cut_off_is_granted_nothing() {
     let contenders = lock(&one).contenders().await.unwrap();
     lock(&one).inspector().remove(&contenders[1]).await.unwrap();
     held.release().await.unwrap();
-    let error = is_lost(removed, "the removed one is told").await;
+    let error = is_lost(removed, "the removed contender is notified").await;
     assert!(matches!(error, AcquireError::NodeLost { .. }), "{error}");
     drop(
         soon("the last one is granted", last)

@@ -18,7 +18,7 @@ use crate::pass;
 use crate::soon;
 
 async fn next(events: &mut LockEvents) -> LockEvent {
-    soon("an event is told", events.next()).await.unwrap()
+    soon("an event is received", events.next()).await.unwrap()
 }
 
 // covers: L8
@@ -49,7 +49,7 @@ async fn all_listeners_see_grant_and_release_in_order() {
         }
     }
     drop(lock);
-    assert_eq!(soon("the end is told", one.next()).await, None);
+    assert_eq!(soon("the end is reported", one.next()).await, None);
 }
 
 // covers: L8

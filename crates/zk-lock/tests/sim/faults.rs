@@ -139,7 +139,7 @@ async fn a_lost_race_is_cleaned_up_after_the_link_is_back() {
     assert!(tried.unwrap().is_none());
     assert_eq!(left(&ensemble).len(), 2);
     ensemble.session(session.id()).heal();
-    soon("the clean-up goes on", session.settled()).await;
+    soon("the clean-up continues", session.settled()).await;
     assert_eq!(left(&ensemble), [guard.path().name().unwrap()]);
 }
 
@@ -158,7 +158,7 @@ async fn a_release_that_gets_no_answer_goes_on_in_the_background() {
     assert_eq!(error.class(), ErrorClass::Recoverable);
     assert_eq!(left(&ensemble).len(), 1);
     ensemble.session(session.id()).heal();
-    soon("the release goes on", session.settled()).await;
+    soon("the release continues", session.settled()).await;
     assert!(left(&ensemble).is_empty());
 }
 

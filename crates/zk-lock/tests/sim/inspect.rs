@@ -147,7 +147,7 @@ async fn a_holder_that_is_removed_is_told_and_the_next_one_is_granted() {
     assert_eq!(holder.token(), held.fencing_token());
     assert_eq!(inspector.remove(&holder).await.unwrap(), Removal::Deleted);
     assert_eq!(
-        soon("the loss is told", held.lost()).await,
+        soon("the loss is reported", held.lost()).await,
         LockLoss::NodeDeleted
     );
     let guard = soon("the next one is granted", waiting)
@@ -217,7 +217,7 @@ async fn reaping_spares_a_newer_node_of_the_same_name() {
         .hold();
     let reaping = inspector.clone();
     let reaping = tokio::spawn(async move { reaping.reap(Reap::All).await });
-    soon("it looks at the node", held.happened()).await;
+    soon("it reads the node", held.happened()).await;
     // The read was executed, and its reply is in flight.
     pass(Duration::from_millis(100)).await;
     other.delete(&path).await.unwrap();
@@ -272,7 +272,7 @@ async fn reaping_all_grants_no_waiter_the_lock_in_passing() {
     assert_eq!(reaped.len(), 2);
     assert_eq!(reaped[1].token(), held.fencing_token());
     assert_eq!(
-        soon("the loss is told", held.lost()).await,
+        soon("the loss is reported", held.lost()).await,
         LockLoss::NodeDeleted
     );
     let error = soon("the waiter ends", waiting).await.unwrap().unwrap_err();

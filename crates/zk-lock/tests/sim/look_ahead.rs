@@ -67,7 +67,7 @@ async fn a_list_that_is_older_than_the_grant_does_no_harm() {
     let list = list.hold();
     held.release().await.unwrap();
     let guard = granted(next).await;
-    soon("the third one looks", list.happened()).await;
+    soon("the third one lists", list.happened()).await;
     guard.release().await.unwrap();
     pass(Duration::from_secs(1)).await;
     list.release();
@@ -195,7 +195,7 @@ async fn the_next_one_is_told_at_once_that_its_node_was_deleted() {
         pass(Duration::from_millis(100)).await;
         let started = tokio::time::Instant::now();
         one.delete(&path).await.unwrap();
-        let error = soon("the waiter is told", waiting)
+        let error = soon("the waiter is notified", waiting)
             .await
             .unwrap()
             .unwrap_err();

@@ -25,7 +25,7 @@ async fn an_expired_holder_is_notified_and_the_next_is_granted() {
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let (held, waiting) = held_and_waited_for(&one, &other).await;
     ensemble.expire(one.id());
-    let loss = soon("the loss is told", held.lost()).await;
+    let loss = soon("the loss is reported", held.lost()).await;
     assert_eq!(
         (loss, loss.class()),
         (LockLoss::SessionLost, ErrorClass::Fatal)
@@ -196,7 +196,7 @@ async fn a_deleted_waiter_fails_at_its_next_wake_up() {
     let path = format!("{PATH}/{theirs}");
     one.delete(&path).await.unwrap();
     held.release().await.unwrap();
-    let error = soon("the waiter is told", waiting)
+    let error = soon("the waiter is notified", waiting)
         .await
         .unwrap()
         .unwrap_err();
@@ -241,7 +241,7 @@ async fn the_node_of_an_earlier_session_is_not_taken_over() {
     let session = ensemble.connect().await;
     assert!(lock(&session).try_acquire().await.unwrap().is_none());
     let started = tokio::time::Instant::now();
-    let guard = soon("the ghost goes", lock(&session).acquire())
+    let guard = soon("the old node is deleted", lock(&session).acquire())
         .await
         .unwrap();
     assert!(
@@ -285,7 +285,7 @@ async fn a_deletion_is_noticed_whichever_monitor_request_is_lost() {
         }
         admin.delete(guard.path()).await.unwrap();
         assert_eq!(
-            soon("the loss is told", guard.lost()).await,
+            soon("the loss is reported", guard.lost()).await,
             LockLoss::NodeDeleted
         );
         assert_eq!(lost.count(), 1);

@@ -185,7 +185,7 @@ async fn a_loss_of_one_is_a_loss_of_all_and_release_lists_each() {
     for gone in &guard.guards()[1..] {
         admin.delete(gone.path()).await.unwrap();
     }
-    assert_eq!(soon("it is told", lost).await, LockLoss::NodeDeleted);
+    assert_eq!(soon("it is notified", lost).await, LockLoss::NodeDeleted);
     assert!(!guard.is_trusted() && guard.trusted_until().is_none());
     assert!(guard.guards()[0].is_trusted());
     let error = guard.txn().unwrap().create("/no", "").commit().await;
@@ -208,7 +208,7 @@ async fn one_that_is_lost_while_the_next_is_waited_for_ends_the_wait() {
     pass(Duration::from_secs(1)).await;
     let first = fair(&one, "/a").contenders().await.unwrap();
     one.delete(format!("/a/{}", first[0].name())).await.unwrap();
-    let error = soon("it is told", waiting).await.unwrap().unwrap_err();
+    let error = soon("it is notified", waiting).await.unwrap().unwrap_err();
     assert!(
         matches!(
             error,

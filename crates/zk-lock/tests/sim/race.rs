@@ -238,7 +238,7 @@ async fn a_guard_whose_node_was_replaced_unseen_is_lost() {
         other.delete(PATH).await.unwrap();
         let theirs = race(&other).try_acquire().await.unwrap().unwrap();
         ensemble.session(one.id()).heal();
-        let what = format!("the guard is told, cut off: {cut_off}");
+        let what = format!("the guard is notified, cut off: {cut_off}");
         let lost = async {
             while guard.lost().await != LockLoss::NodeDeleted {
                 pass(Duration::from_millis(10)).await;
@@ -270,7 +270,7 @@ async fn a_cut_off_holder_lapses_before_the_next_is_granted() {
     let guard = soon("the session expires", next).await.unwrap().unwrap();
     assert!(guard.is_trusted() && !held.is_trusted());
     ensemble.expire(other.id());
-    let error = soon("it is told", race(&other).acquire())
+    let error = soon("it is notified", race(&other).acquire())
         .await
         .unwrap_err();
     assert!(
@@ -298,7 +298,7 @@ async fn a_waiter_that_is_cut_off_goes_on_when_it_is_back() {
     ensemble.session(other.id()).partition();
     pass(Duration::from_secs(2)).await;
     ensemble.session(other.id()).heal();
-    let guard = soon("it goes on", next).await.unwrap().unwrap();
+    let guard = soon("it continues", next).await.unwrap().unwrap();
     assert!(guard.is_trusted());
     guard.release().await.unwrap();
 }

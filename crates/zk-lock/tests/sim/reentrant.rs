@@ -103,7 +103,10 @@ async fn concurrent_clones_share_a_place_and_one_may_give_up() {
         assert!(error.to_string().contains(": held by _c_"), "{error}");
         assert_eq!(left(&ensemble), place, "the place is kept");
         held.release().await.unwrap();
-        let guard = soon("one goes on", tasks.remove(0)).await.unwrap().unwrap();
+        let guard = soon("one continues", tasks.remove(0))
+            .await
+            .unwrap()
+            .unwrap();
         let nested = soon("so does the other", third).await.unwrap().unwrap();
         assert_eq!(guard.fencing_token(), nested.fencing_token());
         assert!(place.contains(&guard.path().name().unwrap().to_owned()));
@@ -126,7 +129,7 @@ async fn an_owner_is_reusable_after_all_clones_give_up() {
         a.abort();
         b.abort();
         pass(Duration::from_millis(100)).await;
-        soon("they are gone", one.settled()).await;
+        soon("they are deleted", one.settled()).await;
         assert_eq!(left(&ensemble), [held.path().name().unwrap()]);
         assert!(mine.try_acquire().await.unwrap().is_none());
     }
@@ -165,7 +168,7 @@ async fn an_acquire_dropped_at_any_await_harms_no_clone() {
         let dropping = tokio::spawn(async move { polled(polls, dropped.acquire()).await });
         let task = waiting(&mine).await;
         held.release().await.unwrap();
-        let guard = soon("its clone goes on", task).await.unwrap().unwrap();
+        let guard = soon("its clone continues", task).await.unwrap().unwrap();
         drop(dropping.await.unwrap());
         assert!(guard.is_trusted(), "{polls} polls");
         guard.release().await.unwrap();
@@ -233,7 +236,7 @@ async fn a_loss_is_told_to_all_guards_and_the_owner_may_acquire_anew() {
     other.delete(outer.path()).await.unwrap();
     for guard in [&outer, &inner] {
         assert_eq!(
-            soon("it is told", guard.lost()).await,
+            soon("it is notified", guard.lost()).await,
             LockLoss::NodeDeleted
         );
         assert!(!guard.is_trusted());
@@ -260,7 +263,7 @@ async fn a_loss_is_told_to_all_guards_and_the_owner_may_acquire_anew() {
     ensemble.expire(one.id());
     for guard in [&anew, &again] {
         assert_eq!(
-            soon("it is told", guard.lost()).await,
+            soon("it is notified", guard.lost()).await,
             LockLoss::SessionLost
         );
     }

@@ -98,7 +98,10 @@ async fn a_holder_receives_requester_and_reason_and_releases() {
     pass(Duration::from_secs(1)).await;
     assert!(!asking.is_finished(), "it is not released yet");
     scene.guard.release().await.unwrap();
-    let ended = soon("who asks is told", asking).await.unwrap().unwrap();
+    let ended = soon("the requester is answered", asking)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(ended, Revocation::Released);
     assert_eq!(scene.ensemble.watch_count(), 0);
 }
@@ -115,7 +118,10 @@ async fn a_refusal_prevents_breaking_the_lock() {
         .refuse("two minutes\nmore")
         .await
         .unwrap();
-    let ended = soon("who asks is told", asking).await.unwrap().unwrap();
+    let ended = soon("the requester is answered", asking)
+        .await
+        .unwrap()
+        .unwrap();
     let reason = "two minutes\nmore".to_owned();
     assert_eq!(ended, Revocation::Refused { reason });
     // Request and answer are removed.
@@ -139,14 +145,14 @@ async fn a_silent_holder_keeps_the_lock_unless_it_is_broken() {
     let waiting = tokio::spawn(async move { next.acquire().await });
     let ended = soon("the time is up", scene.revoke().then_break().into_future()).await;
     assert_eq!(ended.unwrap(), Revocation::Broken);
-    let loss = soon("the loss is told", scene.guard.lost()).await;
+    let loss = soon("the loss is reported", scene.guard.lost()).await;
     assert_eq!(loss, LockLoss::NodeDeleted);
     let asked = soon("it ends", scene.guard.revocation_requested()).await;
     assert_eq!(asked.unwrap_err(), LockLoss::NodeDeleted);
     let guard = soon("the next one is granted", waiting).await.unwrap();
     let guard = guard.unwrap();
     // A request for the old node breaks nothing.
-    let ended = soon("it is gone", scene.revoke().then_break().into_future()).await;
+    let ended = soon("it is deleted", scene.revoke().then_break().into_future()).await;
     assert_eq!(ended.unwrap(), Revocation::Released);
     assert!(guard.is_trusted());
     guard.release().await.unwrap();
@@ -181,7 +187,10 @@ async fn several_ask_at_once_and_each_gets_its_answer() {
         asked.refuse(&reason).await.unwrap();
     }
     for (at, asking) in asking.into_iter().enumerate() {
-        let ended = soon("who asks is told", asking).await.unwrap().unwrap();
+        let ended = soon("the requester is answered", asking)
+            .await
+            .unwrap()
+            .unwrap();
         let reason = format!("no to {at}");
         assert_eq!(ended, Revocation::Refused { reason });
     }
@@ -294,7 +303,10 @@ async fn revocation_requested_dropped_at_any_await_loses_nothing() {
         };
         asked.unwrap().accept().await.unwrap();
         scene.guard.release().await.unwrap();
-        let ended = soon("who asks is told", asking).await.unwrap().unwrap();
+        let ended = soon("the requester is answered", asking)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(ended, Revocation::Released, "after {polls} polls");
         pass(Duration::from_secs(1)).await;
         assert_eq!(scene.ensemble.watch_count(), 0, "after {polls} polls");
@@ -310,7 +322,10 @@ async fn answers_dropped_at_any_await_are_written_or_not() {
         let asked = soon("it is asked", scene.guard.revocation_requested());
         let asked = asked.await.unwrap();
         soon("", polled(polls, asked.refuse("no"))).await;
-        let ended = soon("who asks is told", asking).await.unwrap().unwrap();
+        let ended = soon("the requester is answered", asking)
+            .await
+            .unwrap()
+            .unwrap();
         assert!(
             matches!(ended, Revocation::Refused { .. } | Revocation::Unanswered),
             "{ended:?}"
@@ -349,7 +364,7 @@ async fn sessions_that_end_end_both_sides() {
     let asking = tokio::spawn(scene.revoke().into_future());
     pass(Duration::from_millis(100)).await;
     scene.ensemble.expire(scene.holder.id());
-    let ended = soon("the node is gone", asking).await.unwrap().unwrap();
+    let ended = soon("the node is deleted", asking).await.unwrap().unwrap();
     assert_eq!(ended, Revocation::Released);
     let asked = soon("it ends", scene.guard.revocation_requested()).await;
     assert_eq!(asked.unwrap_err(), LockLoss::SessionLost);
@@ -380,7 +395,7 @@ async fn a_waiter_may_be_taken_out_of_the_queue() {
     let ended = soon("the time is up", revoke.then_break().into_future()).await;
     assert_eq!(ended.unwrap(), Revocation::Broken);
     scene.guard.release().await.unwrap();
-    let error = soon("the waiter is told", waiting).await.unwrap();
+    let error = soon("the waiter is notified", waiting).await.unwrap();
     let error = error.unwrap_err();
     assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");
 }
@@ -415,7 +430,10 @@ async fn curators_message_is_understood_and_the_owner_written_back() {
         } else {
             asked.accept().await.unwrap();
             scene.guard.release().await.unwrap();
-            let ended = soon("who asks is told", asking).await.unwrap().unwrap();
+            let ended = soon("the requester is answered", asking)
+                .await
+                .unwrap()
+                .unwrap();
             assert_eq!(ended, Revocation::Released);
         }
     }
@@ -488,6 +506,9 @@ async fn a_request_that_somebody_wrote_over_is_made_again() {
     let asked = soon("it is asked", scene.guard.revocation_requested());
     asked.await.unwrap().accept().await.unwrap();
     scene.guard.release().await.unwrap();
-    let ended = soon("who asks is told", asking).await.unwrap().unwrap();
+    let ended = soon("the requester is answered", asking)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(ended, Revocation::Released);
 }

@@ -80,6 +80,6 @@ async fn a_guard_is_told_of_its_loss_after_its_runtime_has_ended() {
     let (guard, runtime) = elsewhere(async move { theirs.acquire().await.unwrap() }).await;
     runtime.shutdown_background();
     other.delete(guard.path()).await.unwrap();
-    let loss = soon("it is told", guard.lost()).await;
+    let loss = soon("it is notified", guard.lost()).await;
     assert_eq!(loss, LockLoss::NodeDeleted);
 }

@@ -41,7 +41,7 @@ async fn a_waiter_that_is_dropped_gives_up_its_place() {
     let waiter = lock(&session).enlist().await.unwrap();
     assert_eq!(left(&ensemble).len(), 1);
     drop(waiter);
-    soon("its node goes", session.settled()).await;
+    soon("its node is deleted", session.settled()).await;
     assert!(left(&ensemble).is_empty());
     assert_eq!(ensemble.watch_count(), 0);
 }
@@ -68,7 +68,7 @@ async fn removed_resolves_on_deletion_and_on_session_loss() {
         } else {
             one.delete(&path).await.unwrap();
         }
-        let error = soon("it is told", removed).await.unwrap();
+        let error = soon("it is notified", removed).await.unwrap();
         if expires {
             assert_eq!(error.class(), ErrorClass::Fatal, "{error:?}");
         } else {
@@ -93,7 +93,7 @@ async fn an_idle_waiter_is_not_granted_the_lock_by_an_old_list() {
     other.delete(waiter.path().as_str()).await.unwrap();
     let guard = lock(&other).acquire().await.unwrap();
     pass(Duration::from_secs(5)).await;
-    let error = soon("it looks again", waiter.granted()).await.unwrap_err();
+    let error = soon("it lists again", waiter.granted()).await.unwrap_err();
     assert!(matches!(error, AcquireError::NodeLost { .. }), "{error:?}");
     assert!(guard.is_trusted());
 }

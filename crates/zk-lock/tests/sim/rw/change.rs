@@ -191,7 +191,7 @@ async fn of_readers_that_upgrade_at_the_same_time_exactly_one_goes_on() {
                 Ok(writing) => Ok(Some(writing)),
             }
         };
-        let (one, other) = soon("one goes on", Box::pin(future::join(now, later))).await;
+        let (one, other) = soon("one continues", Box::pin(future::join(now, later))).await;
         let (one, other) = (one.unwrap(), other.unwrap());
         assert_ne!(one.is_some(), other.is_some(), "{between}");
     }
@@ -231,7 +231,7 @@ async fn an_upgrade_that_times_out_returns_the_reader() {
             assert_eq!(timed_out.ahead().unwrap().count(), 1, "{timed_out}");
         }
         reading = *guard;
-        soon("what is left goes", a.settled()).await;
+        soon("the leftover is deleted", a.settled()).await;
         assert_eq!(left(&ensemble).len(), 2, "{limit} ms");
     }
     // New readers are granted again.

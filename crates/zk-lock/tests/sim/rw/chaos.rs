@@ -164,7 +164,7 @@ impl Contender {
         let mut judge = judge.lock().unwrap();
         assert_eq!(
             judge.writers, writers,
-            "seed {seed}: somebody wrote in between"
+            "seed {seed}: another writer wrote in between"
         );
         if changed.writes() {
             assert!(changed.fencing_token() > token, "seed {seed}");

@@ -105,7 +105,7 @@ async fn a_downgrade_deletes_a_slow_writer_node_in_the_background() {
     assert!(lost.count() > 1);
     assert!(!next.is_finished() && !later.is_finished());
     lost.withdraw();
-    soon("the writer's node goes", quick.settled()).await;
+    soon("the writer's node is deleted", quick.settled()).await;
     let shared = super::granted(next).await;
     pass(Duration::from_secs(1)).await;
     assert!(!later.is_finished() && reading.is_trusted());

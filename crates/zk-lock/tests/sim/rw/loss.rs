@@ -40,7 +40,10 @@ async fn waiters_whose_session_expires_end_and_holders_are_told() {
     granted(behind).await.release().await.unwrap();
     let waiting = writer(&d).await;
     ensemble.expire(a.id());
-    assert_eq!(soon("it is told", one.lost()).await, LockLoss::SessionLost);
+    assert_eq!(
+        soon("it is notified", one.lost()).await,
+        LockLoss::SessionLost
+    );
     pass(Duration::from_secs(1)).await;
     assert!(other.is_trusted() && !waiting.is_finished());
     ensemble.expire(b.id());
@@ -107,7 +110,7 @@ async fn a_downgrade_is_lost_when_its_session_expires() {
     let [a] = sessions(&ensemble).await;
     let writing = writes(&a).await;
     ensemble.expire(a.id());
-    soon("it is told", writing.lost()).await;
+    soon("it is notified", writing.lost()).await;
     let error = writing.downgrade().await.unwrap_err();
     assert!(matches!(error, DowngradeError::Lost { .. }), "{error:?}");
 }
@@ -161,7 +164,7 @@ async fn a_writer_whose_node_was_deleted_is_no_reader() {
         let second = rw(&b).try_acquire_write().await.unwrap().expect("free");
         if noticed {
             assert_eq!(
-                soon("it is told", writing.lost()).await,
+                soon("it is notified", writing.lost()).await,
                 LockLoss::NodeDeleted
             );
         }
@@ -198,7 +201,7 @@ async fn a_reader_whose_node_was_deleted_does_not_become_a_writer() {
         writes(&b).await.release().await.unwrap();
         if noticed {
             assert_eq!(
-                soon("it is told", reading.lost()).await,
+                soon("it is notified", reading.lost()).await,
                 LockLoss::NodeDeleted
             );
         }
@@ -233,7 +236,7 @@ async fn an_upgrade_whose_new_node_is_deleted_gives_the_reader_back() {
         .unwrap();
     b.delete(format!("{}/{name}", crate::PATH)).await.unwrap();
     other.release().await.unwrap();
-    let error = soon("it is told", changing).await.unwrap().unwrap_err();
+    let error = soon("it is notified", changing).await.unwrap().unwrap_err();
     assert!(
         matches!(
             error,

@@ -117,7 +117,7 @@ async fn a_waiter_for_more_than_a_lowered_limit_fails() {
     let three = waiting(&other, 3, 3).await;
     let next = waiting(&one, 3, 1).await;
     semaphore(&one, 3).set_limit(2).await.unwrap();
-    let error = soon("it is told", three).await.unwrap().unwrap_err();
+    let error = soon("it is notified", three).await.unwrap().unwrap_err();
     assert!(
         matches!(
             error,

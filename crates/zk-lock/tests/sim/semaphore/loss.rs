@@ -52,7 +52,7 @@ async fn a_deleted_lease_is_a_loss_of_all_acquired_with_it() {
         pass(Duration::from_millis(100)).await;
         let path = leases.paths().nth(nth).unwrap().clone();
         admin.delete(&path).await.unwrap();
-        assert_eq!(soon("it is told", lost).await, LockLoss::NodeDeleted);
+        assert_eq!(soon("it is notified", lost).await, LockLoss::NodeDeleted);
         assert!(!leases.is_trusted() && leases.trusted_until().is_none());
         leases.release().await.unwrap_err();
         soon("the others are given back", one.settled()).await;
@@ -81,7 +81,7 @@ async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
         let last = waiting(&sessions[3], 2, 2).await;
         ensemble.expire(sessions[state].id());
         if state > 0 {
-            let error = soon("it is told", waiters.remove(state - 1)).await;
+            let error = soon("it is notified", waiters.remove(state - 1)).await;
             let error = error.unwrap().unwrap_err();
             assert!(
                 matches!(
@@ -94,7 +94,10 @@ async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
             assert!(held.is_trusted());
             held.release().await.unwrap();
         } else {
-            assert_eq!(soon("it is told", held.lost()).await, LockLoss::SessionLost);
+            assert_eq!(
+                soon("it is notified", held.lost()).await,
+                LockLoss::SessionLost
+            );
             held.release().await.unwrap_err();
         }
         for waiter in waiters {
@@ -120,7 +123,7 @@ async fn a_waiter_whose_lease_was_deleted_is_told() {
     assert_eq!(leases.len(), 4);
     let path = format!("{LEASES}/{}", leases[3].name());
     one.delete(path.as_str()).await.unwrap();
-    let error = soon("it is told", two).await.unwrap().unwrap_err();
+    let error = soon("it is notified", two).await.unwrap().unwrap_err();
     assert!(
         matches!(&error, AcquireLeaseError::Acquire(AcquireError::NodeLost { path: lost }) if lost.as_str() == path),
         "{error:?}"
@@ -149,7 +152,7 @@ async fn two_who_believe_to_be_first_do_not_wait_for_each_other() {
         .unwrap();
     // This one finds no other waiter and creates its nodes as well, which wakes the first one.
     let second = waiting(&three, 2, 2).await;
-    let error = soon("it is told", first).await.unwrap().unwrap_err();
+    let error = soon("it is notified", first).await.unwrap().unwrap_err();
     assert!(
         matches!(
             error,
@@ -159,7 +162,7 @@ async fn two_who_believe_to_be_first_do_not_wait_for_each_other() {
     );
     assert!(!second.is_finished());
     held.release().await.unwrap();
-    let lease = granted("the other one goes on", second).await;
+    let lease = granted("the other one continues", second).await;
     assert_eq!(lease.count(), 2);
 }
 
