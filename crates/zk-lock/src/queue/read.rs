@@ -59,12 +59,7 @@ impl Queue {
 
     /// Reads all contenders, in order of arrival.
     pub(crate) async fn contenders(&self) -> Result<Vec<Contender>, Error> {
-        let names = match self.session.list(&self.path).await {
-            Ok((names, _)) => names,
-            Err(error) if error.is_no_node() => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let ranked = order::ranked(names, self.options.layout());
+        let ranked = self.ranked().await?;
         let mut contenders = Vec::with_capacity(ranked.len());
         for batch in ranked.chunks(MAX_CONCURRENT_READS) {
             let reads = batch
@@ -85,12 +80,7 @@ impl Queue {
 
     /// Reads the first contender that still exists.
     pub(crate) async fn first(&self) -> Result<Option<Contender>, Error> {
-        let names = match self.session.list(&self.path).await {
-            Ok((names, _)) => names,
-            Err(error) if error.is_no_node() => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let ranked = order::ranked(names, self.options.layout());
+        let ranked = self.ranked().await?;
         for same_number in ranked.chunk_by(|(one, _), (other, _)| one == other) {
             let reads = same_number
                 .iter()
@@ -102,6 +92,15 @@ impl Queue {
             }
         }
         Ok(None)
+    }
+
+    /// Lists the contenders, in order of arrival.
+    async fn ranked(&self) -> Result<Vec<(Sequence, String)>, Error> {
+        match self.session.list(&self.path).await {
+            Ok((names, _)) => Ok(order::ranked(names, self.options.layout())),
+            Err(error) if error.is_no_node() => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads a contender; `None` if it is gone.

@@ -313,14 +313,7 @@ impl Semaphore {
 impl Usage {
     /// Returns whether both values are watched.
     fn is_watched(&self) -> bool {
-        let is_watched = |watch: &Option<Watch>| watch.is_some();
-        self.limit
-            .as_ref()
-            .is_some_and(|(_, watch)| is_watched(watch))
-            && self
-                .children
-                .as_ref()
-                .is_some_and(|(_, watch)| is_watched(watch))
+        matches!(self.limit, Some((_, Some(_)))) && matches!(self.children, Some((_, Some(_))))
     }
 
     fn clear_changed(&mut self) {
