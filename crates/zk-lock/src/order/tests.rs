@@ -94,7 +94,7 @@ fn order_survives_counter_wrap() {
 
 // covers: L9
 #[test]
-fn equal_numbers_grant_nobody() {
+fn equal_numbers_grant_no_contender() {
     for others in [vec![], vec![3], vec![9], vec![3, 9]] {
         let mut listed = names([7, 7].into_iter().chain(others));
         let (one, other) = (listed[0].clone(), listed[1].clone());
@@ -121,7 +121,7 @@ fn equal_numbers_grant_nobody() {
 }
 
 #[test]
-fn near_the_end_of_the_counter_nobody_is_granted() {
+fn near_the_end_of_the_counter_no_contender_is_first() {
     for (number, is_ordered) in [
         (i32::MAX, false),
         (i32::MAX - 1, false),
@@ -149,7 +149,7 @@ fn near_the_end_of_the_counter_nobody_is_granted() {
 }
 
 #[test]
-fn who_is_not_listed_is_missing_whatever_else_is() {
+fn an_unlisted_contender_is_missing() {
     let own = "_c_me-lock-0000000005";
     for others in [vec![], vec![1], vec![9], vec![1, 9], vec![5]] {
         assert_eq!(
@@ -236,7 +236,7 @@ fn expected(queue: &[(String, Kind)], own: usize) -> (Option<&str>, usize) {
 
 // covers: L4
 #[test]
-fn readers_wait_for_earlier_writers_and_writers_for_everyone() {
+fn readers_wait_for_earlier_writers_and_writers_for_all() {
     for length in 1..=6_u32 {
         for kinds in 0..1_u32 << length {
             let queue: Vec<(String, Kind)> = (0..length)

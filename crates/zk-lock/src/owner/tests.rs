@@ -18,12 +18,12 @@ fn some() -> impl Strategy<Value = OwnerInfo> {
 proptest! {
     // covers: L5
     #[test]
-    fn whatever_is_written_is_read_back(owner in some()) {
+    fn owner_info_is_parsed_as_it_was_formatted(owner in some()) {
         prop_assert_eq!(OwnerInfo::parse(&owner.to_bytes()), Some(owner));
     }
 
     #[test]
-    fn garbage_is_no_owner_and_no_panic(data in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn garbage_is_no_owner(data in proptest::collection::vec(any::<u8>(), 0..60)) {
         prop_assert!(OwnerInfo::parse(&data).is_none() || data.starts_with(b"owner: "));
     }
 
@@ -37,7 +37,7 @@ proptest! {
 
 // covers: L5
 #[test]
-fn people_can_read_it() {
+fn owner_info_is_readable_text() {
     let owner = OwnerInfo::new("build7", 4242).with_label("nightly\nbuild");
     assert_eq!(
         owner.to_bytes(),

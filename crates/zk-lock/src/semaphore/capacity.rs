@@ -84,7 +84,7 @@ mod tests {
 
     // covers: L11
     #[test]
-    fn whatever_has_the_number_of_a_lease_counts_and_nothing_else() {
+    fn only_names_with_a_lease_number_count() {
         let own = "_c_9b0a2f1e-lease-0000000003";
         for (child, more) in [
             ("_c_51c7d0aa-lease-0000000004", 1),
@@ -123,7 +123,7 @@ mod tests {
         /// Checks the claim of [`count_leases`] for all orders in which clients create and list leases.
         // covers: L11
         #[test]
-        fn no_more_hold_leases_than_the_limit_whoever_lists_when(
+        fn leases_never_exceed_the_limit_in_any_order_of_lists(
             limit in 1_usize..4,
             // The client that acts next: it creates a lease, lists, or releases.
             steps in prop::collection::vec(0_usize..6, 1..60),

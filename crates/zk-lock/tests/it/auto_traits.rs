@@ -123,7 +123,7 @@ fn public_futures_are_send() {
 }
 
 #[test]
-fn futures_of_those_who_look_in_are_send() {
+fn futures_of_the_inspector_are_send() {
     is_send_future(|lock: &FairLock| lock.acquire_with_progress(|_| ()));
     is_send_future(|lock: &FairLock| async {
         let inspector = lock.inspector();

@@ -43,9 +43,9 @@ async fn each_kind_of_lock_works_while_its_parents_vanish() {
     let ensemble = ensemble.await.expect("a server starts");
     tokio::join!(
         reentrant_lock_is_its_owners_until_the_last_release(&ensemble),
-        reaping_removes_the_old_and_grants_nobody_the_lock(&ensemble),
+        reaping_removes_old_contenders_and_grants_no_lock(&ensemble),
         events_tell_each_grant_release_and_loss(&ensemble),
-        race_lock_is_one_node_that_excludes_everyone(&ensemble),
+        a_race_lock_is_one_node_that_excludes_all_others(&ensemble),
         multi_lock_takes_all_or_nothing(&ensemble),
         acquire_outlasts_parents_that_vanish_before_its_node(&ensemble),
         idle_locks_lose_their_parents_and_are_acquired_again(&ensemble),
@@ -104,7 +104,7 @@ async fn reentrant_lock_is_its_owners_until_the_last_release(ensemble: &Ensemble
     next.unwrap().release().await.unwrap();
 }
 
-async fn reaping_removes_the_old_and_grants_nobody_the_lock(ensemble: &Ensemble) {
+async fn reaping_removes_old_contenders_and_grants_no_lock(ensemble: &Ensemble) {
     const PATH: &str = "/reaped/a";
     let (session, admin) = (connect(ensemble).await, connect(ensemble).await);
     let inspector = Inspector::new(&admin, PATH).unwrap();
@@ -246,7 +246,7 @@ async fn events_tell_each_grant_release_and_loss(ensemble: &Ensemble) {
     assert_eq!(soon("the end", one.next()).await, None);
 }
 
-async fn race_lock_is_one_node_that_excludes_everyone(ensemble: &Ensemble) {
+async fn a_race_lock_is_one_node_that_excludes_all_others(ensemble: &Ensemble) {
     const PATH: &str = "/race";
     let (one, other) = (connect(ensemble).await, connect(ensemble).await);
     let race = |session| RaceLock::new(session, PATH).unwrap();

@@ -13,7 +13,7 @@ use crate::with_ensemble;
 
 // covers: L12
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_learns_that_somebody_deleted_its_node() {
+async fn a_holder_notices_that_its_node_was_deleted() {
     with_ensemble(async |ensemble| {
         let (session, admin) = (connect(ensemble).await, connect(ensemble).await);
         let lock = FairLock::new(&session, "/a").unwrap();
@@ -137,7 +137,7 @@ async fn a_closed_session_ends_holders_and_waiters() {
 
 // covers: L12
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_hears_nothing_stops_to_trust_its_lock_in_time() {
+async fn a_cut_off_holder_stops_trusting_its_lock_in_time() {
     with_ensemble(async |ensemble| {
         let session = connect(ensemble).await;
         let guard = FairLock::new(&session, "/a")

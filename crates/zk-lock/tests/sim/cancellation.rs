@@ -97,7 +97,7 @@ async fn a_wait_that_times_out_at_any_moment_leaves_nothing() {
 
 // covers: L3
 #[tokio::test(start_paused = true)]
-async fn a_release_dropped_at_any_await_goes_on() {
+async fn a_release_dropped_at_any_await_continues() {
     let act = async |lock: FairLock| lock.acquire().await.unwrap().release().await.unwrap();
     dropped_everywhere(None, act).await;
 }
@@ -114,7 +114,7 @@ async fn a_run_dropped_at_any_await_releases() {
 
 // covers: L3 L5
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_told_who_is_ahead_leaves_nothing_either() {
+async fn acquire_with_progress_dropped_anywhere_leaves_nothing() {
     let held = Some(Duration::from_millis(200));
     let act = async |lock: FairLock| {
         let tell = |ahead: &zk_lock::Ahead| assert_eq!(ahead.count(), 1);

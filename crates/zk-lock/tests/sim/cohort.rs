@@ -223,7 +223,7 @@ async fn the_bound_holds_while_it_is_not_known_who_else_waits() {
 
 /// A contender that tried and left is no reason to give the lock back.
 #[tokio::test(start_paused = true)]
-async fn whoever_has_gone_again_does_not_end_the_place() {
+async fn a_contender_that_left_does_not_end_the_grant() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let crowd = Crowd::of(&cohort(&one, LIMITS), 5, Duration::from_millis(1));
@@ -279,7 +279,7 @@ async fn waiters_may_go_in_any_order_and_at_any_await() {
 
 // covers: L3
 #[tokio::test(start_paused = true)]
-async fn the_last_waiter_that_goes_takes_the_place_in_the_queue_along() {
+async fn the_last_waiter_gives_up_the_place_in_the_queue() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let held = lock(&other).acquire().await.unwrap();
@@ -306,7 +306,7 @@ async fn the_last_waiter_that_goes_takes_the_place_in_the_queue_along() {
 
 // covers: L3 L12
 #[tokio::test(start_paused = true)]
-async fn when_the_session_is_lost_the_holder_and_all_waiters_are_told() {
+async fn a_session_loss_notifies_the_holder_and_all_waiters() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let lock = cohort(&session, LIMITS);
@@ -426,7 +426,7 @@ async fn a_holder_that_panics_or_forgets_to_release_hands_over() {
 
 // covers: L1
 #[tokio::test(start_paused = true)]
-async fn who_tries_gets_what_is_free_and_nothing_else() {
+async fn try_acquire_takes_only_what_is_free() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let lock = cohort(&one, LIMITS);

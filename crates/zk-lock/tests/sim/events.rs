@@ -54,7 +54,7 @@ async fn all_listeners_see_grant_and_release_in_order() {
 
 // covers: L8
 #[tokio::test(start_paused = true)]
-async fn each_loss_is_told_and_a_proof_that_comes_back_too() {
+async fn each_loss_and_each_regained_proof_is_an_event() {
     let ensemble = Ensemble::new(3);
     let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
     let lock = lock(&session);
@@ -127,7 +127,7 @@ async fn a_slow_consumer_delays_nothing_and_learns_what_it_missed() {
 
 // covers: L5
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_told_who_is_before_it_until_its_turn_comes() {
+async fn progress_reports_the_contenders_ahead() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let owner = |label: &str| OwnerInfo::new("build7", 42).with_label(label);

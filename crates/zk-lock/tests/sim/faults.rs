@@ -145,7 +145,7 @@ async fn a_lost_race_is_cleaned_up_after_the_link_is_back() {
 
 // covers: L1
 #[tokio::test(start_paused = true)]
-async fn a_release_that_gets_no_answer_goes_on_in_the_background() {
+async fn a_release_without_a_reply_continues_in_the_background() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let session = session.with_operation_timeout(Duration::from_secs(1));
@@ -165,7 +165,7 @@ async fn a_release_that_gets_no_answer_goes_on_in_the_background() {
 /// The waiter has been woken and cannot list the queue.
 // covers: L3
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_cut_off_as_it_looks_again_keeps_its_place() {
+async fn a_waiter_cut_off_while_it_lists_keeps_its_place() {
     let ensemble = Ensemble::new(3);
     let (holder, waiter) = (ensemble.connect().await, ensemble.connect().await);
     let waiter = waiter.with_operation_timeout(Duration::from_millis(200));
@@ -242,7 +242,7 @@ async fn an_acquire_without_a_connection_fails_in_time() {
 
 // covers: L1
 #[tokio::test(start_paused = true)]
-async fn a_parent_that_vanishes_again_and_again_is_made_anew() {
+async fn a_parent_that_vanishes_repeatedly_is_created_again() {
     let ensemble = Ensemble::builder()
         .servers(3)
         .reap_every(Duration::from_millis(3))

@@ -133,7 +133,7 @@ async fn data_of_other_programs_is_shown_as_it_is() {
 
 // covers: L7
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_removed_is_told_and_the_next_one_is_granted() {
+async fn a_removed_holder_is_notified_and_the_next_is_granted() {
     let ensemble = Ensemble::new(3);
     let (one, other, admin) = (
         ensemble.connect().await,
@@ -164,7 +164,7 @@ async fn a_holder_that_is_removed_is_told_and_the_next_one_is_granted() {
 /// deletion is repeated.
 // covers: L6
 #[tokio::test(start_paused = true)]
-async fn a_node_that_takes_the_place_of_one_that_is_removed_stays() {
+async fn a_node_that_replaced_a_removed_one_stays() {
     for is_written in [false, true] {
         let ensemble = Ensemble::new(3);
         let (admin, other) = (ensemble.connect().await, ensemble.connect().await);

@@ -178,7 +178,7 @@ async fn a_writer_that_becomes_a_reader_is_waited_for_in_both_shapes() {
 /// An operator deletes the node of the next in line, which would not read it any more.
 // covers: L3
 #[tokio::test(start_paused = true)]
-async fn the_next_one_is_told_at_once_that_its_node_was_deleted() {
+async fn the_next_in_line_notices_its_deletion_at_once() {
     for wait in [0, 1, 5, 20] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);

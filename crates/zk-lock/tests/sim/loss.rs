@@ -210,7 +210,7 @@ async fn a_deleted_waiter_fails_at_its_next_wake_up() {
 
 /// The node is deleted between its create and the list behind it, by a very quick client.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_gone_before_the_first_look_is_no_lock() {
+async fn a_node_deleted_before_the_first_list_is_no_lock() {
     let ensemble = Ensemble::new(3);
     let (one, admin) = (ensemble.connect().await, ensemble.connect().await);
     let list = ensemble

@@ -199,7 +199,7 @@ async fn a_loss_of_one_is_a_loss_of_all_and_release_lists_each() {
 
 // covers: L11 L12
 #[tokio::test(start_paused = true)]
-async fn one_that_is_lost_while_the_next_is_waited_for_ends_the_wait() {
+async fn a_lock_lost_during_the_next_wait_ends_the_wait() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let _held = fair(&one, "/b").acquire().await.unwrap();

@@ -36,7 +36,7 @@ fn race(session: &Session) -> RaceLock {
 
 // covers: L10
 #[tokio::test(start_paused = true)]
-async fn one_node_is_all_there_is_and_it_excludes_everyone_else() {
+async fn the_one_node_excludes_all_others() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let options = LockOptions::default().with_owner("the first one");
@@ -281,7 +281,7 @@ async fn a_cut_off_holder_lapses_before_the_next_is_granted() {
 
 // covers: L10
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_cut_off_goes_on_when_it_is_back() {
+async fn a_cut_off_waiter_continues_when_it_is_back() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let other = other.with_operation_timeout(Duration::from_millis(200));

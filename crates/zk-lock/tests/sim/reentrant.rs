@@ -180,7 +180,7 @@ async fn an_acquire_dropped_at_any_await_harms_no_clone() {
 /// An acquire during a `try_acquire` of its clone does not queue behind it.
 // covers: L2
 #[tokio::test(start_paused = true)]
-async fn an_acquire_during_a_try_shares_it_or_goes_on_alone() {
+async fn an_acquire_during_a_try_shares_it_or_continues_alone() {
     for is_free in [true, false] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
@@ -228,7 +228,7 @@ async fn an_acquire_during_the_release_gets_a_new_holding() {
 
 // covers: L2 L12
 #[tokio::test(start_paused = true)]
-async fn a_loss_is_told_to_all_guards_and_the_owner_may_acquire_anew() {
+async fn all_guards_see_a_loss_and_the_owner_may_acquire_again() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let mine = owner(&one);
@@ -287,7 +287,7 @@ async fn a_loss_is_told_to_all_guards_and_the_owner_may_acquire_anew() {
 
 // covers: L2
 #[tokio::test(start_paused = true)]
-async fn an_error_is_told_to_all_who_joined_and_to_nobody_later() {
+async fn an_error_reaches_all_who_joined_and_no_later_caller() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     lock(&session)

@@ -204,7 +204,7 @@ async fn several_ask_at_once_and_each_gets_its_answer() {
 
 // covers: L7
 #[tokio::test(start_paused = true)]
-async fn a_request_that_was_told_and_not_answered_is_not_told_again() {
+async fn an_unanswered_request_is_returned_once() {
     let scene = Scene::new().await;
     let asking = tokio::spawn(scene.revoke().into_future());
     let asked = soon("it is asked", scene.guard.revocation_requested());
@@ -338,7 +338,7 @@ async fn answers_dropped_at_any_await_are_written_or_not() {
 
 // covers: L7
 #[tokio::test(start_paused = true)]
-async fn who_cannot_reach_the_ensemble_breaks_nothing() {
+async fn a_requester_without_a_connection_breaks_nothing() {
     let scene = Scene::new().await;
     let link = scene.ensemble.session(scene.admin.id());
     link.partition();
@@ -491,7 +491,7 @@ async fn the_access_rules_of_the_node_say_who_may_ask() {
 /// Nothing is left when a request is lost while the node is written to by others.
 // covers: L7
 #[tokio::test(start_paused = true)]
-async fn a_request_that_somebody_wrote_over_is_made_again() {
+async fn an_overwritten_request_is_made_again() {
     let scene = Scene::new().await;
     let asking = tokio::spawn(scene.revoke().into_future());
     let sets = scene.ensemble.on(matching::sets(OURS)).nth(1).hold();

@@ -32,7 +32,7 @@ async fn elsewhere<T: Send + 'static>(
 
 // covers: L7
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cohort_goes_on_when_the_runtime_of_its_first_task_ends() {
+async fn a_cohort_survives_the_end_of_its_first_runtime() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     // Each handover goes through the ensemble.
@@ -73,7 +73,7 @@ async fn waiting_is_known(lock: &CohortLock) -> bool {
 
 // covers: L6
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guard_is_told_of_its_loss_after_its_runtime_has_ended() {
+async fn a_guard_notices_its_loss_after_its_runtime_has_ended() {
     let ensemble = Ensemble::new(1);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let theirs = lock(&session);

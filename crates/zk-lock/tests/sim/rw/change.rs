@@ -172,7 +172,7 @@ async fn of_two_upgrades_one_fails_at_once_and_still_reads() {
 /// Whatever their timing, they are neither both granted nor both waiting.
 // covers: L4
 #[tokio::test(start_paused = true)]
-async fn of_readers_that_upgrade_at_the_same_time_exactly_one_goes_on() {
+async fn exactly_one_of_concurrent_upgrades_succeeds() {
     for between in 0..12 {
         let ensemble = Ensemble::new(3);
         let [a, b] = sessions(&ensemble).await;

@@ -24,7 +24,7 @@ use crate::soon;
 
 // covers: L4 L12
 #[tokio::test(start_paused = true)]
-async fn waiters_whose_session_expires_end_and_holders_are_told() {
+async fn expired_waiters_fail_and_expired_holders_are_notified() {
     let ensemble = Ensemble::new(3);
     let [a, b, c, d] = sessions(&ensemble).await;
     let (one, other) = (reads(&a).await, reads(&b).await);

@@ -264,7 +264,7 @@ fn shape(name: &str) -> String {
 /// TRAPS X10 and R4: the parent is deleted whenever it has no contender.
 // covers: L4
 #[tokio::test(start_paused = true)]
-async fn a_parent_that_is_reaped_all_the_time_is_made_anew() {
+async fn a_parent_that_is_reaped_all_the_time_is_created_again() {
     let often = Duration::from_millis(3);
     let ensemble = Ensemble::builder().reap_every(often).build();
     let [a, b] = sessions(&ensemble).await;

@@ -61,7 +61,7 @@ async fn a_timed_out_wait_dropped_at_any_await_leaves_nothing() {
 
 // covers: L11 L3
 #[tokio::test(start_paused = true)]
-async fn a_release_dropped_at_any_await_goes_on() {
+async fn a_release_dropped_at_any_await_continues() {
     let act = async |session| {
         let leases = semaphore(&session, 3).acquire_many(3).await.unwrap();
         leases.release().await.unwrap();

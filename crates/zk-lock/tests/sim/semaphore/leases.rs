@@ -53,7 +53,7 @@ async fn leases_are_granted_up_to_the_limit_and_the_next_waits() {
 /// waits for the other's forever.
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn two_who_want_two_of_two_never_wait_for_each_other() {
+async fn two_waiters_for_two_of_two_leases_do_not_deadlock() {
     let ensemble = Ensemble::new(3);
     let mut tasks = Vec::new();
     for _ in 0..2 {
@@ -214,7 +214,7 @@ async fn too_many_or_zero_leases_fail_at_once() {
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_knows_what_it_waited_for() {
+async fn a_timeout_says_what_was_waited_for() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let _held = semaphore(&one, 3).acquire_many(2).await.unwrap();

@@ -192,7 +192,7 @@ async fn concurrent_limit_changes_each_return_the_previous_one() {
 
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn a_limit_of_zero_lets_nobody_in() {
+async fn a_limit_of_zero_grants_no_lease() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let error = semaphore(&session, 0).acquire().await.unwrap_err();

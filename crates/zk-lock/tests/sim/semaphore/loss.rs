@@ -114,7 +114,7 @@ async fn a_session_that_expires_in_any_state_lets_the_others_get_on() {
 /// The lease nodes of the first waiter are deleted: it is not granted, and does not wait forever.
 // covers: L11
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_lease_was_deleted_is_told() {
+async fn a_waiter_whose_lease_was_deleted_fails() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let held = semaphore(&one, 2).acquire_many(2).await.unwrap();
