@@ -8,12 +8,12 @@ use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
-use crate::board::Board;
-use crate::board::Publisher;
-use crate::follower::follow;
 use crate::options::CacheOptions;
 use crate::reducer::Reducer;
+use crate::shared_state::Board;
+use crate::shared_state::Publisher;
 use crate::snapshot::Snapshot;
+use crate::sync_task::follow;
 
 /// A running cache; clones share it.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use tokio::sync::Notify;
 
-use crate::board::Round;
+use crate::shared_state::Round;
 
 /// What all consumers of a cache read from. It keeps what one of them has still to read, and only that; when this is more
 /// than the bounds allow, the oldest is dropped, and who has not read it has fallen behind.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use futures_util::Stream;
 use futures_util::stream;
 
-use crate::board::Board;
 use crate::event::Event;
 use crate::event_log::Reader;
+use crate::shared_state::Board;
 use crate::snapshot::Picture;
 use crate::snapshot::Snapshot;
 use crate::snapshot::State;

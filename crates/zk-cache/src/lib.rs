@@ -101,36 +101,36 @@
 //!
 //! None.
 
-mod board;
 mod cache;
-mod children;
+mod children_cache;
 mod event;
 mod event_log;
 mod events;
-mod follower;
 mod node;
+mod node_cache;
+mod node_store;
 mod options;
+mod read_window;
 mod reducer;
 mod scope;
-mod single;
+mod shared_state;
 mod snapshot;
-mod store;
-mod tree;
-mod window;
+mod sync_task;
+mod tree_cache;
 
-pub use children::ChildrenCache;
+pub use children_cache::ChildrenCache;
 pub use event::End;
 pub use event::Event;
 pub use event::Gap;
 pub use events::Events;
 pub use node::Node;
+pub use node_cache::NodeCache;
 pub use options::CacheOptions;
 pub use options::Content;
 pub use options::Select;
-pub use single::NodeCache;
 pub use snapshot::Snapshot;
 pub use snapshot::State;
-pub use tree::TreeCache;
+pub use tree_cache::TreeCache;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -13,7 +13,7 @@ use crate::event::End;
 use crate::event::Event;
 use crate::event::Gap;
 use crate::node::Node;
-use crate::store::Store;
+use crate::node_store::Store;
 
 /// Everything a cache has at one moment; cheap to clone, and never changed.
 ///

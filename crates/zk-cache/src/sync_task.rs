@@ -17,13 +17,13 @@ use zk_core::Session;
 use zk_core::Subscription;
 use zk_core::Update;
 
-use crate::board::Publisher;
 use crate::event::End;
 use crate::options::CacheOptions;
+use crate::read_window::Window;
 use crate::reducer::Answer;
 use crate::reducer::Ask;
 use crate::reducer::What;
-use crate::window::Window;
+use crate::shared_state::Publisher;
 
 /// Keeps a cache up to date until its session is over.
 pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: CacheOptions) {
