@@ -1,4 +1,4 @@
-//! What all kinds of caches are made of.
+//! The part that all kinds of caches share: the handle, the task, and the common methods.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use zk_core::Session;
 
 use crate::options::CacheOptions;
 use crate::reducer::Reducer;
-use crate::shared_state::Board;
-use crate::shared_state::Publisher;
+use crate::shared_state::SharedState;
+use crate::shared_state::StatePublisher;
 use crate::snapshot::Snapshot;
-use crate::sync_task::follow;
+use crate::sync_task;
 
-/// A running cache; clones share it.
+/// A handle of a running cache. Clones share the cache.
 #[derive(Clone)]
 pub(crate) struct Cache {
     root: NodePath,
-    board: Arc<Board>,
+    state: Arc<SharedState>,
     _task: Arc<Task>,
 }
 
-/// The task that keeps a cache up to date, ended with the last handle.
+/// The task that keeps a cache up to date; the last handle aborts it.
 struct Task(AbortHandle);
 
 impl Drop for Task {
@@ -47,7 +47,7 @@ impl Cache {
         Ok(Self::run(session, root, options, None))
     }
 
-    /// Starts a cache in the background that has at first what another one had.
+    /// Starts a cache in the background with the nodes of another one.
     pub(crate) fn resume(session: &Session, previous: &Snapshot, options: CacheOptions) -> Self {
         Self::run(session, previous.path().clone(), options, Some(previous))
     }
@@ -59,13 +59,13 @@ impl Cache {
         previous: Option<&Snapshot>,
     ) -> Self {
         let mut reducer = Reducer::new(root.clone(), &options, previous);
-        let (_, first) = reducer.flush().expect("a new one is to be published");
-        let board = Board::new(first, &options);
-        let publisher = Publisher::new(reducer, Arc::clone(&board));
-        let task = session.spawn(follow(session.clone(), publisher, options));
+        let (_, first) = reducer.flush().expect("a new reducer has a snapshot");
+        let state = SharedState::new(first, &options);
+        let publisher = StatePublisher::new(reducer, Arc::clone(&state));
+        let task = session.spawn(sync_task::run(session.clone(), publisher, options));
         Self {
             root,
-            board,
+            state,
             _task: Arc::new(Task(task.abort_handle())),
         }
     }
@@ -74,83 +74,75 @@ impl Cache {
         &self.root
     }
 
-    pub(crate) const fn board(&self) -> &Arc<Board> {
-        &self.board
+    pub(crate) const fn state(&self) -> &Arc<SharedState> {
+        &self.state
     }
 }
 
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.board.fmt(f)
+        self.state.fmt(f)
     }
 }
 
-/// What every kind of cache can do.
+/// The methods that every kind of cache has.
 macro_rules! common_methods {
     () => {
-        /// Returns the path of the cache, whether or not there is such a node.
+        /// Returns the path of the root of the cache, whether or not the node exists.
         pub fn path(&self) -> &NodePath {
             self.cache.root()
         }
 
-        /// Returns what the cache has now. Takes no lock and asks nobody.
+        /// Returns the contents of the cache as of now. Takes no lock and sends no request.
         pub fn snapshot(&self) -> Snapshot {
-            self.cache.board().snapshot()
+            self.cache.state().snapshot()
         }
 
-        /// Returns how far that can be relied on.
-        pub fn state(&self) -> State {
-            self.cache.board().state()
+        /// Returns how far the contents can be relied on.
+        pub fn state(&self) -> CacheState {
+            self.cache.state().state()
         }
 
-        /// Waits until everything is known, and returns it.
+        /// Waits until the cache is synchronised, and returns its contents.
         ///
         /// # Errors
         ///
-        /// When the cache has ended.
+        /// If the cache has ended.
         ///
         /// # Cancel safety
         ///
-        /// Safe, nothing happened.
-        ///
-        /// # Session loss
-        ///
-        /// [`End::SessionLost`].
-        pub async fn synchronized(&self) -> Result<Snapshot, End> {
-            self.cache.board().synchronized().await
+        /// Safe: nothing happens.
+        pub async fn synchronized(&self) -> Result<Snapshot, CacheEnd> {
+            self.cache.state().synchronized().await
         }
 
-        /// Waits until the cache has ended, and answers why.
+        /// Waits until the cache has ended, and returns why.
         ///
         /// # Cancel safety
         ///
-        /// Safe, nothing happened.
-        ///
-        /// # Session loss
-        ///
-        /// [`End::SessionLost`].
-        pub async fn ended(&self) -> End {
-            self.cache.board().ended().await
+        /// Safe: nothing happens.
+        pub async fn ended(&self) -> CacheEnd {
+            self.cache.state().ended().await
         }
 
-        /// Returns everything that is told: first a [`Created`](crate::Event::Created) for each node that there is, and
-        /// [`Synchronized`](crate::Event::Synchronized) as soon as that is all, then what happens.
+        /// Returns all events: first a [`Created`](crate::Event::Created) for each node, then
+        /// [`Synchronized`](crate::Event::Synchronized) when the load is complete, then every later change.
         ///
-        /// Each call is a consumer of its own, and may come late; it looks at all nodes.
+        /// Each call starts an independent consumer, at any time, and copies the list of all nodes.
         pub fn events(&self) -> Events {
             Events::new(
-                self.cache.board(),
-                Some(&Snapshot::nothing(self.path().clone())),
+                self.cache.state(),
+                Some(&Snapshot::empty_at(self.path().clone())),
             )
         }
 
-        /// Returns what is told to who knows `snapshot`: first the [difference](Snapshot::since) to what there is now, then
-        /// what happens.
+        /// Returns the events since `snapshot`: first the [difference](Snapshot::since) to the contents as of now, then
+        /// every later change.
         ///
-        /// With the answer of [`synchronized`](Self::synchronized) that is every change after it.
+        /// With the snapshot that [`synchronized`](Self::synchronized) returned, these are all changes after it.
         /// The snapshot may be one of an earlier cache, also of an earlier session.
         pub fn events_since(&self, snapshot: &Snapshot) -> Events {
-            Events::new(self.cache.board(), Some(snapshot))
+            Events::new(self.cache.state(), Some(snapshot))
         }
     };
 }

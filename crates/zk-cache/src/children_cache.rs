@@ -6,24 +6,23 @@ use zk_core::Session;
 
 use crate::cache::Cache;
 use crate::cache::common_methods;
-use crate::event::End;
+use crate::event::CacheEnd;
 use crate::events::Events;
 use crate::node::Node;
 use crate::options::CacheOptions;
+use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
-use crate::snapshot::State;
 
-/// The children of a node, in memory, and the node itself.
+/// The children of a node in memory, and the node itself.
 ///
 /// It is a [`TreeCache`](crate::TreeCache) of depth 1: [`Event::Created`](crate::Event::Created),
-/// [`Event::Changed`](crate::Event::Changed) and [`Event::Deleted`](crate::Event::Deleted) tell of the children and of the
-/// node, by their paths.
-/// Clones share the cache.
-/// It keeps its session open, as each clone of that does.
+/// [`Event::Changed`](crate::Event::Changed) and [`Event::Deleted`](crate::Event::Deleted) report the children and the
+/// node itself, by path.
+/// Clones share the cache. A cache keeps its session open, as each clone of the session does.
 ///
 /// # Dropping
 ///
-/// Dropping the last clone ends the cache: its events end with [`End::Stopped`], and its watch is taken back in the
+/// Dropping the last clone ends the cache: its events end with [`CacheEnd::Stopped`], and its watch is removed in the
 /// background.
 ///
 /// # Examples
@@ -46,17 +45,17 @@ pub struct ChildrenCache {
 }
 
 impl ChildrenCache {
-    /// Starts a cache of the children of the node at `path`, which need not exist, in the background and with default
-    /// options.
+    /// Starts a cache of the children of the node at `path` in the background, with default options. The node need not
+    /// exist.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     ///
     /// # Cost
     ///
-    /// That of a [`TreeCache`](crate::TreeCache::start_with).
-    /// Changes further down cost a message of the server each: it has no watch that tells children's data and nothing below.
+    /// See [`TreeCache::start_with`](crate::TreeCache::start_with).
+    /// Each change further down costs a notification: servers have no watch for the data of children alone.
     pub fn start<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -65,13 +64,13 @@ impl ChildrenCache {
         Self::start_with(session, path, &CacheOptions::default())
     }
 
-    /// Starts a cache of the children of the node at `path`, which need not exist, in the background.
+    /// Starts a cache of the children of the node at `path` in the background. The node need not exist.
     ///
-    /// The depth of the options is left aside.
+    /// The depth of the options is ignored.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     ///
     /// # Cost
     ///
@@ -89,32 +88,32 @@ impl ChildrenCache {
         Cache::start(session, path, options).map(|cache| Self { cache })
     }
 
-    /// Starts a cache that has at first what another one had, see [`TreeCache::resume`](crate::TreeCache::resume).
+    /// Starts a cache with the contents of another one, see [`TreeCache::resume`](crate::TreeCache::resume).
     ///
     /// # Panics
     ///
-    /// When a selector panics.
+    /// If a selector panics.
     pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
         let options = options.clone().with_max_depth(1);
         let cache = Cache::resume(session, previous, options);
         Self { cache }
     }
 
-    /// Returns the children by their names. Takes no lock and asks nobody.
+    /// Returns the children, ordered by name. Takes no lock and sends no request.
     pub fn children(&self) -> Vec<Node> {
         let snapshot = self.snapshot();
         snapshot.children(self.path()).cloned().collect()
     }
 
-    /// Returns the child with this name. Takes no lock and asks nobody.
+    /// Returns the child with the given name. Takes no lock and sends no request.
     pub fn child(&self, name: &str) -> Option<Node> {
         let path = self.path().join(name).ok()?;
-        self.cache.board().get(&path)
+        self.cache.state().get(&path)
     }
 
-    /// Returns the node whose children these are, if it exists.
+    /// Returns the parent of the children, if it exists.
     pub fn parent(&self) -> Option<Node> {
-        self.cache.board().get(self.path())
+        self.cache.state().get(self.path())
     }
 
     common_methods!();

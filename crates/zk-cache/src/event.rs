@@ -1,4 +1,4 @@
-//! What a cache tells.
+//! The events of a cache, the reasons why it is incomplete, and the reasons why it ended.
 
 use zk_core::Error;
 use zk_core::ErrorClass;
@@ -7,96 +7,98 @@ use zk_core::NodePath;
 
 use crate::node::Node;
 
-/// What a cache found out.
+/// A difference between two consecutive snapshots of a cache.
 ///
-/// The events of one node are in order: it is created, changed any number of times, and deleted, and then created again.
-/// Applied to the snapshot before it, an event gives the nodes of the one after it; each node that goes is told by
-/// itself.
+/// The events of one node are in order: it is created, changed any number of times, deleted, and then created again.
+/// Applying an event to the nodes of the snapshot before it gives those of the snapshot after it. Each deleted node has
+/// an event of its own.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// There is a node that was not there, or one that was made anew; of the old one a [`Deleted`](Self::Deleted) came
-    /// before.
+    /// The node is new, or was created again; the old node was reported as [`Deleted`](Self::Deleted) before.
     Created(Node),
-    /// The data of the node was replaced, maybe more than once since the last event, maybe by the same.
+    /// The data of the node was replaced, perhaps more than once since the last event, perhaps by the same data.
     Changed {
-        /// What it was.
+        /// The node before the change.
         old: Node,
-        /// What it is.
+        /// The node after the change.
         new: Node,
     },
-    /// The node is gone.
+    /// The node was deleted.
     Deleted(Node),
-    /// Everything is known that is to be known: at first, and after each [`Stale`](Self::Stale).
+    /// The cache is complete: after the first load, and again after each [`Stale`](Self::Stale).
     Synchronized {
         /// See [`Snapshot::synced_at`](crate::Snapshot::synced_at).
         synced_at: i64,
     },
-    /// The connection broke, or changes may have been missed: what the cache has may be out of date until the next
-    /// [`Synchronized`](Self::Synchronized), and the difference is told before that.
+    /// The connection broke, or changes may have been missed. The contents may be out of date until the next
+    /// [`Synchronized`](Self::Synchronized), and the difference is reported before it.
     Stale,
-    /// Something below the root cannot be followed, and the rest is; see [`Gap`].
+    /// The cache cannot read a node or its children; the rest is cached.
     Incomplete {
         /// The node.
         path: NodePath,
-        /// What is missing of it.
-        gap: Gap,
+        /// What the cache could not read, and why.
+        reason: PartialRead,
     },
-    /// The cache has ended: nothing comes after this, and the snapshot stays as it is.
-    Ended(End),
+    /// The cache has ended. This is the last event, and the snapshot no longer changes.
+    Ended(CacheEnd),
 }
 
-/// What a cache cannot have of a node.
+/// The part of a node that a cache could not read.
 ///
-/// It looks again when the data of the node changes and after every break of the connection, and then says nothing if
-/// nothing has changed.
-/// That access to it was granted or denied is no change that a server tells of.
+/// The cache tries again when the data of the node changes and after every connection loss. It reports nothing if the
+/// result is the same.
+/// Granting or denying access alone triggers nothing: servers have no watch for ACLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
-pub enum Gap {
-    /// The server refuses to tell anything of it, and so of its children.
+pub enum PartialRead {
+    /// The server refuses to return the node, and so its children.
     ///
-    /// It is left out with all that is below it, or kept as it was read last.
-    #[error("the server does not tell of it: {0:?}; the session needs READ on the node")]
+    /// The node is left out with all its descendants, or kept as it was read last.
+    #[error("the server refuses to return the node: {0:?}; grant READ on it to the session")]
     Node(ErrorKind),
-    /// The server refuses to list its children.
-    #[error("the server does not list its children: {0:?}; the session needs READ on the node")]
-    Children(ErrorKind),
-    /// It has more children than the cache was allowed to list.
-    ///
-    /// They were not asked for: their names come in one answer, of whatever size.
-    /// Those that the cache had when there were fewer are followed, and those that come later are left out.
-    /// It also looks again when one of its children goes. The count is that of the last look and does not follow each change.
+    /// The server refuses to list the children of the node.
     #[error(
-        "it has {count} children, and at most {most} are listed; raise `with_most_children` or divide them"
+        "the server refuses to list the children: {0:?}; grant READ on the node to the session"
+    )]
+    Children(ErrorKind),
+    /// The node has more children than the cache may list.
+    ///
+    /// The cache does not list them, because one reply contains all their names, whatever its size.
+    /// Children that were cached while there were fewer stay up to date, and later ones are left out.
+    /// The cache also checks again when one of the children is deleted. The count is that of the last check.
+    #[error(
+        "it has {count} children, and at most {limit} are listed; raise `with_max_children` or divide them"
     )]
     TooManyChildren {
-        /// How many there are.
+        /// The number of children.
         count: u32,
-        /// The [limit](crate::CacheOptions::with_most_children).
-        most: u32,
+        /// The [limit](crate::CacheOptions::with_max_children).
+        limit: u32,
     },
 }
 
-/// Why a cache ended.
+/// The reason why a cache ended.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum End {
+pub enum CacheEnd {
     /// The session is over.
     ///
     /// A cache belongs to one session.
-    /// The next one [goes on](crate::TreeCache::resume) from this one's last snapshot, and tells the difference.
+    /// A cache on the next session can [resume](crate::TreeCache::resume) from the last snapshot, and reports the
+    /// difference.
     #[error("the session is over")]
     SessionLost,
-    /// Its last handle was dropped, or the runtime that it ran on was shut down, or a selector panicked.
+    /// The last handle was dropped, the runtime of the cache was shut down, or a selector panicked.
     #[error("the cache was stopped")]
     Stopped,
-    /// The node cannot be watched, and trying again would not change that.
+    /// The node cannot be watched, and a retry would not change that.
     #[error("the node cannot be watched")]
     Refused(#[source] Error),
 }
 
-impl End {
+impl CacheEnd {
     /// Returns what can be done about it.
     pub fn class(&self) -> ErrorClass {
         match self {

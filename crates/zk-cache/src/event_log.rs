@@ -1,4 +1,4 @@
-//! The rounds of events that some consumer has not read yet, bounded in number and bytes.
+//! The event batches that some consumer has not read yet, bounded in number and bytes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,160 +9,162 @@ use std::task::Poll;
 
 use tokio::sync::Notify;
 
-use crate::shared_state::Round;
+use crate::shared_state::EventBatch;
 
-/// What all consumers of a cache read from. It keeps what one of them has still to read, and only that; when this is more
-/// than the bounds allow, the oldest is dropped, and who has not read it has fallen behind.
+/// A broadcast log that all consumers of a cache read.
+///
+/// It keeps a batch until all consumers have read it. Beyond its bounds it drops the oldest batches, and a consumer
+/// that has not read them has fallen behind.
 #[derive(Debug)]
 pub(crate) struct EventLog {
-    kept: Mutex<Kept>,
+    contents: Mutex<Contents>,
     pushed: Notify,
-    most_rounds: usize,
-    most_bytes: usize,
+    max_batches: usize,
+    max_bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    rounds: VecDeque<Entry>,
-    /// The number of the first of them.
+struct Contents {
+    entries: VecDeque<LogEntry>,
+    /// The index of the first entry, counted from the start of the cache.
     first: u64,
-    /// What all of them hold.
+    /// The memory footprint of all entries.
     bytes: usize,
     readers: usize,
 }
 
 #[derive(Debug)]
-struct Entry {
-    round: Arc<Round>,
+struct LogEntry {
+    batch: Arc<EventBatch>,
     bytes: usize,
-    /// How many readers have still to read it.
+    /// How many readers have not read it yet.
     unread: usize,
 }
 
-/// One consumer's place in the log.
+/// The position of one consumer in the log.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct LogReader {
     log: Arc<EventLog>,
     next: u64,
 }
 
 impl EventLog {
-    pub(crate) fn new(most_rounds: usize, most_bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(max_batches: usize, max_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
-            kept: Mutex::default(),
+            contents: Mutex::default(),
             pushed: Notify::new(),
-            most_rounds,
-            most_bytes,
+            max_batches,
+            max_bytes,
         })
     }
 
-    /// Begins to read with what is pushed next.
-    pub(crate) fn read(self: &Arc<Self>) -> Reader {
-        let mut kept = self.kept();
-        kept.readers += 1;
-        let next = kept.end();
-        drop(kept);
-        Reader {
+    /// Returns a reader that starts at the next batch.
+    pub(crate) fn subscribe(self: &Arc<Self>) -> LogReader {
+        let mut contents = self.contents();
+        contents.readers += 1;
+        let next = contents.end();
+        drop(contents);
+        LogReader {
             log: Arc::clone(self),
             next,
         }
     }
 
-    pub(crate) fn push(&self, round: Round) {
-        let mut kept = self.kept();
-        let bytes = round.bytes();
-        let unread = kept.readers;
-        kept.bytes += bytes;
-        kept.rounds.push_back(Entry {
-            round: Arc::new(round),
+    pub(crate) fn push(&self, batch: EventBatch) {
+        let mut contents = self.contents();
+        let bytes = batch.bytes();
+        let unread = contents.readers;
+        contents.bytes += bytes;
+        contents.entries.push_back(LogEntry {
+            batch: Arc::new(batch),
             bytes,
             unread,
         });
-        kept.drop_read();
-        while kept.rounds.len() > self.most_rounds || kept.bytes > self.most_bytes {
-            kept.drop_first();
+        contents.drop_read();
+        while contents.entries.len() > self.max_batches || contents.bytes > self.max_bytes {
+            contents.drop_first();
         }
-        drop(kept);
+        drop(contents);
         self.pushed.notify_waiters();
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // What is behind it is whole at every moment.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        // The contents are consistent whenever the lock is free, also after a panic.
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl Contents {
     fn end(&self) -> u64 {
-        self.first + self.rounds.len() as u64
+        self.first + self.entries.len() as u64
     }
 
-    /// The place of a round among those that are kept; `None` when it was dropped.
-    fn place(&self, number: u64) -> Option<usize> {
-        let place = number.checked_sub(self.first)?;
-        Some(usize::try_from(place).expect("no more are kept than there is memory for"))
+    /// Converts an index since the start of the cache to one in `entries`; `None` if the entry was dropped.
+    fn position(&self, index: u64) -> Option<usize> {
+        let position = index.checked_sub(self.first)?;
+        Some(usize::try_from(position).expect("the log fits into memory"))
     }
 
     fn drop_first(&mut self) {
-        if let Some(entry) = self.rounds.pop_front() {
+        if let Some(entry) = self.entries.pop_front() {
             self.first += 1;
             self.bytes -= entry.bytes;
         }
-        if self.rounds.is_empty() {
-            // What a burst took is given back.
-            self.rounds = VecDeque::new();
+        if self.entries.is_empty() {
+            // Frees the capacity that a burst needed.
+            self.entries = VecDeque::new();
         }
     }
 
     fn drop_read(&mut self) {
-        while self.rounds.front().is_some_and(|entry| entry.unread == 0) {
+        while self.entries.front().is_some_and(|entry| entry.unread == 0) {
             self.drop_first();
         }
     }
 }
 
-impl Reader {
-    /// Waits for the next round; `None` when this has fallen behind, and has to begin anew.
+impl LogReader {
+    /// Waits for the next batch; `None` if the reader has fallen behind and must be replaced.
     ///
-    /// Cancel safe: nothing is missed.
-    pub(crate) async fn next(&mut self) -> Option<Arc<Round>> {
+    /// Cancel safe: a dropped future skips nothing.
+    pub(crate) async fn next(&mut self) -> Option<Arc<EventBatch>> {
         let log = Arc::clone(&self.log);
         loop {
-            // It counts what is pushed from when it was made.
+            // Created before the check, so that a push after the check wakes it.
             let pushed = log.pushed.notified();
-            if let Poll::Ready(next) = self.take() {
+            if let Poll::Ready(next) = self.try_next() {
                 return next;
             }
             pushed.await;
         }
     }
 
-    /// The next round, if there is one; `None` when this has fallen behind.
-    fn take(&mut self) -> Poll<Option<Arc<Round>>> {
-        let mut kept = self.log.kept();
-        let Some(place) = kept.place(self.next) else {
+    /// Returns the next batch if there is one; `Ready(None)` if the reader has fallen behind.
+    fn try_next(&mut self) -> Poll<Option<Arc<EventBatch>>> {
+        let mut contents = self.log.contents();
+        let Some(position) = contents.position(self.next) else {
             return Poll::Ready(None);
         };
-        let Some(entry) = kept.rounds.get_mut(place) else {
+        let Some(entry) = contents.entries.get_mut(position) else {
             return Poll::Pending;
         };
         entry.unread -= 1;
-        let round = Arc::clone(&entry.round);
-        kept.drop_read();
+        let batch = Arc::clone(&entry.batch);
+        contents.drop_read();
         self.next += 1;
-        Poll::Ready(Some(round))
+        Poll::Ready(Some(batch))
     }
 }
 
-impl Drop for Reader {
+impl Drop for LogReader {
     fn drop(&mut self) {
-        let mut kept = self.log.kept();
-        kept.readers -= 1;
-        let place = kept.place(self.next).unwrap_or_default();
-        for entry in kept.rounds.iter_mut().skip(place) {
+        let mut contents = self.log.contents();
+        contents.readers -= 1;
+        let position = contents.position(self.next).unwrap_or_default();
+        for entry in contents.entries.iter_mut().skip(position) {
             entry.unread -= 1;
         }
-        kept.drop_read();
+        contents.drop_read();
     }
 }
 
@@ -176,36 +178,39 @@ mod tests {
     use crate::node::Node;
     use crate::snapshot::Snapshot;
 
-    fn round(bytes: usize) -> Round {
+    fn batch(bytes: usize) -> EventBatch {
         let path = NodePath::parse("/a").unwrap();
         let node = Node::new(path.clone(), Stat::zeroed(), Some(vec![0; bytes]));
-        Round {
+        EventBatch {
             events: vec![Event::Created(node)],
-            snapshot: Snapshot::nothing(path),
+            snapshot: Snapshot::empty_at(path),
         }
     }
 
     fn kept(log: &EventLog) -> (usize, bool) {
-        let kept = log.kept();
-        (kept.rounds.len(), kept.bytes > 0)
+        let contents = log.contents();
+        (contents.entries.len(), contents.bytes > 0)
     }
 
     #[test]
-    fn a_log_that_has_no_reader_takes_no_memory() {
+    fn a_log_without_a_reader_takes_no_memory() {
         let log = EventLog::new(1024, 1 << 20);
-        assert_eq!(log.kept().rounds.capacity(), 0);
+        assert_eq!(log.contents().entries.capacity(), 0);
         for _ in 0..10 {
-            log.push(round(1000));
+            log.push(batch(1000));
         }
-        assert_eq!((kept(&log), log.kept().rounds.capacity()), ((0, false), 0));
+        assert_eq!(
+            (kept(&log), log.contents().entries.capacity()),
+            ((0, false), 0)
+        );
     }
 
     #[tokio::test]
-    async fn a_round_is_kept_until_all_have_read_it() {
+    async fn a_batch_is_kept_until_all_readers_have_read_it() {
         let log = EventLog::new(1024, 1 << 20);
-        let (mut one, mut other) = (log.read(), log.read());
+        let (mut one, mut other) = (log.subscribe(), log.subscribe());
         for _ in 0..3 {
-            log.push(round(1000));
+            log.push(batch(1000));
         }
         for _ in 0..3 {
             assert!(one.next().await.is_some());
@@ -213,10 +218,10 @@ mod tests {
         assert_eq!(kept(&log).0, 3);
         assert!(other.next().await.is_some());
         assert_eq!(kept(&log).0, 2);
-        let late = log.read();
+        let late = log.subscribe();
         drop(other);
         assert_eq!(kept(&log), (0, false));
-        log.push(round(1000));
+        log.push(batch(1000));
         assert!(one.next().await.is_some());
         assert_eq!(kept(&log).0, 1);
         drop(late);
@@ -224,18 +229,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_is_kept_than_the_bounds_allow() {
+    async fn the_log_stays_within_its_bounds() {
         let log = EventLog::new(8, 1 << 20);
-        let (mut forgotten, mut quick) = (log.read(), log.read());
+        let (mut forgotten, mut quick) = (log.subscribe(), log.subscribe());
         for _ in 0..100 {
-            log.push(round(1000));
+            log.push(batch(1000));
             assert!(quick.next().await.is_some());
         }
         assert_eq!(kept(&log).0, 8);
         for _ in 0..100 {
-            log.push(round(300_000));
+            log.push(batch(300_000));
             assert!(quick.next().await.is_some());
-            assert!(log.kept().bytes <= 1 << 20);
+            assert!(log.contents().bytes <= 1 << 20);
         }
         assert_eq!(kept(&log).0, 3);
         assert!(forgotten.next().await.is_none());

@@ -8,56 +8,56 @@ use futures_util::Stream;
 use futures_util::stream;
 
 use crate::event::Event;
-use crate::event_log::Reader;
-use crate::shared_state::Board;
-use crate::snapshot::Picture;
+use crate::event_log::LogReader;
+use crate::shared_state::SharedState;
+use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
-use crate::snapshot::State;
+use crate::snapshot::SnapshotData;
 
-/// The events of a cache from some snapshot on, for one consumer; made by [`TreeCache::events`](crate::TreeCache::events)
-/// and its like.
+/// The events of a cache from some snapshot on, for one consumer; made by
+/// [`TreeCache::events`](crate::TreeCache::events) and the same methods of the other caches.
 ///
-/// Consumers do not know of each other: one that is slow holds up neither the others nor the cache nor the session.
-/// One that falls behind by more than is [kept](crate::CacheOptions::with_event_buffer) is told the
-/// [difference](Snapshot::since) between what it was told last and what is, and goes on from there.
+/// Consumers are independent: a slow one blocks neither the others nor the cache nor the session.
+/// One that falls behind the [kept batches](crate::CacheOptions::with_event_buffer) receives the
+/// [difference](Snapshot::since) between its last snapshot and the newest one, and goes on from there.
 ///
 /// # Dropping
 ///
-/// Nothing happens; it does not keep its cache alive either.
+/// Nothing happens. It does not keep its cache alive either.
 pub struct Events {
-    board: Arc<Board>,
-    rounds: Reader,
-    /// What the events up to the pending ones lead to.
-    base: Snapshot,
+    state: Arc<SharedState>,
+    log: LogReader,
+    /// The snapshot after the pending events.
+    snapshot: Snapshot,
     pending: VecDeque<Event>,
-    is_over: bool,
+    is_finished: bool,
 }
 
 impl Events {
-    /// Events since `base`, or since now.
-    pub(crate) fn new(board: &Arc<Board>, base: Option<&Snapshot>) -> Self {
-        // In this order: what is published between the two is in both, and told once.
-        let rounds = board.subscribe();
-        let newest = board.snapshot();
-        let pending = match base {
+    /// Returns the events since the snapshot `since`, or from now on.
+    pub(crate) fn new(state: &Arc<SharedState>, since: Option<&Snapshot>) -> Self {
+        // Subscribes first: a batch published in between is in both, and `advance` skips it.
+        let log = state.subscribe();
+        let newest = state.snapshot();
+        let pending = match since {
             None => VecDeque::new(),
-            Some(base) => {
-                // It may be that of another cache, which has ended: of it only the nodes count.
-                let base = Picture {
-                    state: State::Loading,
-                    rounds: 0,
+            Some(since) => {
+                // It may be from another cache that has ended: only its nodes count.
+                let since = SnapshotData {
+                    state: CacheState::Loading,
+                    sync_count: 0,
                     end: None,
-                    ..Picture::clone(&base.0)
+                    ..SnapshotData::clone(&since.0)
                 };
-                newest.since(&Snapshot(Arc::new(base))).into()
+                newest.since(&Snapshot(Arc::new(since))).into()
             }
         };
         Self {
-            board: Arc::clone(board),
-            rounds,
-            base: newest,
+            state: Arc::clone(state),
+            log,
+            snapshot: newest,
             pending,
-            is_over: false,
+            is_finished: false,
         }
     }
 
@@ -65,74 +65,73 @@ impl Events {
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
+    /// Safe: no event is lost.
     ///
     /// # Session loss
     ///
-    /// Answered as [`Event::Ended`], then `None`.
+    /// Returned as [`Event::Ended`], then `None`.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.pending.pop_front() {
                 return Some(event);
             }
-            if self.is_over {
+            if self.is_finished {
                 return None;
             }
             self.advance().await;
         }
     }
 
-    /// Waits for the events that the cache found out next, all at once, and the snapshot that they lead to; `None` after
-    /// [`Event::Ended`].
+    /// Waits for the next batch: all events up to the next snapshot, and that snapshot; `None` after [`Event::Ended`].
     ///
-    /// There may be no event, and the snapshot be another one than before: that something can be had
-    /// [again](crate::Gap), or that the children of a node are others, is told by no event of its own.
+    /// A batch may contain no event although its snapshot differs: no event reports that a [partial
+    /// read](crate::PartialRead) was completed, or that only the child list of a node changed.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
+    /// Safe: no event is lost.
     ///
     /// # Session loss
     ///
-    /// Answered as [`Event::Ended`], then `None`.
-    pub async fn next_round(&mut self) -> Option<(Vec<Event>, Snapshot)> {
+    /// Returned as [`Event::Ended`], then `None`.
+    pub async fn next_batch(&mut self) -> Option<(Vec<Event>, Snapshot)> {
         if self.pending.is_empty() {
-            if self.is_over {
+            if self.is_finished {
                 return None;
             }
-            let before = self.base.0.revision;
-            while !self.is_over && self.base.0.revision == before {
+            let before = self.snapshot.0.revision;
+            while !self.is_finished && self.snapshot.0.revision == before {
                 self.advance().await;
             }
-            if self.is_over {
+            if self.is_finished {
                 return None;
             }
         }
-        Some((self.pending.drain(..).collect(), self.base.clone()))
+        Some((self.pending.drain(..).collect(), self.snapshot.clone()))
     }
 
-    /// Returns the snapshot to which all events lead that were answered and that wait to be.
-    pub(crate) const fn base(&self) -> &Snapshot {
-        &self.base
+    /// Returns the snapshot after all events up to the pending ones.
+    pub(crate) const fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
     }
 
-    /// Waits for the next events, in whose place those are left aside that wait.
+    /// Waits for the next batch, and discards pending events.
     pub(crate) async fn advance(&mut self) {
-        if self.base.end().is_some() {
-            self.is_over = true;
+        if self.snapshot.end().is_some() {
+            self.is_finished = true;
             return;
         }
-        match self.rounds.next().await {
-            // It was in the snapshot that this began with.
-            Some(round) if round.snapshot.0.revision <= self.base.0.revision => {}
-            Some(round) => {
-                self.pending = round.events.iter().cloned().collect();
-                self.base = round.snapshot.clone();
+        match self.log.next().await {
+            // The first snapshot includes it already.
+            Some(batch) if batch.snapshot.0.revision <= self.snapshot.0.revision => {}
+            Some(batch) => {
+                self.pending = batch.events.iter().cloned().collect();
+                self.snapshot = batch.snapshot.clone();
             }
             None => {
-                let next = Self::new(&self.board, None);
-                self.pending = next.base.since(&self.base).into();
-                (self.rounds, self.base) = (next.rounds, next.base);
+                let next = Self::new(&self.state, None);
+                self.pending = next.snapshot.since(&self.snapshot).into();
+                (self.log, self.snapshot) = (next.log, next.snapshot);
             }
         }
     }
@@ -149,7 +148,7 @@ impl Events {
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Events")
-            .field("base", &self.base)
+            .field("snapshot", &self.snapshot)
             .field("pending", &self.pending.len())
             .finish_non_exhaustive()
     }

@@ -1,12 +1,12 @@
-//! ZooKeeper nodes and trees in memory: read without a round trip, told of every difference.
+//! ZooKeeper nodes and trees in memory: reads without a round trip, and an event for every difference.
 //!
-//! A [`TreeCache`] has a node and everything below it, a [`ChildrenCache`] a node's children, a [`NodeCache`] one node.
-//! A read of them takes no lock and asks nobody; what changes on the servers is in them some milliseconds later, and is
-//! told as [`Event`]s.
+//! A [`TreeCache`] holds a node and everything below it, a [`ChildrenCache`] the children of a node, a [`NodeCache`]
+//! one node. A read takes no lock and sends no request. Changes on the servers reach the cache some milliseconds later
+//! and are reported as [`Event`]s.
 //!
-//! Do not use a cache to decide who may do something, where a read may be as old as the network lets it be: that takes a
-//! lock, an election, or a write under a version.
-//! Do not keep more in it than fits into the memory of each process that has one.
+//! Do not use a cache to decide who may do something: a read is as old as the network allows. Such decisions need a
+//! lock, an election, or a write conditional on a version.
+//! Do not cache more than fits into the memory of each process that has the cache.
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,58 +30,69 @@
 //!
 //! # Three ways to start
 //!
-//! A cache is started in the background, and is usable at once, with what it has.
+//! A cache starts in the background. It can be read at once, and returns what it has loaded so far.
 //!
-//! | who wants | does |
+//! | to get | call |
 //! |---|---|
-//! | what is there by and by, and a word when that is all | [`events`](TreeCache::events): [`Event::Synchronized`] is the word |
-//! | everything before going on | waits for [`synchronized`](TreeCache::synchronized) |
-//! | that, and only what happens afterwards | [`events_since`](TreeCache::events_since) its answer |
+//! | the nodes as they are loaded, and a notification when the load is complete | [`events`](TreeCache::events): [`Event::Synchronized`] ends the load |
+//! | the complete contents before going on | [`synchronized`](TreeCache::synchronized) |
+//! | the complete contents, and then only later changes | [`events_since`](TreeCache::events_since) with the snapshot that `synchronized` returned |
 //!
 //! # Guarantees
 //!
-//! 1. After each [`Event::Synchronized`] the cache has what the server had when the connection was made, or later, and
-//!    goes on to have what the server tells.
-//! 2. Events played over the snapshot before them give the snapshot after them. Those of one node are in order: its
-//!    `mzxid` grows, nothing is told twice, and nothing is told of a node that was not told to be there.
-//! 3. After a break of the connection exactly the difference is told, before [`Event::Synchronized`]. A node that was
-//!    deleted and made anew meanwhile is a [`Deleted`](Event::Deleted) and a [`Created`](Event::Created): what counts is
-//!    the transaction that made it, never its version, which begins anew.
-//! 4. A [`Snapshot`] never changes, and each node in it has its parent in it.
-//!    Who is told of an event finds it in the cache's snapshot.
-//! 5. A consumer that is slow holds up nobody. What is kept for it is bounded, in rounds and in bytes, and when it is too
-//!    far behind it is told the difference, so that nothing is lost but what was undone meanwhile.
-//! 6. A load is made of many reads at once, of which a bounded number is on its way, fewer when answers queue up on a slow
-//!    link: other users of the session wait for so many at most. No read has a deadline of its own: a load goes on for as
-//!    long as the link lives.
-//! 7. A cache ends with its session, or with its last handle, and says so; it leaves no watch and no task behind.
+//! 1. After each [`Event::Synchronized`] the cache has what the server had when the connection was made, or newer, and
+//!    applies every change that the server reports.
+//! 2. Events applied to the snapshot before them give the snapshot after them. The events of one node are in order: its
+//!    `mzxid` grows, no change is reported twice, and a node is reported as created before anything else.
+//! 3. After a connection loss the cache reports exactly the difference, before [`Event::Synchronized`]. A node that was
+//!    deleted and created again in between is reported as [`Deleted`](Event::Deleted) and [`Created`](Event::Created):
+//!    the cache compares the transaction that created the node, never its version, which restarts.
+//! 4. A [`Snapshot`] never changes, and contains the parent of each of its nodes.
+//!    An event is published after the snapshot that contains it.
+//! 5. A slow consumer blocks neither the cache nor other consumers. The events kept for it are bounded, in batches and
+//!    in bytes. A consumer that falls behind these bounds receives the difference instead, and misses only what was
+//!    undone in between.
+//! 6. A load pipelines its reads, with a bounded number in flight, and with fewer when replies queue up on a slow link.
+//!    Other users of the session wait for at most that many reads. No read has a deadline of its own: a load goes on
+//!    for as long as the connection lives.
+//! 7. A cache ends with its session or with its last handle, and reports why. It leaves no watch and no task behind.
 //!
-//! Not guaranteed: that each change is told by itself, since a node that changes again before it was read is told once,
-//! with its newest data; any order among events of different nodes: when a subtree was made anew, its parts may come in any; that a snapshot is the state of the ensemble at one moment: changes of one transaction may come one by one.
+//! Not guaranteed:
+//!
+//! - An event for each change. A node that changes again before it is read is reported once, with its newest data.
+//! - An order among events of different nodes. The nodes of a subtree that was created again may be reported in any
+//!   order.
+//! - That a snapshot is the state of the ensemble at one moment. The changes of one transaction may arrive one by one.
+//!
+//! # Session loss
+//!
+//! Unless stated otherwise, every function and event stream of a cache reports the loss of the session as
+//! [`CacheEnd::SessionLost`].
 //!
 //! # Failure behaviour
 //!
 //! | event | what the user sees |
 //! |---|---|
-//! | the connection breaks | [`Event::Stale`], [`State::Stale`], and everything as it was; back again, the difference and [`Event::Synchronized`] |
-//! | the session moves to a server that lags | nothing: it is made to catch up first |
-//! | the session is lost | [`Event::Ended`] with [`End::SessionLost`], the last event; the snapshot stays, and another cache [goes on](TreeCache::resume) from it |
-//! | the process is paused past the end of its session | the same, once it goes on |
-//! | the root does not exist, goes, or comes again | an empty cache that is synchronised; [`Event::Deleted`]; [`Event::Created`] |
-//! | a node may not be read | [`Event::Incomplete`] with [`Gap::Node`] or [`Gap::Children`]; the rest is cached |
-//! | a node has more children than are to be listed | [`Event::Incomplete`] with [`Gap::TooManyChildren`]; the rest is cached |
-//! | the session has no room for another watch | [`Event::Ended`] with [`End::Refused`] |
-//! | the server is cut off from the quorum, and the session [allows that](zk_core::SessionBuilder::allow_read_only) | what the server has is told, and never [`Event::Synchronized`]: it may be out of date |
-//! | there is no connection at the start | [`State::Loading`], until there is one |
-//! | more happens than the session's subscription keeps | [`Event::Stale`], the difference, [`Event::Synchronized`] |
+//! | the connection breaks | [`Event::Stale`], [`CacheState::Stale`] and the unchanged contents; after the reconnect the difference and [`Event::Synchronized`] |
+//! | the session moves to a lagging server | nothing: the server catches up before it is read |
+//! | the session is lost | [`Event::Ended`] with [`CacheEnd::SessionLost`], the last event; the snapshot stays, and a cache on the next session can [resume](TreeCache::resume) from it |
+//! | the process is paused for longer than its session lives | the same, when it runs again |
+//! | the root does not exist, is deleted, or is created again | an empty cache that is synchronised; [`Event::Deleted`]; [`Event::Created`] |
+//! | the session may not read a node | [`Event::Incomplete`] with [`PartialRead::Node`] or [`PartialRead::Children`]; the rest is cached |
+//! | a node has more children than the limit | [`Event::Incomplete`] with [`PartialRead::TooManyChildren`]; the rest is cached |
+//! | the session has no room for another watch | [`Event::Ended`] with [`CacheEnd::Refused`] |
+//! | the server is cut off from the quorum, and the session [allows that](zk_core::SessionBuilder::allow_read_only) | the contents of that server, and never [`Event::Synchronized`]: they may be out of date |
+//! | there is no connection at the start | [`CacheState::Loading`] until there is one |
+//! | the session's subscription overflows | [`Event::Stale`], the difference, [`Event::Synchronized`] |
 //!
 //! # How it works
 //!
-//! A recursive persistent watch on the root tells which nodes change, on servers before 3.6 one-shot watches, see
-//! [`Session::subscribe`](zk_core::Session::subscribe). A notice is only a reason to read: what a node is, an answer tells.
-//! Servers replay nothing for persistent watches after a break (ZOOKEEPER-4698).
-//! So the watch is set again first, then the server is made to catch up (`sync`), then every known node is looked at: a
-//! node whose `pzxid` is as it was need not be listed, and one whose `czxid` and `mzxid` are as they were need not be read.
+//! A recursive persistent watch on the root reports which nodes change; servers before 3.6 have one-shot watches only,
+//! see [`Session::subscribe`](zk_core::Session::subscribe). A notification only triggers a read, and the reply is what
+//! the cache applies.
+//! Servers replay nothing for persistent watches after a connection loss (ZOOKEEPER-4698).
+//! The cache therefore sets the watch again, makes the server catch up (`sync`), and then checks every known node. It
+//! lists a node again only if its `pzxid` has changed, and reads it again only if its `czxid` or `mzxid` has.
 //!
 //! # Nodes written
 //!
@@ -89,13 +100,13 @@
 //!
 //! # Observing
 //!
-//! `tracing` events of the level debug say that a cache is synchronised, stale or ended, and of the level warn that it is
-//! incomplete. Data is in no log, error or debug output.
+//! A cache logs with `tracing`: at level debug that it is synchronised, stale or ended, and at level warn that it is
+//! incomplete. No log, error or debug output contains data.
 //!
 //! # What it does not do
 //!
-//! It does not tell of changed access rules, for which servers have no watch.
-//! It does not carry a cache over to the next session by itself: see [`TreeCache::resume`], and the example `follow`.
+//! It does not report changed ACLs, because servers have no watch for them.
+//! It does not continue on the next session by itself: see [`TreeCache::resume`] and the example `follow`.
 //!
 //! # Features
 //!
@@ -119,17 +130,17 @@ mod sync_task;
 mod tree_cache;
 
 pub use children_cache::ChildrenCache;
-pub use event::End;
+pub use event::CacheEnd;
 pub use event::Event;
-pub use event::Gap;
+pub use event::PartialRead;
 pub use events::Events;
 pub use node::Node;
 pub use node_cache::NodeCache;
 pub use options::CacheOptions;
 pub use options::Content;
 pub use options::Select;
+pub use snapshot::CacheState;
 pub use snapshot::Snapshot;
-pub use snapshot::State;
 pub use tree_cache::TreeCache;
 
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! A node as a cache has it.
+//! A node as a cache has read it.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use zk_core::NodePath;
 use zk_core::Stat;
 
-/// A node as it was when a cache read it; cheap to clone, and never changed.
+/// A node as a cache has read it. It is cheap to clone and never changes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Node(Arc<Inner>);
 
@@ -34,43 +34,43 @@ impl Node {
         self.0.path.name()
     }
 
-    /// Returns the data; `None` when the cache keeps [none](crate::Content::StatOnly).
+    /// Returns the data, or `None` if the cache keeps [the stat alone](crate::Content::StatOnly).
     pub fn data(&self) -> Option<&[u8]> {
         self.0.data.as_deref()
     }
 
     /// Returns the stat that belongs to the data.
     ///
-    /// What it says of the children (`pzxid`, `cversion`, `num_children`) and of the access rules (`aversion`) is of the
-    /// moment of the last read: a watch tells a node's new data, not that these changed.
-    /// The children themselves are followed, see [`Snapshot::children`](crate::Snapshot::children).
+    /// The fields about the children (`pzxid`, `cversion`, `num_children`) and about the ACL (`aversion`) are those of
+    /// the last read: a watch on a node does not report their changes.
+    /// The children themselves are up to date, see [`Snapshot::children`](crate::Snapshot::children).
     pub fn stat(&self) -> &Stat {
         &self.0.stat
     }
 
-    /// Tells whether both are the same node, rather than one that was made anew under the same path.
+    /// Tells whether both are the same node, and not one that was created again under the same path.
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.path == other.0.path && self.0.stat.czxid == other.0.stat.czxid
     }
 
-    /// The same node and data, with a stat that was read later.
+    /// Returns the same node and data with a newer stat.
     pub(crate) fn with_stat(&self, stat: Stat) -> Self {
         Self::new(self.0.path.clone(), stat, self.0.data.clone())
     }
 
-    /// The bytes of memory that this takes, roughly.
+    /// Returns the approximate memory footprint in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Inner>() + self.0.path.as_str().len() + self.0.data.as_ref().map_or(0, Vec::len)
     }
 
-    /// Whether somebody who has this need not be told of `other`, which is the same node.
-    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
-        // Data that differs under one transaction was read wrongly, and is told.
+    /// Tells whether `other`, a later read of the same node, needs no event.
+    pub(crate) fn has_same_content(&self, other: &Self) -> bool {
+        // Different data under one `mzxid` means that one of the reads was wrong, and is reported.
         self.0.stat.mzxid == other.0.stat.mzxid && self.0.data == other.0.data
     }
 }
 
-/// Data is in no debug output.
+/// Omits the data.
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node")

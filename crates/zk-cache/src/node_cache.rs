@@ -6,21 +6,20 @@ use zk_core::Session;
 
 use crate::cache::Cache;
 use crate::cache::common_methods;
-use crate::event::End;
+use crate::event::CacheEnd;
 use crate::events::Events;
 use crate::node::Node;
 use crate::options::CacheOptions;
+use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
-use crate::snapshot::State;
 
-/// One node, in memory, which may come and go.
+/// One node in memory, which may be created and deleted.
 ///
-/// Clones share the cache.
-/// It keeps its session open, as each clone of that does.
+/// Clones share the cache. A cache keeps its session open, as each clone of the session does.
 ///
 /// # Dropping
 ///
-/// Dropping the last clone ends the cache: its events end with [`End::Stopped`], and its watch is taken back in the
+/// Dropping the last clone ends the cache: its events end with [`CacheEnd::Stopped`], and its watch is removed in the
 /// background.
 ///
 /// # Examples
@@ -43,16 +42,16 @@ pub struct NodeCache {
 }
 
 impl NodeCache {
-    /// Starts a cache of the node at `path`, which need not exist, in the background and with default options.
+    /// Starts a cache of the node at `path` in the background, with default options. The node need not exist.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     ///
     /// # Cost
     ///
-    /// One read at first, one message of the server and one read for each change, and one or two reads after a break of the
-    /// connection.
+    /// One read at the start, one notification and one read for each change, and one or two reads after each connection
+    /// loss.
     pub fn start<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -61,13 +60,13 @@ impl NodeCache {
         Self::start_with(session, path, &CacheOptions::default())
     }
 
-    /// Starts a cache of the node at `path`, which need not exist, in the background.
+    /// Starts a cache of the node at `path` in the background. The node need not exist.
     ///
-    /// Depth and selector of the options are left aside.
+    /// The depth and the selector of the options are ignored.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     ///
     /// # Cost
     ///
@@ -85,16 +84,16 @@ impl NodeCache {
         Cache::start(session, path, options).map(|cache| Self { cache })
     }
 
-    /// Starts a cache that has at first what another one had, see [`TreeCache::resume`](crate::TreeCache::resume).
+    /// Starts a cache with the contents of another one, see [`TreeCache::resume`](crate::TreeCache::resume).
     pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
         let options = options.clone().with_max_depth(0);
         let cache = Cache::resume(session, previous, options);
         Self { cache }
     }
 
-    /// Returns the node, if it exists. Takes no lock and asks nobody.
+    /// Returns the node, if it exists. Takes no lock and sends no request.
     pub fn node(&self) -> Option<Node> {
-        self.cache.board().get(self.path())
+        self.cache.state().get(self.path())
     }
 
     common_methods!();

@@ -1,4 +1,4 @@
-//! The nodes of a cache, in maps whose clones share what did not change.
+//! The nodes of a cache, in persistent maps: a clone shares everything that does not change afterwards.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,19 +8,19 @@ use zk_core::NodePath;
 
 use crate::node::Node;
 
-/// Nodes by their paths. A clone costs nothing, and a change after it a small part of the whole.
+/// Nodes by path. A clone costs nothing, and a change after it copies a small part.
 #[derive(Debug, Clone)]
-pub(crate) struct Store {
-    nodes: HashTrieMapSync<NodePath, Entry>,
+pub(crate) struct NodeStore {
+    nodes: HashTrieMapSync<NodePath, StoredNode>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct StoredNode {
     node: Node,
     children: RedBlackTreeSetSync<NodePath>,
 }
 
-impl Default for Store {
+impl Default for NodeStore {
     fn default() -> Self {
         Self {
             nodes: HashTrieMapSync::new_sync(),
@@ -28,78 +28,78 @@ impl Default for Store {
     }
 }
 
-impl Store {
+impl NodeStore {
     pub(crate) fn len(&self) -> usize {
         self.nodes.size()
     }
 
     pub(crate) fn get(&self, path: &NodePath) -> Option<&Node> {
-        self.nodes.get(path).map(|entry| &entry.node)
+        self.nodes.get(path).map(|stored| &stored.node)
     }
 
-    /// The children of a node, by their names.
+    /// Returns the children of a node, ordered by name.
     pub(crate) fn children(&self, path: &NodePath) -> impl Iterator<Item = &Node> {
-        let names = self.nodes.get(path).map(|entry| entry.children.iter());
-        names
+        let paths = self.nodes.get(path).map(|stored| stored.children.iter());
+        paths
             .into_iter()
             .flatten()
             .filter_map(|child| self.get(child))
     }
 
-    /// How many children of a node there are.
+    /// Returns the number of children of a node.
     pub(crate) fn count_children(&self, path: &NodePath) -> usize {
         self.nodes
             .get(path)
-            .map_or(0, |entry| entry.children.size())
+            .map_or(0, |stored| stored.children.size())
     }
 
-    /// The node and everything below it, parents first.
-    pub(crate) fn below(&self, root: &NodePath) -> Below<'_> {
-        Below {
+    /// Returns a node and everything below it, parents first.
+    pub(crate) fn subtree(&self, root: &NodePath) -> SubtreeIter<'_> {
+        SubtreeIter {
             store: self,
             next: self.get(root).into_iter().collect(),
         }
     }
 
-    /// Puts a node in; one that was there keeps its children.
-    pub(crate) fn put(&mut self, node: Node) {
+    /// Inserts or replaces a node; a replaced node keeps its children.
+    pub(crate) fn insert(&mut self, node: Node) {
         let path = node.path().clone();
-        if let Some(entry) = self.nodes.get_mut(&path) {
-            entry.node = node;
+        if let Some(stored) = self.nodes.get_mut(&path) {
+            stored.node = node;
             return;
         }
         if let Some(parent) = path.parent().and_then(|parent| self.nodes.get_mut(&parent)) {
             parent.children.insert_mut(path.clone());
         }
-        let entry = Entry {
+        let stored = StoredNode {
             node,
             children: RedBlackTreeSetSync::new_sync(),
         };
-        self.nodes.insert_mut(path, entry);
+        self.nodes.insert_mut(path, stored);
     }
 
-    /// Takes out a node and everything below it; children come before their parents.
-    pub(crate) fn take(&mut self, path: &NodePath) -> Vec<Node> {
-        let mut taken: Vec<_> = self.below(path).cloned().collect();
-        taken.reverse();
-        for node in &taken {
+    /// Removes a node and everything below it, and returns them, children before their parents.
+    pub(crate) fn remove(&mut self, path: &NodePath) -> Vec<Node> {
+        let mut removed: Vec<_> = self.subtree(path).cloned().collect();
+        removed.reverse();
+        for node in &removed {
             self.nodes.remove_mut(node.path());
         }
         if let Some(parent) = path.parent().and_then(|parent| self.nodes.get_mut(&parent)) {
             parent.children.remove_mut(path);
         }
-        taken
+        removed
     }
 }
 
-/// See [`Store::below`].
+/// The iterator of [`NodeStore::subtree`].
 #[derive(Debug)]
-pub(crate) struct Below<'a> {
-    store: &'a Store,
+pub(crate) struct SubtreeIter<'a> {
+    store: &'a NodeStore,
     next: Vec<&'a Node>,
 }
 
-impl<'a> Iterator for Below<'a> {
+impl<'a> Iterator for SubtreeIter<'a> {
     type Item = &'a Node;
 
     fn next(&mut self) -> Option<&'a Node> {

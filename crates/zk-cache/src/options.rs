@@ -1,4 +1,4 @@
-//! What a cache can be told beyond its path.
+//! The settings of a cache.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use zk_core::NodePath;
 ///
 /// - [`content`](Self::with_content): [`Content::Full`]
 /// - [`max_depth`](Self::with_max_depth): no limit
-/// - [`selector`](Self::with_selector): everything
-/// - [`most_children`](Self::with_most_children): 1,000,000
+/// - [`selector`](Self::with_selector): every node
+/// - [`max_children`](Self::with_max_children): 1,000,000
 /// - [`window`](Self::with_window): 256 reads
-/// - [`event_buffer`](Self::with_event_buffer): 1,024 rounds
+/// - [`event_buffer`](Self::with_event_buffer): 1,024 batches
 /// - [`event_bytes`](Self::with_event_bytes): 16 MiB
 #[derive(Clone)]
 pub struct CacheOptions {
     pub(crate) content: Content,
     pub(crate) max_depth: usize,
     pub(crate) selector: Option<Selector>,
-    pub(crate) most_children: u32,
+    pub(crate) max_children: u32,
     pub(crate) window: usize,
     pub(crate) event_buffer: usize,
     pub(crate) event_bytes: usize,
@@ -29,55 +29,56 @@ pub struct CacheOptions {
 
 pub(crate) type Selector = Arc<dyn Fn(&NodePath) -> Select + Send + Sync>;
 
-/// What a cache keeps of each node.
+/// The parts of each node that a cache keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Content {
     /// The data and the stat.
     #[default]
     Full,
-    /// The stat alone, which takes no memory for data. It needs the same permission.
+    /// The stat alone, which saves the memory for the data. It needs the same permission.
     StatOnly,
 }
 
-/// What a selector says of a node.
+/// What a selector returns for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Select {
-    /// It is kept, and its children are looked at.
+    /// Keep the node, and ask the selector about its children.
     Keep,
-    /// It is kept, and its children are not.
+    /// Keep the node without its children.
     KeepAlone,
-    /// It is left out, and everything below it.
+    /// Leave out the node and everything below it.
     Skip,
 }
 
 impl CacheOptions {
-    /// Sets what is kept of each node. The default is [`Content::Full`].
+    /// Sets what the cache keeps of each node. The default is [`Content::Full`].
     #[must_use]
     pub const fn with_content(mut self, content: Content) -> Self {
         self.content = content;
         self
     }
 
-    /// Sets how far below its root a [`TreeCache`](crate::TreeCache) looks: 0 is the root alone, 1 its children, too.
+    /// Sets how many levels below its root a [`TreeCache`](crate::TreeCache) reads: 0 is the root alone, 1 includes its
+    /// children.
     ///
     /// The default is no limit.
-    /// The server still tells of changes below the limit, at a message for each: it has no watch with a depth.
-    /// Other caches have a depth of their own and do not look at this.
+    /// The server still sends a notification for each change below the limit, because it has no watch with a depth.
+    /// The other caches have a fixed depth and ignore this.
     #[must_use]
     pub const fn with_max_depth(mut self, depth: usize) -> Self {
         self.max_depth = depth;
         self
     }
 
-    /// Sets which nodes below the root are kept, by their paths.
+    /// Sets which nodes below the root the cache keeps, by path.
     ///
-    /// The default is all of them.
-    /// It is asked more than once for a path and must always say the same of it; it runs on the task of the cache, so it
-    /// must not block, and a panic of it [ends](crate::End::Stopped) the cache.
-    /// [`TreeCache::resume`](crate::TreeCache::resume) also asks it of what there was, on the thread of its caller.
-    /// The root is always kept.
+    /// The default is all of them. The root is always kept.
+    /// The cache calls the selector more than once for a path, and needs the same result each time. The selector runs
+    /// on the task of the cache: it must not block, and a panic [ends](crate::CacheEnd::Stopped) the cache.
+    /// [`TreeCache::resume`](crate::TreeCache::resume) also calls it for the nodes of the snapshot, on the caller's
+    /// thread.
     #[must_use]
     pub fn with_selector(
         mut self,
@@ -87,48 +88,48 @@ impl CacheOptions {
         self
     }
 
-    /// Sets how many children a node may have to be listed; of one with more the children are left out that the cache does
-    /// not have yet, see [`Gap::TooManyChildren`](crate::Gap::TooManyChildren).
+    /// Sets the number of children up to which the cache lists a node. Of a node with more, it leaves out the children
+    /// that it has not cached yet, see [`PartialRead::TooManyChildren`](crate::PartialRead::TooManyChildren).
     ///
     /// The default is 1,000,000.
-    /// All their names come in one answer, which the process has to hold; with Java clients on the same nodes keep in mind
-    /// that theirs break at an answer of more than `jute.maxbuffer`, 1 MiB by default.
+    /// One reply contains all the names, and the process holds it in memory. Java clients on the same nodes fail at a
+    /// reply of more than `jute.maxbuffer`, 1 MiB by default.
     #[must_use]
-    pub const fn with_most_children(mut self, children: u32) -> Self {
-        self.most_children = children;
+    pub const fn with_max_children(mut self, children: u32) -> Self {
+        self.max_children = children;
         self
     }
 
-    /// Sets how many reads of the cache are on their way at once, at most; 0 counts as 1.
+    /// Sets the maximum number of reads in flight; 0 counts as 1.
     ///
     /// The default is 256.
-    /// There are fewer while answers take longer than a twentieth of the session timeout, as on a link that is slow for the
-    /// data: a load takes as long as the link needs for it, and a read waits for its answer as long as the link lives,
-    /// whatever the operation timeout is.
-    /// Requests of a session are answered in their order: whoever else uses the session waits for so many reads at most.
+    /// The cache sends fewer while replies take longer than a twentieth of the session timeout, as on a slow link. A
+    /// load takes as long as the link needs, and a read waits for its reply as long as the connection lives, whatever
+    /// the operation timeout is.
+    /// A session answers requests in order: other users of the session wait for at most this many reads.
     #[must_use]
     pub const fn with_window(mut self, reads: usize) -> Self {
         self.window = if reads == 0 { 1 } else { reads };
         self
     }
 
-    /// Sets how many rounds of events are kept for a consumer that is slow, at most; 0 counts as 1.
+    /// Sets the maximum number of event batches kept for slow consumers; 0 counts as 1.
     ///
     /// The default is 1,024.
-    /// A round is what the cache found out at once: mostly one event, at the first load some hundreds.
-    /// A consumer that is behind by more is not told the rounds it missed but the difference between what it was told last
-    /// and what is: nothing is lost but what was undone meanwhile.
+    /// A batch contains the events between two snapshots: mostly one event, and some hundreds during the first load.
+    /// A consumer that is further behind receives the difference between its last snapshot and the newest one instead
+    /// of the batches it missed. It misses only what was undone in between.
     #[must_use]
-    pub const fn with_event_buffer(mut self, rounds: usize) -> Self {
-        self.event_buffer = if rounds == 0 { 1 } else { rounds };
+    pub const fn with_event_buffer(mut self, batches: usize) -> Self {
+        self.event_buffer = if batches == 0 { 1 } else { batches };
         self
     }
 
-    /// Sets how many bytes of memory the rounds of events may take that are kept for consumers that are slow, at most.
+    /// Sets the maximum memory, in bytes, of the event batches kept for slow consumers.
     ///
     /// The default is 16 MiB, for all consumers of a cache together.
-    /// Rounds that all have read are not kept. A round that is larger than this is kept for no consumer: one that has not
-    /// read it at once is told the difference, as with [`with_event_buffer`](Self::with_event_buffer).
+    /// A batch is dropped when all consumers have read it. A batch larger than this is not kept at all: a consumer that
+    /// has not read it at once receives the difference, as with [`with_event_buffer`](Self::with_event_buffer).
     #[must_use]
     pub const fn with_event_bytes(mut self, bytes: usize) -> Self {
         self.event_bytes = bytes;
@@ -142,7 +143,7 @@ impl Default for CacheOptions {
             content: Content::Full,
             max_depth: usize::MAX,
             selector: None,
-            most_children: 1_000_000,
+            max_children: 1_000_000,
             window: 256,
             event_buffer: 1024,
             event_bytes: 16 << 20,
@@ -156,7 +157,7 @@ impl fmt::Debug for CacheOptions {
             .field("content", &self.content)
             .field("max_depth", &self.max_depth)
             .field("has_selector", &self.selector.is_some())
-            .field("most_children", &self.most_children)
+            .field("max_children", &self.max_children)
             .field("window", &self.window)
             .field("event_buffer", &self.event_buffer)
             .field("event_bytes", &self.event_bytes)

@@ -1,58 +1,60 @@
-//! How many reads of a cache are on their way at once.
+//! The number of reads that a cache has in flight.
 
 use std::time::Duration;
 
-/// A number of reads that follows the link: it grows with each answer, and is halved when answers take long, because they
-/// queue up on the link. What else the session sends, its heartbeats among it, waits behind them.
+/// The limit of reads in flight, adapted to the link: additive increase, multiplicative decrease.
+///
+/// It grows by one with each fast reply, and is halved when replies are slow because they queue up on the link. Other
+/// requests of the session, its heartbeats among them, wait behind that queue.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct ReadWindow {
     size: usize,
-    most: usize,
-    /// How long an answer may take.
+    max: usize,
+    /// A reply that takes longer counts as slow.
     slow: Duration,
-    /// How long the fastest answer took: no window makes them faster.
+    /// The fastest reply so far: a smaller window cannot make replies faster than that.
     fastest: Duration,
-    /// How many answers are still to come whose reads were sent before the window was halved.
-    old: usize,
+    /// How many replies are still expected for reads that were sent before the window was halved.
+    sent_before_halving: usize,
 }
 
-impl Window {
-    pub(crate) const fn new(most: usize, slow: Duration) -> Self {
+impl ReadWindow {
+    pub(crate) const fn new(max: usize, slow: Duration) -> Self {
         Self {
-            size: if most < FIRST { most } else { FIRST },
-            most,
+            size: if max < INITIAL { max } else { INITIAL },
+            max,
             slow,
             fastest: Duration::MAX,
-            old: 0,
+            sent_before_halving: 0,
         }
     }
 
-    /// How many reads may be on their way.
+    /// Returns how many reads may be in flight.
     pub(crate) const fn size(&self) -> usize {
         self.size
     }
 
-    /// Takes note of an answer that took so long, while so many more are awaited.
-    pub(crate) fn answered(&mut self, took: Duration, awaited: usize) {
+    /// Takes the time that a reply took, and the number of reads still in flight.
+    pub(crate) fn on_reply(&mut self, took: Duration, in_flight: usize) {
         self.fastest = self.fastest.min(took);
-        if self.old > 0 {
-            self.old -= 1;
+        if self.sent_before_halving > 0 {
+            self.sent_before_halving -= 1;
         } else if took > self.slow.max(self.fastest * 2) {
             self.size = (self.size / 2).max(1);
-            self.old = awaited;
+            self.sent_before_halving = in_flight;
         } else {
-            self.size = (self.size + 1).min(self.most);
+            self.size = (self.size + 1).min(self.max);
         }
     }
 
-    /// The link is another one, of which nothing is known.
+    /// Starts again, for a new connection.
     pub(crate) fn reset(&mut self) {
-        *self = Self::new(self.most, self.slow);
+        *self = Self::new(self.max, self.slow);
     }
 }
 
-/// With how many reads a load begins, of whose answers nothing is known: a small one is one round.
-const FIRST: usize = 8;
+/// The window at the start of a connection: a small load takes one round trip.
+const INITIAL: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -60,16 +62,16 @@ mod tests {
 
     const SLOW: Duration = Duration::from_millis(500);
 
-    /// A link that takes so long for each answer, and so long to get there and back: the window after a while.
+    /// Returns the largest window that a link settles at, given its time per reply and its round trip.
     fn window_on(each: Duration, round_trip: Duration) -> usize {
-        let mut window = Window::new(256, SLOW);
-        // The first one, which is alone.
-        window.answered(each.max(round_trip), 0);
+        let mut window = ReadWindow::new(256, SLOW);
+        // The first reply, with no other read in flight.
+        window.on_reply(each.max(round_trip), 0);
         let mut largest = 0;
-        for answer in 0..10_000 {
+        for reply in 0..10_000 {
             let size = u32::try_from(window.size()).unwrap();
-            window.answered((each * size).max(round_trip), window.size() - 1);
-            if answer > 1000 {
+            window.on_reply((each * size).max(round_trip), window.size() - 1);
+            if reply > 1000 {
                 largest = largest.max(window.size());
             }
         }
@@ -80,10 +82,10 @@ mod tests {
     fn window_is_what_the_link_carries_in_time() {
         let (us, ms) = (Duration::from_micros, Duration::from_millis);
         assert_eq!(window_on(us(100), ms(1)), 256);
-        // Ten in half a second, and one more to find that out.
+        // Ten replies in half a second, and one more to detect the queue.
         assert_eq!(window_on(ms(50), ms(1)), 11);
         assert_eq!(window_on(ms(800), ms(1)), 3);
-        // A long way is no queue.
+        // A long round trip is no queue.
         assert_eq!(window_on(us(100), ms(700)), 256);
     }
 }

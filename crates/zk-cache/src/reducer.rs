@@ -1,16 +1,16 @@
-//! What a cache does: notices and answers in, reads and events out. It decides, and does no I/O.
+//! Decides what a cache reads and which events it sends, from the notifications and replies it receives.
 //!
-//! # The idea
+//! # How it works
 //!
-//! A notice is only a reason to read: what a node is, an answer tells.
-//! Each path has at most one read on its way, and a notice that comes meanwhile asks for another one after it, so that
-//! the newest answer about a path always comes last.
-//! Answers have to be given in the order in which the reads were sent on one connection; then the states they show are
-//! never older than those before, whichever nodes they are of, and each can be applied as it comes.
+//! A notification only triggers a read, and the reply is what the cache applies.
+//! Each path has at most one read in flight. A notification that arrives meanwhile triggers another read after it, so
+//! that the newest reply about a path always comes last.
+//! Replies must be passed in the order in which the reads were sent on one connection. Then no reply shows an older
+//! state than an earlier one, whichever nodes they are about, and each can be applied as it arrives.
 //!
-//! After a break everything is *walked*: every known node is looked at, the nodes whose children came or went are listed,
-//! and what is new or has another `czxid` or `mzxid` is read.
-//! The watch is set before, so that whatever changes behind the walk's back is told.
+//! After a connection loss the cache *resynchronises*: it checks every known node, lists the nodes that gained or lost
+//! children, and reads what is new or has another `czxid` or `mzxid`.
+//! The watch is set before, so that the server reports every change during the resynchronisation.
 //!
 //! Pure: no I/O and no clock.
 
@@ -24,100 +24,101 @@ use zk_core::NodePath;
 use zk_core::Stat;
 use zk_core::WatchEvent;
 
-use crate::event::End;
+use crate::event::CacheEnd;
 use crate::event::Event;
-use crate::event::Gap;
+use crate::event::PartialRead;
 use crate::node::Node;
 use crate::options::CacheOptions;
 use crate::options::Content;
 use crate::scope::Scope;
-use crate::snapshot::Picture;
+use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
-use crate::snapshot::State;
+use crate::snapshot::SnapshotData;
 
-/// A read to be made.
+mod partial_reads;
+
+/// A read to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ask {
-    /// Tells this read from earlier ones of the same path.
-    pub(crate) ticket: u64,
+pub(crate) struct ReadRequest {
+    /// Distinguishes this read from earlier ones of the same path.
+    pub(crate) id: u64,
     pub(crate) path: NodePath,
-    pub(crate) what: What,
+    pub(crate) kind: ReadKind,
 }
 
-/// What to read of a node.
+/// The request that a read sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum What {
-    /// Nothing: the server is to catch up with the leader first.
+pub(crate) enum ReadKind {
+    /// The server catches up with the leader.
     Sync,
-    /// The stat.
+    /// The stat alone.
     Stat,
     Data,
     Children,
 }
 
-/// The answer to a read.
+/// The reply to a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ReadReply {
     Synced,
     Stat(Stat),
     Data(Vec<u8>, Stat),
     Children(Vec<String>, Stat),
-    /// There is no such node.
-    Missing,
-    /// The server does not say.
+    NoNode,
+    /// The server refuses the read.
     Refused(ErrorKind),
-    /// There was no answer; it may be asked again.
+    /// No reply arrived, and a retry may succeed.
     Failed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// There is no watch: nothing is read.
-    Waiting,
-    /// Everything is being looked at.
-    Walking,
-    /// What is told is looked at.
-    Following,
-    Over,
+    Disconnected,
+    /// Every node is checked.
+    Resyncing,
+    /// Reads follow notifications alone.
+    Live,
+    Ended,
 }
 
-/// Where the barrier of a walk is, without which a server that lags could show what was before.
+/// The `sync` of a resynchronisation, without which a lagging server could return old nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Barrier {
+enum SyncBarrier {
     None,
-    ToSend,
+    Unsent,
     Sent(u64),
-    /// The server refused it, as one that is cut off from the quorum does: what it has is read all the same, and may be old.
+    /// The server refused it, as one that is cut off from the quorum does: its nodes are cached, but may be old.
     Refused,
-    /// It failed, and the walk is to begin again.
+    /// It failed, and the resynchronisation must start again.
     Failed,
 }
 
-/// What is being found out about one path.
+/// The reads of one path, one after the other, until the cache is up to date with it.
 #[derive(Debug)]
-struct Job {
-    what: What,
-    /// The ticket of the read that is on its way.
+struct PendingRead {
+    kind: ReadKind,
+    /// The id of the read in flight.
     sent: Option<u64>,
-    /// Whether something happened since it was sent.
-    again: bool,
-    /// Whether a walk waits for it.
-    walks: bool,
-    /// Whether its children are to be listed in any case.
-    lists: bool,
-    /// The newest transaction that was seen when this began; what it is about came later.
+    /// A change was reported since it was sent: the path must be read again.
+    is_outdated: bool,
+    /// A resynchronisation waits for it.
+    is_resync: bool,
+    /// The children must be listed in any case.
+    relists: bool,
+    /// The newest transaction seen when it was created; the change that caused it is newer.
     since: i64,
 }
 
-/// By which the children of a node are known to be as they were listed.
+/// The fields of a stat that change with the list of children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Mark {
+struct ChildListVersion {
     pzxid: i64,
     cversion: i32,
     num_children: u32,
 }
 
-impl Mark {
+impl ChildListVersion {
     const fn of(stat: &Stat) -> Self {
         Self {
             pzxid: stat.pzxid,
@@ -127,60 +128,61 @@ impl Mark {
     }
 }
 
+/// The state machine of a cache.
 pub(crate) struct Reducer {
     scope: Scope,
     content: Content,
-    most_children: u32,
-    /// What has been found out, changed in place until it is published.
-    now: Picture,
+    max_children: u32,
+    /// The next snapshot, changed in place until it is published.
+    current: SnapshotData,
     phase: Phase,
-    barrier: Barrier,
-    jobs: HashMap<NodePath, Job>,
-    /// How many jobs a walk waits for.
-    walking: usize,
-    /// Paths of jobs that are not sent: those that something was told of, and those of a walk.
-    told: VecDeque<NodePath>,
-    walk: VecDeque<NodePath>,
-    /// Paths of jobs whose reads failed.
-    held: Vec<NodePath>,
-    /// How the children of a node were when they were listed and all of them looked at.
-    listed: HashMap<NodePath, Mark>,
-    /// The newest transaction that any answer has shown.
+    barrier: SyncBarrier,
+    pending: HashMap<NodePath, PendingRead>,
+    /// How many pending reads the resynchronisation waits for.
+    resync_left: usize,
+    /// Paths whose reads are unsent: those of notifications, and those of a resynchronisation.
+    change_queue: VecDeque<NodePath>,
+    resync_queue: VecDeque<NodePath>,
+    /// Paths whose reads failed.
+    failed: Vec<NodePath>,
+    /// The child lists that are cached completely.
+    listed: HashMap<NodePath, ChildListVersion>,
+    /// The newest transaction that any reply has shown.
     newest: i64,
-    last_ticket: u64,
+    last_id: u64,
     events: Vec<Event>,
     is_changed: bool,
 }
 
 impl Reducer {
-    /// Begins with nothing, or with what another cache of the same root had.
+    /// Starts with nothing, or with the nodes of another cache of the same root.
     pub(crate) fn new(root: NodePath, options: &CacheOptions, previous: Option<&Snapshot>) -> Self {
         let scope = Scope::new(root, options);
-        let mut now = Picture::clone(&Snapshot::nothing(scope.root().clone()).0);
+        let mut current = SnapshotData::clone(&Snapshot::empty_at(scope.root().clone()).0);
         for node in previous.into_iter().flat_map(Snapshot::nodes) {
-            if scope.has(node.path()) {
-                now.store.put(node.clone());
+            if scope.contains(node.path()) {
+                current.store.insert(node.clone());
             }
         }
         if let Some(previous) = previous.filter(|previous| previous.synced_at().is_some()) {
-            now.state = State::Stale;
-            now.synced_at = previous.synced_at();
+            current.state = CacheState::Stale;
+            current.synced_at = previous.synced_at();
         }
         Self {
             scope,
             content: options.content,
-            most_children: options.most_children,
-            now,
-            phase: Phase::Waiting,
-            barrier: Barrier::None,
-            jobs: HashMap::new(),
-            walking: 0,
-            told: VecDeque::new(),
-            walk: VecDeque::new(),
-            held: Vec::new(),
+            max_children: options.max_children,
+            current,
+            phase: Phase::Disconnected,
+            barrier: SyncBarrier::None,
+            pending: HashMap::new(),
+            resync_left: 0,
+            change_queue: VecDeque::new(),
+            resync_queue: VecDeque::new(),
+            failed: Vec::new(),
             listed: HashMap::new(),
             newest: 0,
-            last_ticket: 0,
+            last_id: 0,
             events: Vec::new(),
             is_changed: true,
         }
@@ -190,574 +192,476 @@ impl Reducer {
         self.scope.root()
     }
 
-    /// Changes may have been missed, and from now on everything is told: walks.
+    /// Takes that the watch is set and that changes before may have been missed: checks every node.
     pub(crate) fn resynchronize(&mut self) {
         self.stale();
-        if self.phase == Phase::Over {
+        if self.phase == Phase::Ended {
             return;
         }
-        self.phase = Phase::Walking;
-        self.barrier = Barrier::ToSend;
+        self.phase = Phase::Resyncing;
+        self.barrier = SyncBarrier::Unsent;
         let root = self.root().clone();
-        self.look_at(root, true);
+        self.check(root, true);
     }
 
-    /// From now on nothing is told: reads nothing, until the next walk.
+    /// Takes that no changes are reported any more: reads nothing until the next resynchronisation.
     pub(crate) fn stale(&mut self) {
-        if self.phase == Phase::Over {
+        if self.phase == Phase::Ended {
             return;
         }
-        self.phase = Phase::Waiting;
-        self.barrier = Barrier::None;
-        for path in std::mem::take(&mut self.jobs).into_keys() {
-            // What was to be read of a child is not known, so that the list of which it is is no longer complete.
+        self.phase = Phase::Disconnected;
+        self.barrier = SyncBarrier::None;
+        for path in std::mem::take(&mut self.pending).into_keys() {
+            // The read is dropped, so that the child list of its parent is no longer complete.
             if let Some(parent) = path.parent() {
                 self.listed.remove(&parent);
             }
         }
-        self.walking = 0;
-        self.told.clear();
-        self.walk.clear();
-        self.held.clear();
-        if self.now.state == State::Synchronized {
-            self.now.state = State::Stale;
-            self.tell(Event::Stale);
+        self.resync_left = 0;
+        self.change_queue.clear();
+        self.resync_queue.clear();
+        self.failed.clear();
+        if self.current.state == CacheState::Synchronized {
+            self.current.state = CacheState::Stale;
+            self.emit(Event::Stale);
         }
     }
 
-    /// Something is told of a path.
+    /// Takes a notification.
     pub(crate) fn changed(&mut self, path: &NodePath, event: WatchEvent) {
-        let is_followed = matches!(self.phase, Phase::Walking | Phase::Following);
-        if !is_followed || !self.scope.has(path) {
+        let is_watching = matches!(self.phase, Phase::Resyncing | Phase::Live);
+        if !is_watching || !self.scope.contains(path) {
             return;
         }
-        let lists = event == WatchEvent::ChildrenChanged;
-        if let Some(job) = self.jobs.get_mut(path) {
-            // A list that is still to be sent says nothing of the data.
-            job.again |= job.sent.is_some() || job.what == What::Children;
-            job.lists |= lists;
+        let relists = event == WatchEvent::ChildrenChanged;
+        if let Some(read) = self.pending.get_mut(path) {
+            // A list that is still unsent does not return the data.
+            read.is_outdated |= read.sent.is_some() || read.kind == ReadKind::Children;
+            read.relists |= relists;
             return;
         }
-        self.enlist(path.clone(), self.read(), false);
-        if let Some(job) = self.jobs.get_mut(path) {
-            job.lists = lists;
+        self.start_read(path.clone(), self.full_read(), false);
+        if let Some(read) = self.pending.get_mut(path) {
+            read.relists = relists;
         }
     }
 
-    /// Nothing comes any more.
-    pub(crate) fn end(&mut self, end: End) {
-        if self.phase == Phase::Over {
+    /// Takes that the cache ends.
+    pub(crate) fn end(&mut self, end: CacheEnd) {
+        if self.phase == Phase::Ended {
             return;
         }
         self.stale();
-        self.phase = Phase::Over;
-        self.now.state = State::Ended;
-        self.now.end = Some(end.clone());
-        self.tell(Event::Ended(end));
+        self.phase = Phase::Ended;
+        self.current.state = CacheState::Ended;
+        self.current.end = Some(end.clone());
+        self.emit(Event::Ended(end));
     }
 
-    /// The next read to be sent, if there is one.
-    pub(crate) fn next(&mut self) -> Option<Ask> {
-        if self.barrier == Barrier::ToSend {
-            let ticket = self.ticket();
-            self.barrier = Barrier::Sent(ticket);
-            return Some(Ask {
-                ticket,
+    /// Returns the next read to send, if there is one.
+    pub(crate) fn next(&mut self) -> Option<ReadRequest> {
+        if self.barrier == SyncBarrier::Unsent {
+            let id = self.next_id();
+            self.barrier = SyncBarrier::Sent(id);
+            return Some(ReadRequest {
+                id,
                 path: self.root().clone(),
-                what: What::Sync,
+                kind: ReadKind::Sync,
             });
         }
-        let path = self.told.pop_front().or_else(|| self.walk.pop_front())?;
-        let ticket = self.ticket();
-        let job = self.jobs.get_mut(&path).expect("what is queued is a job");
-        job.sent = Some(ticket);
-        let what = job.what;
-        Some(Ask { ticket, path, what })
+        let unsent = self.change_queue.pop_front();
+        let path = unsent.or_else(|| self.resync_queue.pop_front())?;
+        let id = self.next_id();
+        let read = self.pending.get_mut(&path);
+        let read = read.expect("a queued path has a pending read");
+        read.sent = Some(id);
+        let kind = read.kind;
+        Some(ReadRequest { id, path, kind })
     }
 
-    /// Takes an answer. Those of reads that nobody waits for any more are left aside.
-    pub(crate) fn answered(&mut self, ask: &Ask, answer: Answer) {
-        if ask.what == What::Sync {
-            self.passed(ask.ticket, &answer);
+    /// Takes the reply to a read. Ignores replies to reads that were dropped.
+    pub(crate) fn answered(&mut self, request: &ReadRequest, reply: ReadReply) {
+        if request.kind == ReadKind::Sync {
+            self.sync_answered(request.id, &reply);
             return;
         }
-        let path = &ask.path;
-        match self.jobs.get_mut(path) {
-            Some(job) if job.sent == Some(ask.ticket) => job.sent = None,
+        let path = &request.path;
+        match self.pending.get_mut(path) {
+            Some(read) if read.sent == Some(request.id) => read.sent = None,
             _ => return,
         }
-        if let Answer::Stat(stat) | Answer::Data(_, stat) | Answer::Children(_, stat) = &answer {
+        if let ReadReply::Stat(stat) | ReadReply::Data(_, stat) | ReadReply::Children(_, stat) =
+            &reply
+        {
             self.newest = self.newest.max(stat.czxid).max(stat.mzxid).max(stat.pzxid);
         }
-        match answer {
-            Answer::Failed | Answer::Synced => self.held.push(path.clone()),
-            Answer::Missing => {
+        match reply {
+            ReadReply::Failed | ReadReply::Synced => self.failed.push(path.clone()),
+            ReadReply::NoNode => {
                 self.remove(path);
-                self.done(path);
-                self.make_room(path);
+                self.finish_read(path);
+                self.recheck_child_limit(path);
             }
-            Answer::Stat(stat) => self.stat_read(path, stat),
-            Answer::Data(data, stat) => {
-                self.found(Node::new(path.clone(), stat, Some(data)));
+            ReadReply::Stat(stat) => self.stat_read(path, stat),
+            ReadReply::Data(data, stat) => {
+                self.node_read(Node::new(path.clone(), stat, Some(data)));
             }
-            Answer::Refused(kind) => {
-                let gap = if ask.what == What::Children {
-                    Gap::Children(kind)
+            ReadReply::Refused(kind) => {
+                let partial = if request.kind == ReadKind::Children {
+                    PartialRead::Children(kind)
                 } else {
-                    // A node that was listed and is not known is to be listed, and asked for, again.
+                    // The next check of the parent must list it and read this node again.
                     if let Some(parent) = path.parent() {
                         self.listed.remove(&parent);
                     }
-                    Gap::Node(kind)
+                    PartialRead::Node(kind)
                 };
-                self.gap(path, gap);
-                self.look_at_known_children(path);
-                self.done(path);
+                self.report_partial(path, partial);
+                self.check_known_children(path);
+                self.finish_read(path);
             }
-            Answer::Children(names, stat) => self.children_read(path, &names, &stat),
+            ReadReply::Children(names, stat) => self.children_read(path, &names, &stat),
         }
-        self.complete();
+        self.finish_resync();
     }
 
-    /// Whether reads have failed and are to be made again after a pause.
+    /// Tells whether reads have failed and must be retried after a pause.
     pub(crate) fn has_failed(&self) -> bool {
-        !self.held.is_empty() || self.barrier == Barrier::Failed
+        !self.failed.is_empty() || self.barrier == SyncBarrier::Failed
     }
 
-    /// Makes the reads again that have failed.
-    pub(crate) fn try_again(&mut self) {
-        if self.barrier == Barrier::Failed {
+    /// Queues the failed reads again.
+    pub(crate) fn retry_failed(&mut self) {
+        if self.barrier == SyncBarrier::Failed {
             self.resynchronize();
             return;
         }
-        for path in std::mem::take(&mut self.held) {
+        for path in std::mem::take(&mut self.failed) {
             self.queue(path);
         }
     }
 
-    /// What there is to publish, if anything is: the events since the last time, and what they lead to.
+    /// Returns the events since the last call and the snapshot after them, if anything has changed.
     pub(crate) fn flush(&mut self) -> Option<(Vec<Event>, Snapshot)> {
-        if self.phase == Phase::Following && self.jobs.len() <= MOST_COUNTED {
-            self.move_on();
+        if self.phase == Phase::Live && self.pending.len() <= MAX_COUNTED {
+            self.advance_synced_at();
         }
         if !std::mem::take(&mut self.is_changed) {
             return None;
         }
-        self.now.revision += 1;
-        let snapshot = Snapshot(Arc::new(self.now.clone()));
+        self.current.revision += 1;
+        let snapshot = Snapshot(Arc::new(self.current.clone()));
         Some((std::mem::take(&mut self.events), snapshot))
     }
 
-    fn ticket(&mut self) -> u64 {
-        self.last_ticket += 1;
-        self.last_ticket
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
     }
 
-    /// The read that tells everything that is kept of a node.
-    const fn read(&self) -> What {
+    /// Returns the read that fetches everything the cache keeps of a node.
+    const fn full_read(&self) -> ReadKind {
         match self.content {
-            Content::StatOnly => What::Stat,
-            Content::Full => What::Data,
+            Content::StatOnly => ReadKind::Stat,
+            Content::Full => ReadKind::Data,
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn emit(&mut self, event: Event) {
         self.is_changed = true;
         self.events.push(event);
     }
 
-    /// Begins to find out about a path, or goes on for the sake of a walk, too.
-    fn enlist(&mut self, path: NodePath, what: What, walks: bool) {
-        if let Some(job) = self.jobs.get_mut(&path) {
-            if walks && !job.walks {
-                job.walks = true;
-                self.walking += 1;
+    /// Starts to read a path; a read that is pending already counts for the resynchronisation, too.
+    fn start_read(&mut self, path: NodePath, kind: ReadKind, is_resync: bool) {
+        if let Some(read) = self.pending.get_mut(&path) {
+            if is_resync && !read.is_resync {
+                read.is_resync = true;
+                self.resync_left += 1;
             }
             return;
         }
-        let job = Job {
-            what,
+        let read = PendingRead {
+            kind,
             sent: None,
-            again: false,
-            walks,
-            lists: false,
+            is_outdated: false,
+            is_resync,
+            relists: false,
             since: self.newest,
         };
-        self.walking += usize::from(walks);
-        self.jobs.insert(path.clone(), job);
+        self.resync_left += usize::from(is_resync);
+        self.pending.insert(path.clone(), read);
         self.queue(path);
     }
 
-    /// Looks at a node: what is known, or all of it.
-    fn look_at(&mut self, path: NodePath, walks: bool) {
-        let is_known = self.now.store.get(&path).is_some();
-        let what = if is_known { What::Stat } else { self.read() };
-        self.enlist(path, what, walks);
+    /// Starts to read the stat of a known node, or everything of an unknown one.
+    fn check(&mut self, path: NodePath, is_resync: bool) {
+        let is_known = self.current.store.get(&path).is_some();
+        let kind = if is_known {
+            ReadKind::Stat
+        } else {
+            self.full_read()
+        };
+        self.start_read(path, kind, is_resync);
     }
 
-    fn look_at_known_children(&mut self, path: &NodePath) {
-        if !self.walks(path) {
+    /// Continues a resynchronisation with the known children of a node.
+    fn check_known_children(&mut self, path: &NodePath) {
+        if !self.is_resync(path) {
             return;
         }
-        let children = self.now.store.children(path);
-        let children: Vec<_> = children.map(|child| child.path().clone()).collect();
-        for child in children {
-            self.look_at(child, true);
+        for child in self.paths_of_children(path) {
+            self.check(child, true);
         }
     }
 
     fn queue(&mut self, path: NodePath) {
-        match self.jobs.get(&path) {
-            Some(job) if job.walks => self.walk.push_back(path),
-            Some(_) => self.told.push_back(path),
+        match self.pending.get(&path) {
+            Some(read) if read.is_resync => self.resync_queue.push_back(path),
+            Some(_) => self.change_queue.push_back(path),
             None => {}
         }
     }
 
-    fn walks(&self, path: &NodePath) -> bool {
-        self.jobs.get(path).is_some_and(|job| job.walks)
+    fn is_resync(&self, path: &NodePath) -> bool {
+        self.pending.get(path).is_some_and(|read| read.is_resync)
     }
 
-    /// Asks something else for the same job.
-    fn go_on(&mut self, path: &NodePath, what: What) {
-        if let Some(job) = self.jobs.get_mut(path) {
-            job.what = what;
+    /// Sends another request for the same pending read.
+    fn continue_read(&mut self, path: &NodePath, kind: ReadKind) {
+        if let Some(read) = self.pending.get_mut(path) {
+            read.kind = kind;
             self.queue(path.clone());
         }
     }
 
-    /// Nothing more is to be found out, unless something happened meanwhile.
-    fn done(&mut self, path: &NodePath) {
-        let Some(job) = self.jobs.remove(path) else {
+    /// Ends a pending read, or starts it again if a change was reported meanwhile.
+    fn finish_read(&mut self, path: &NodePath) {
+        let Some(read) = self.pending.remove(path) else {
             return;
         };
-        self.walking -= usize::from(job.walks);
-        if job.again {
-            self.enlist(path.clone(), self.read(), false);
-            if let Some(next) = self.jobs.get_mut(path) {
-                next.lists = job.lists;
+        self.resync_left -= usize::from(read.is_resync);
+        if read.is_outdated {
+            self.start_read(path.clone(), self.full_read(), false);
+            if let Some(next) = self.pending.get_mut(path) {
+                next.relists = read.relists;
             }
         }
     }
 
-    /// The server has caught up, or has not.
-    fn passed(&mut self, ticket: u64, answer: &Answer) {
-        if self.barrier != Barrier::Sent(ticket) {
+    fn sync_answered(&mut self, id: u64, reply: &ReadReply) {
+        if self.barrier != SyncBarrier::Sent(id) {
             return;
         }
-        self.barrier = match answer {
-            Answer::Failed => Barrier::Failed,
-            Answer::Refused(_) => Barrier::Refused,
-            _ => Barrier::None,
+        self.barrier = match reply {
+            ReadReply::Failed => SyncBarrier::Failed,
+            ReadReply::Refused(_) => SyncBarrier::Refused,
+            _ => SyncBarrier::None,
         };
-        self.complete();
+        self.finish_resync();
     }
 
-    fn complete(&mut self) {
-        let is_complete =
-            self.phase == Phase::Walking && self.walking == 0 && self.barrier == Barrier::None;
+    /// Reports the cache as synchronised, if the resynchronisation waits for nothing more.
+    fn finish_resync(&mut self) {
+        let is_complete = self.phase == Phase::Resyncing
+            && self.resync_left == 0
+            && self.barrier == SyncBarrier::None;
         if is_complete {
-            self.phase = Phase::Following;
-            self.now.state = State::Synchronized;
-            self.now.rounds += 1;
-            self.move_on();
-            self.tell(Event::Synchronized {
-                synced_at: self.now.synced_at.unwrap_or_default(),
+            self.phase = Phase::Live;
+            self.current.state = CacheState::Synchronized;
+            self.current.sync_count += 1;
+            self.advance_synced_at();
+            self.emit(Event::Synchronized {
+                synced_at: self.current.synced_at.unwrap_or_default(),
             });
         }
     }
 
-    /// Finds out up to which transaction everything is known.
+    /// Updates the transaction up to which the contents are complete.
     ///
-    /// The server tells of a change before it answers what shows it or a later one. So whatever is not read yet is newer than
-    /// anything that had been seen when it was told.
-    fn move_on(&mut self) {
-        let told = self.jobs.values().map(|job| job.since).min();
-        let synced_at = Some(told.unwrap_or(self.newest));
-        if self.now.synced_at < synced_at {
-            self.now.synced_at = synced_at;
+    /// The server sends the notification of a change before any reply that shows this or a later change. So an unread
+    /// change is newer than every transaction seen when its read was created.
+    fn advance_synced_at(&mut self) {
+        let oldest = self.pending.values().map(|read| read.since).min();
+        let synced_at = Some(oldest.unwrap_or(self.newest));
+        if self.current.synced_at < synced_at {
+            self.current.synced_at = synced_at;
             self.is_changed = true;
         }
     }
 
     fn stat_read(&mut self, path: &NodePath, stat: Stat) {
         if self.content == Content::StatOnly {
-            self.found(Node::new(path.clone(), stat, None));
+            self.node_read(Node::new(path.clone(), stat, None));
             return;
         }
-        // It is a look at a node that was known.
-        let known = self.now.store.get(path).filter(|known| {
-            let has = known.stat();
-            has.czxid == stat.czxid && has.mzxid == stat.mzxid && known.data().is_some()
+        // The check of a known node.
+        let unchanged = self.current.store.get(path).filter(|known| {
+            let old = known.stat();
+            old.czxid == stat.czxid && old.mzxid == stat.mzxid && known.data().is_some()
         });
-        match known.map(|known| known.with_stat(stat)) {
-            Some(node) => self.found(node),
-            None => self.go_on(path, What::Data),
+        match unchanged.map(|known| known.with_stat(stat)) {
+            Some(node) => self.node_read(node),
+            None => self.continue_read(path, ReadKind::Data),
         }
     }
 
-    /// Takes a node as it is, and goes on to its children if need be.
-    fn found(&mut self, node: Node) {
+    /// Applies a node, and continues with its children if necessary.
+    fn node_read(&mut self, node: Node) {
         let path = node.path().clone();
         let path = &path;
         let stat = *node.stat();
         let is_root = path == self.root();
         let has_parent = path
             .parent()
-            .is_some_and(|parent| self.now.store.get(&parent).is_some());
+            .is_some_and(|parent| self.current.store.get(&parent).is_some());
         if !is_root && !has_parent {
-            // It has come with its parent, which is read later and lists it.
-            self.done(path);
+            // The parent is new, too: its own read comes later and lists this node.
+            self.finish_read(path);
             return;
         }
-        if !is_root && self.is_one_too_many(path) {
-            self.done(path);
+        if !is_root && self.exceeds_child_limit(path) {
+            self.finish_read(path);
             return;
         }
-        let is_new = self.put(node);
-        if matches!(self.now.gaps.get(path), Some(Gap::Node(_))) {
-            self.close_gap(path);
-        }
-        let Some(job) = self.jobs.get(path) else {
+        let is_new = self.store_node(node);
+        self.clear_partial_node(path);
+        let Some(read) = self.pending.get(path) else {
             return;
         };
-        // Those that could not be listed may be listed now.
-        let (walks, lists) = (job.walks, job.lists || self.has_gap_of_children(path));
-        if !self.scope.goes_below(path) {
-            self.done(path);
+        // Children that could not be listed before may be listable now.
+        let relists = read.relists || self.has_partial_children(path);
+        let is_resync = read.is_resync;
+        if !self.scope.includes_children_of(path) {
+            self.finish_read(path);
         } else if stat.num_children == 0 {
             for child in self.paths_of_children(path) {
                 self.remove(&child);
             }
             self.listed.remove(path);
-            self.close_gap_of_children(path);
-            self.close_gaps_below(path, |_| true);
-            self.done(path);
-        } else if !is_new && !walks && !lists {
-            self.done(path);
-        } else if !is_new && !lists && self.listed.get(path) == Some(&Mark::of(&stat)) {
-            self.look_at_known_children(path);
-            self.done(path);
-        } else if stat.num_children > self.most_children {
-            self.has_too_many_children(path, stat.num_children);
-            self.look_at_known_children(path);
-            self.done(path);
+            self.clear_partial_children(path);
+            self.clear_partial_below(path, |_| true);
+            self.finish_read(path);
+        } else if !is_new && !is_resync && !relists {
+            self.finish_read(path);
+        } else if !is_new && !relists && self.listed.get(path) == Some(&ChildListVersion::of(&stat))
+        {
+            self.check_known_children(path);
+            self.finish_read(path);
+        } else if stat.num_children > self.max_children {
+            self.report_too_many_children(path, stat.num_children);
+            self.check_known_children(path);
+            self.finish_read(path);
         } else {
-            self.go_on(path, What::Children);
+            self.continue_read(path, ReadKind::Children);
         }
     }
 
-    /// Puts a node in its place, and tells what that changes; true for one that was not there before.
-    fn put(&mut self, node: Node) -> bool {
-        let old = self.now.store.get(node.path()).cloned();
+    /// Stores a node and reports the difference; returns true if the node was not stored before.
+    fn store_node(&mut self, node: Node) -> bool {
+        let old = self.current.store.get(node.path()).cloned();
         match old {
             Some(old) if old.is_same(&node) => {
                 if old == node {
                     return false;
                 }
-                let is_told = !old.says_the_same(&node);
-                self.now.store.put(node.clone());
+                let is_event = !old.has_same_content(&node);
+                self.current.store.insert(node.clone());
                 self.is_changed = true;
-                if is_told {
-                    self.tell(Event::Changed { old, new: node });
+                if is_event {
+                    self.emit(Event::Changed { old, new: node });
                 }
                 false
             }
             Some(old) => {
-                // Made anew. What is younger below it is its own, and was read before it was.
-                let born = node.stat().czxid;
-                let is_younger = |below: &Node| below.stat().czxid >= born;
-                let walks = self.walks(node.path());
+                // The node was created again. Younger nodes below it belong to the new node, and were read before it.
+                let created = node.stat().czxid;
+                let is_younger = |below: &Node| below.stat().czxid >= created;
+                let is_resync = self.is_resync(node.path());
                 for child in self.paths_of_children(node.path()) {
-                    if self.now.store.get(&child).is_some_and(is_younger) {
+                    if self.current.store.get(&child).is_some_and(is_younger) {
                         continue;
                     }
-                    if self.now.store.below(&child).any(is_younger) {
-                        // So this one was made anew, too, and what is below it stays.
-                        self.enlist(child, self.read(), walks);
+                    if self.current.store.subtree(&child).any(is_younger) {
+                        // This child was created again, too; its own read keeps the younger nodes below it.
+                        self.start_read(child, self.full_read(), is_resync);
                     } else {
                         self.remove(&child);
                     }
                 }
                 self.listed.remove(node.path());
-                self.tell(Event::Deleted(old));
-                self.now.store.put(node.clone());
-                self.tell(Event::Created(node));
+                self.emit(Event::Deleted(old));
+                self.current.store.insert(node.clone());
+                self.emit(Event::Created(node));
                 true
             }
             None => {
-                self.now.store.put(node.clone());
-                self.tell(Event::Created(node));
+                self.current.store.insert(node.clone());
+                self.emit(Event::Created(node));
                 true
             }
         }
     }
 
     fn paths_of_children(&self, path: &NodePath) -> Vec<NodePath> {
-        let children = self.now.store.children(path);
+        let children = self.current.store.children(path);
         children.map(|child| child.path().clone()).collect()
     }
 
-    /// Takes out a node that is gone, and everything below it.
+    /// Removes a deleted node and everything below it.
     fn remove(&mut self, path: &NodePath) {
-        for node in self.now.store.take(path) {
+        for node in self.current.store.remove(path) {
             self.listed.remove(node.path());
-            self.tell(Event::Deleted(node));
+            self.emit(Event::Deleted(node));
         }
-        self.close_gap(path);
-        // Also of those that the cache never had.
-        self.close_gaps_below(path, |_| true);
-    }
-
-    /// Whether there is no room for a node that came after its siblings were listed.
-    fn is_one_too_many(&mut self, path: &NodePath) -> bool {
-        let Some(parent) = path.parent() else {
-            return false;
-        };
-        if self.now.store.get(path).is_some() {
-            return false;
-        }
-        if matches!(
-            self.now.gaps.get(&parent),
-            Some(Gap::TooManyChildren { .. })
-        ) {
-            return true;
-        }
-        let count = u32::try_from(self.now.store.count_children(&parent)).unwrap_or(u32::MAX);
-        if count < self.most_children {
-            return false;
-        }
-        self.has_too_many_children(&parent, count.saturating_add(1));
-        true
-    }
-
-    /// Looks again at a node with too many children, when one of them is gone.
-    fn make_room(&mut self, gone: &NodePath) {
-        let Some(parent) = gone.parent() else {
-            return;
-        };
-        if self.phase == Phase::Over
-            || !matches!(
-                self.now.gaps.get(&parent),
-                Some(Gap::TooManyChildren { .. })
-            )
-        {
-            return;
-        }
-        if let Some(job) = self.jobs.get_mut(&parent) {
-            job.again |= job.sent.is_some();
-        } else {
-            self.look_at(parent, false);
-        }
-    }
-
-    fn has_too_many_children(&mut self, path: &NodePath, count: u32) {
-        let most = self.most_children;
-        let gap = Gap::TooManyChildren { count, most };
-        self.listed.remove(path);
-        // What is left out is left out with everything below it.
-        let store = self.now.store.clone();
-        self.close_gaps_below(path, |at| {
-            let above = std::iter::successors(Some(at.clone()), NodePath::parent);
-            let mut above = above.take_while(|it| it != path);
-            !above.any(|it| store.get(&it).is_some())
-        });
-        if matches!(self.now.gaps.get(path), Some(Gap::TooManyChildren { .. })) {
-            // It has been told; that there are some more or less is for whoever looks.
-            self.is_changed |= self.now.gaps.get(path) != Some(&gap);
-            self.now.gaps.insert_mut(path.clone(), gap);
-        } else {
-            self.gap(path, gap);
-        }
+        self.clear_partial(path);
+        // Also of nodes that were never stored.
+        self.clear_partial_below(path, |_| true);
     }
 
     fn children_read(&mut self, path: &NodePath, names: &[String], stat: &Stat) {
-        let known = self.now.store.get(path).cloned();
+        let known = self.current.store.get(path).cloned();
         let Some(known) = known.filter(|known| known.stat().czxid == stat.czxid) else {
-            // It was made anew since its data was read.
-            self.go_on(path, self.read());
+            // The node was created again since its data was read.
+            self.continue_read(path, self.full_read());
             return;
         };
         if known.stat().mzxid == stat.mzxid && known.stat() != stat {
-            self.now.store.put(known.with_stat(*stat));
+            self.current.store.insert(known.with_stat(*stat));
             self.is_changed = true;
         }
-        self.close_gap_of_children(path);
-        let walks = self.walks(path);
+        self.clear_partial_children(path);
+        let is_resync = self.is_resync(path);
         let children: HashSet<_> = names
             .iter()
             .filter_map(|name| path.join(name).ok())
-            .filter(|child| self.scope.has_child(child))
+            .filter(|child| self.scope.includes_child(child))
             .collect();
         for child in self.paths_of_children(path) {
             if !children.contains(&child) {
                 self.remove(&child);
             }
         }
-        self.close_gaps_below(path, |below| {
+        self.clear_partial_below(path, |below| {
             let mut above = std::iter::successors(Some(below.clone()), NodePath::parent);
             !above.any(|it| children.contains(&it))
         });
-        // In the order of the server, which is by chance, or by name: the same names give the same reads.
+        // Sorted, because the server's order is arbitrary: the same names cause the same reads.
         let mut children: Vec<_> = children.into_iter().collect();
         children.sort_unstable();
         for child in children {
-            let is_known = self.now.store.get(&child).is_some();
-            if walks || !is_known {
-                self.look_at(child, walks);
+            let is_known = self.current.store.get(&child).is_some();
+            if is_resync || !is_known {
+                self.check(child, is_resync);
             }
         }
-        self.listed.insert(path.clone(), Mark::of(stat));
-        self.done(path);
-    }
-
-    fn gap(&mut self, path: &NodePath, gap: Gap) {
-        if self.now.gaps.get(path) != Some(&gap) {
-            self.now.gaps.insert_mut(path.clone(), gap);
-            self.tell(Event::Incomplete {
-                path: path.clone(),
-                gap,
-            });
-        }
-    }
-
-    fn close_gap(&mut self, path: &NodePath) {
-        self.is_changed |= self.now.gaps.remove_mut(path);
-    }
-
-    /// Closes the gaps below a node that are such ones.
-    fn close_gaps_below(&mut self, path: &NodePath, is_it: impl Fn(&NodePath) -> bool) {
-        // What begins with the same letters is next to each other, and what is below is among it.
-        let from = self.now.gaps.range(path.clone()..).map(|(at, _)| at);
-        let below: Vec<_> = from
-            .take_while(|at| at.as_str().starts_with(path.as_str()))
-            .filter(|at| *at != path && is_below(at, path) && is_it(at))
-            .cloned()
-            .collect();
-        for at in below {
-            self.close_gap(&at);
-        }
-    }
-
-    fn has_gap_of_children(&self, path: &NodePath) -> bool {
-        let gap = self.now.gaps.get(path);
-        matches!(gap, Some(Gap::Children(_) | Gap::TooManyChildren { .. }))
-    }
-
-    fn close_gap_of_children(&mut self, path: &NodePath) {
-        if self.has_gap_of_children(path) {
-            self.close_gap(path);
-        }
+        self.listed.insert(path.clone(), ChildListVersion::of(stat));
+        self.finish_read(path);
     }
 }
 
-fn is_below(path: &NodePath, base: &NodePath) -> bool {
-    let rest = path.as_str().strip_prefix(base.as_str());
-    base.is_root() || rest.is_some_and(|rest| rest.starts_with('/'))
-}
-
-/// With more than so many reads to make it is not found out up to where everything is known.
-const MOST_COUNTED: usize = 1000;
+/// With more pending reads than this, a flush does not search them for the oldest.
+const MAX_COUNTED: usize = 1000;
 
 #[cfg(test)]
 mod tests;

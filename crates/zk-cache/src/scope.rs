@@ -1,4 +1,4 @@
-//! Which nodes a cache has: pure decisions on paths.
+//! Decides by path which nodes a cache keeps.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,7 +8,7 @@ use crate::options::CacheOptions;
 use crate::options::Select;
 use crate::options::Selector;
 
-/// The part of the tree that a cache follows.
+/// The part of the tree that a cache keeps.
 #[derive(Clone)]
 pub(crate) struct Scope {
     root: NodePath,
@@ -29,8 +29,8 @@ impl Scope {
         &self.root
     }
 
-    /// Whether the node is one that the cache is to have, if it is there.
-    pub(crate) fn has(&self, path: &NodePath) -> bool {
+    /// Tells whether the cache keeps the node at a path, if it exists.
+    pub(crate) fn contains(&self, path: &NodePath) -> bool {
         let Some(depth) = depth_below(&self.root, path) else {
             return false;
         };
@@ -45,14 +45,14 @@ impl Scope {
                 .all(|ancestor| self.select(&ancestor) == Select::Keep)
     }
 
-    /// Whether the children of a node that the cache has are looked at.
-    pub(crate) fn goes_below(&self, path: &NodePath) -> bool {
+    /// Tells whether the cache keeps children of a node that it keeps.
+    pub(crate) fn includes_children_of(&self, path: &NodePath) -> bool {
         depth_below(&self.root, path).is_some_and(|depth| depth < self.max_depth)
             && (*path == self.root || self.select(path) == Select::Keep)
     }
 
-    /// Whether a child of a node is looked at whose children are.
-    pub(crate) fn has_child(&self, path: &NodePath) -> bool {
+    /// Tells whether the cache keeps a child of a node whose children it keeps.
+    pub(crate) fn includes_child(&self, path: &NodePath) -> bool {
         self.select(path) != Select::Skip
     }
 
@@ -63,7 +63,7 @@ impl Scope {
     }
 }
 
-/// How many components the path has more than the root, if it is the root or below it.
+/// Returns how many levels a path is below the root, or `None` if it is neither the root nor below it.
 fn depth_below(root: &NodePath, path: &NodePath) -> Option<usize> {
     if root == path {
         return Some(0);
@@ -109,7 +109,7 @@ mod tests {
 
     // covers: K3
     #[test]
-    fn a_node_is_followed_if_its_depth_and_every_selector_above_it_allow_it() {
+    fn depth_and_the_selector_of_each_ancestor_decide() {
         let options = CacheOptions::default()
             .with_max_depth(2)
             .with_selector(|path| match path.name() {
@@ -118,7 +118,7 @@ mod tests {
                 _ => Select::Keep,
             });
         let scope = Scope::new(path("/r"), &options);
-        for (node, has, goes_below) in [
+        for (node, is_kept, has_children) in [
             ("/r", true, true),
             ("/r/a", true, true),
             ("/r/a/b", true, false),
@@ -131,14 +131,14 @@ mod tests {
             ("/other", false, false),
         ] {
             let node = path(node);
-            assert_eq!(scope.has(&node), has, "{node}");
-            if has {
-                assert_eq!(scope.goes_below(&node), goes_below, "{node}");
+            assert_eq!(scope.contains(&node), is_kept, "{node}");
+            if is_kept {
+                assert_eq!(scope.includes_children_of(&node), has_children, "{node}");
             }
         }
         let root_is_skipped = CacheOptions::default().with_selector(|_| Select::Skip);
         let scope = Scope::new(path("/r"), &root_is_skipped);
-        assert!(scope.has(&path("/r")) && scope.goes_below(&path("/r")));
-        assert!(!scope.has(&path("/r/a")) && !scope.has_child(&path("/r/a")));
+        assert!(scope.contains(&path("/r")) && scope.includes_children_of(&path("/r")));
+        assert!(!scope.contains(&path("/r/a")) && !scope.includes_child(&path("/r/a")));
     }
 }

@@ -1,4 +1,4 @@
-//! Where a cache publishes what it has, and where it is read from.
+//! The state that the task of a cache publishes and its handles read: the newest snapshot and the event log.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,34 +6,34 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use zk_core::NodePath;
 
-use crate::event::End;
+use crate::event::CacheEnd;
 use crate::event::Event;
 use crate::event_log::EventLog;
-use crate::event_log::Reader;
+use crate::event_log::LogReader;
 use crate::events::Events;
 use crate::node::Node;
 use crate::options::CacheOptions;
 use crate::reducer::Reducer;
-use crate::snapshot::Picture;
+use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
-use crate::snapshot::State;
+use crate::snapshot::SnapshotData;
 
-/// The newest snapshot, and the rounds of events that lead to it.
-pub(crate) struct Board {
-    newest: ArcSwap<Picture>,
-    rounds: Arc<EventLog>,
+/// The newest snapshot, and the batches of events that lead to it.
+pub(crate) struct SharedState {
+    newest: ArcSwap<SnapshotData>,
+    log: Arc<EventLog>,
 }
 
-/// What a cache found out at once.
+/// The events between two consecutive snapshots.
 #[derive(Debug)]
-pub(crate) struct Round {
+pub(crate) struct EventBatch {
     pub(crate) events: Vec<Event>,
-    /// What they lead to.
+    /// The snapshot after the events.
     pub(crate) snapshot: Snapshot,
 }
 
-impl Round {
-    /// The bytes of memory that this holds besides what the newest snapshot does, roughly.
+impl EventBatch {
+    /// Returns the approximate memory footprint in bytes, without the part shared with the newest snapshot.
     pub(crate) fn bytes(&self) -> usize {
         let of = |event: &Event| match event {
             Event::Created(node) | Event::Deleted(node) => node.bytes(),
@@ -48,11 +48,11 @@ impl Round {
     }
 }
 
-impl Board {
+impl SharedState {
     pub(crate) fn new(first: Snapshot, options: &CacheOptions) -> Arc<Self> {
         Arc::new(Self {
             newest: ArcSwap::new(first.0),
-            rounds: EventLog::new(options.event_buffer, options.event_bytes),
+            log: EventLog::new(options.event_buffer, options.event_bytes),
         })
     }
 
@@ -64,21 +64,21 @@ impl Board {
         self.newest.load().store.get(path).cloned()
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> CacheState {
         self.newest.load().state
     }
 
-    pub(crate) fn subscribe(&self) -> Reader {
-        self.rounds.read()
+    pub(crate) fn subscribe(&self) -> LogReader {
+        self.log.subscribe()
     }
 
-    /// Waits until everything is known.
-    pub(crate) async fn synchronized(self: &Arc<Self>) -> Result<Snapshot, End> {
+    /// Waits until the cache is synchronised.
+    pub(crate) async fn synchronized(self: &Arc<Self>) -> Result<Snapshot, CacheEnd> {
         let mut events = Events::new(self, None);
         loop {
-            let snapshot = events.base();
+            let snapshot = events.snapshot();
             match (snapshot.state(), snapshot.end()) {
-                (State::Synchronized, _) => return Ok(snapshot.clone()),
+                (CacheState::Synchronized, _) => return Ok(snapshot.clone()),
                 (_, Some(end)) => return Err(end.clone()),
                 _ => events.advance().await,
             }
@@ -86,10 +86,10 @@ impl Board {
     }
 
     /// Waits until the cache has ended.
-    pub(crate) async fn ended(self: &Arc<Self>) -> End {
+    pub(crate) async fn ended(self: &Arc<Self>) -> CacheEnd {
         let mut events = Events::new(self, None);
         loop {
-            if let Some(end) = events.base().end() {
+            if let Some(end) = events.snapshot().end() {
                 return end.clone();
             }
             events.advance().await;
@@ -97,51 +97,55 @@ impl Board {
     }
 }
 
-impl fmt::Debug for Board {
+impl fmt::Debug for SharedState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.snapshot().fmt(f)
     }
 }
 
-/// Publishes what a reducer finds out, and, however it is dropped, that it has ended.
-pub(crate) struct Publisher {
+/// Publishes the results of a reducer.
+///
+/// # Dropping
+///
+/// Publishes that the cache has ended.
+pub(crate) struct StatePublisher {
     pub(crate) reducer: Reducer,
-    board: Arc<Board>,
+    state: Arc<SharedState>,
 }
 
-impl Publisher {
-    pub(crate) const fn new(reducer: Reducer, board: Arc<Board>) -> Self {
-        Self { reducer, board }
+impl StatePublisher {
+    pub(crate) const fn new(reducer: Reducer, state: Arc<SharedState>) -> Self {
+        Self { reducer, state }
     }
 
-    /// Publishes what is new. Who is told of an event finds it in the snapshot.
+    /// Publishes the snapshot first and its events second, so that the snapshot contains every event that a consumer
+    /// receives.
     pub(crate) fn publish(&mut self) {
         let Some((events, snapshot)) = self.reducer.flush() else {
             return;
         };
+        let root = self.reducer.root();
         for event in &events {
             match event {
                 Event::Synchronized { synced_at } => {
-                    tracing::debug!(path = %self.reducer.root(), synced_at, nodes = snapshot.len(), "cache synchronized");
+                    tracing::debug!(path = %root, synced_at, nodes = snapshot.len(), "cache synchronized");
                 }
-                Event::Stale => tracing::debug!(path = %self.reducer.root(), "cache stale"),
-                Event::Incomplete { path, gap } => {
-                    tracing::warn!(%path, %gap, "cache incomplete");
+                Event::Stale => tracing::debug!(path = %root, "cache stale"),
+                Event::Incomplete { path, reason } => {
+                    tracing::warn!(%path, %reason, "cache incomplete");
                 }
-                Event::Ended(end) => {
-                    tracing::debug!(path = %self.reducer.root(), %end, "cache ended");
-                }
+                Event::Ended(end) => tracing::debug!(path = %root, %end, "cache ended"),
                 Event::Created(_) | Event::Changed { .. } | Event::Deleted(_) => {}
             }
         }
-        self.board.newest.store(Arc::clone(&snapshot.0));
-        self.board.rounds.push(Round { events, snapshot });
+        self.state.newest.store(Arc::clone(&snapshot.0));
+        self.state.log.push(EventBatch { events, snapshot });
     }
 }
 
-impl Drop for Publisher {
+impl Drop for StatePublisher {
     fn drop(&mut self) {
-        self.reducer.end(End::Stopped);
+        self.reducer.end(CacheEnd::Stopped);
         self.publish();
     }
 }

@@ -1,4 +1,4 @@
-//! What a cache has at one moment, and the difference between two of them.
+//! The contents of a cache at one moment, and the difference between two snapshots.
 //!
 //! Pure: no I/O and no clock.
 
@@ -9,71 +9,72 @@ use rpds::RedBlackTreeMapSync;
 use zk_core::NodePath;
 use zk_core::ParsePathError;
 
-use crate::event::End;
+use crate::event::CacheEnd;
 use crate::event::Event;
-use crate::event::Gap;
+use crate::event::PartialRead;
 use crate::node::Node;
-use crate::node_store::Store;
+use crate::node_store::NodeStore;
 
-/// Everything a cache has at one moment; cheap to clone, and never changed.
+/// The contents of a cache at one moment. It is cheap to clone and never changes.
 ///
 /// It outlives its cache and its session.
-/// Each node in it has its parent in it, up to the root of the cache.
-/// It is no picture of one moment of the ensemble: two nodes may have been read one after the other, and a change made
-/// to both in one transaction may be in it for one of them only.
+/// It contains the parent of each of its nodes, up to the root of the cache.
+/// It is not the state of the ensemble at one moment: two nodes may have been read one after the other, and a change
+/// made to both in one transaction may be visible in one of them only.
 #[derive(Clone)]
-pub struct Snapshot(pub(crate) Arc<Picture>);
+pub struct Snapshot(pub(crate) Arc<SnapshotData>);
 
 #[derive(Clone)]
-pub(crate) struct Picture {
+pub(crate) struct SnapshotData {
     pub(crate) root: NodePath,
-    /// Grows with each picture of one cache.
+    /// Grows with each snapshot of one cache.
     pub(crate) revision: u64,
-    pub(crate) store: Store,
-    pub(crate) gaps: RedBlackTreeMapSync<NodePath, Gap>,
-    pub(crate) state: State,
-    /// How often the cache was synchronised.
-    pub(crate) rounds: u64,
+    pub(crate) store: NodeStore,
+    pub(crate) partial_reads: RedBlackTreeMapSync<NodePath, PartialRead>,
+    pub(crate) state: CacheState,
+    /// How often the cache has become synchronised.
+    pub(crate) sync_count: u64,
     pub(crate) synced_at: Option<i64>,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<CacheEnd>,
 }
 
-/// How far what a cache has can be relied on.
+/// How far the contents of a cache can be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum State {
-    /// It has not read everything for the first time yet.
+pub enum CacheState {
+    /// The first load is not complete.
     Loading,
-    /// It has everything but what is on its way.
+    /// The contents are complete, apart from changes on their way.
     Synchronized,
-    /// The connection broke, or changes may have been missed; what it has is from before, and is being compared.
+    /// The connection broke, or changes may have been missed. The contents are from before, until the cache has
+    /// compared them with the server.
     Stale,
-    /// It has ended, and what it has is from before.
+    /// The cache has ended, and its contents are from before.
     Ended,
 }
 
 impl Snapshot {
-    /// Returns the snapshot of a cache that has nothing yet.
+    /// Returns the snapshot of a cache that has loaded nothing yet.
     ///
     /// # Errors
     ///
-    /// When `root` is not a path.
+    /// If `root` is not a valid node path.
     pub fn empty<P>(root: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        root.try_into().map(Self::nothing).map_err(Into::into)
+        root.try_into().map(Self::empty_at).map_err(Into::into)
     }
 
-    pub(crate) fn nothing(root: NodePath) -> Self {
-        Self(Arc::new(Picture {
+    pub(crate) fn empty_at(root: NodePath) -> Self {
+        Self(Arc::new(SnapshotData {
             root,
             revision: 0,
-            store: Store::default(),
-            gaps: RedBlackTreeMapSync::new_sync(),
-            state: State::Loading,
-            rounds: 0,
+            store: NodeStore::default(),
+            partial_reads: RedBlackTreeMapSync::new_sync(),
+            state: CacheState::Loading,
+            sync_count: 0,
             synced_at: None,
             end: None,
         }))
@@ -94,14 +95,14 @@ impl Snapshot {
         self.0.store.get(path)
     }
 
-    /// Returns the children of a node that the cache has, by their names; none when it does not have the node.
+    /// Returns the cached children of a node, ordered by name; none if the node is not cached.
     pub fn children(&self, path: &NodePath) -> impl Iterator<Item = &Node> {
         self.0.store.children(path)
     }
 
-    /// Returns all nodes, each before its children, and children by their names.
+    /// Returns all nodes, each before its children, and children ordered by name.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.0.store.below(&self.0.root)
+        self.0.store.subtree(&self.0.root)
     }
 
     /// Returns the number of nodes.
@@ -109,73 +110,74 @@ impl Snapshot {
         self.0.store.len()
     }
 
-    /// Tells whether there is no node, not even the root.
+    /// Tells whether there are no nodes, not even the root.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns how far this can be relied on.
-    pub fn state(&self) -> State {
+    /// Returns how far the contents can be relied on.
+    pub fn state(&self) -> CacheState {
         self.0.state
     }
 
-    /// Tells whether this has everything but what is on its way.
+    /// Tells whether the contents are complete, apart from changes on their way.
     pub fn is_synchronized(&self) -> bool {
-        self.0.state == State::Synchronized
+        self.0.state == CacheState::Synchronized
     }
 
-    /// Returns the newest transaction that the cache had seen when it last had nothing older left to read; `None` before
-    /// the first [`Synchronized`](Event::Synchronized).
+    /// Returns the newest transaction that the cache had seen when it last had nothing older left to read; `None`
+    /// before the first [`Synchronized`](Event::Synchronized).
     ///
-    /// It grows with changes below the root only.
-    /// Whatever an older transaction changed is in here, but for what the server has told a moment ago and the cache has not
-    /// heard yet: it says how fresh this is, and is no barrier.
-    /// Who waits for a certain change looks at the `mzxid` of its node.
+    /// It grows only with changes at or below the root.
+    /// The contents include every change of an older transaction, apart from notifications on their way. It tells how
+    /// fresh the snapshot is, and is no barrier: to wait for a certain change, compare the `mzxid` of its node.
     pub fn synced_at(&self) -> Option<i64> {
         self.0.synced_at
     }
 
-    /// Returns what is missing, and of which nodes.
-    pub fn gaps(&self) -> impl Iterator<Item = (&NodePath, Gap)> {
-        self.0.gaps.iter().map(|(path, gap)| (path, *gap))
+    /// Returns the nodes that could not be read completely, and why.
+    pub fn partial_reads(&self) -> impl Iterator<Item = (&NodePath, PartialRead)> {
+        let all = self.0.partial_reads.iter();
+        all.map(|(path, partial)| (path, *partial))
     }
 
     /// Returns why the cache has ended, if it has.
-    pub fn end(&self) -> Option<&End> {
+    pub fn end(&self) -> Option<&CacheEnd> {
         self.0.end.as_ref()
     }
 
-    /// Returns what a consumer has to be told that knows `older` to know this.
+    /// Returns the events that lead from the snapshot `older` to this one.
     ///
-    /// A node that was made anew in between is a [`Deleted`](Event::Deleted) and a [`Created`](Event::Created).
-    /// Every deletion comes first, children before their parents, then the rest, parents before their children.
+    /// A node that was created again in between is reported as [`Deleted`](Event::Deleted) and
+    /// [`Created`](Event::Created).
+    /// Deletions come first, children before their parents; the rest follows, parents before their children.
     ///
     /// # Cost
     ///
-    /// All nodes of both are looked at.
+    /// Compares all nodes of both.
     pub fn since(&self, older: &Self) -> Vec<Event> {
         let (older, newer) = (&older.0, &self.0);
-        let was_synchronized = older.state == State::Synchronized;
-        let is_another_round = older.rounds != newer.rounds;
+        let was_synchronized = older.state == CacheState::Synchronized;
+        let has_resynced = older.sync_count != newer.sync_count;
         let mut events = Vec::new();
-        if was_synchronized && is_another_round {
+        if was_synchronized && has_resynced {
             events.push(Event::Stale);
         }
-        let mut gone: Vec<_> = older
+        let mut deleted: Vec<_> = older
             .store
-            .below(&older.root)
+            .subtree(&older.root)
             .filter(|old| {
                 let new = newer.store.get(old.path());
                 new.is_none_or(|new| !new.is_same(old))
             })
             .map(|old| Event::Deleted(old.clone()))
             .collect();
-        gone.reverse();
-        events.append(&mut gone);
-        for new in newer.store.below(&newer.root) {
+        deleted.reverse();
+        events.append(&mut deleted);
+        for new in newer.store.subtree(&newer.root) {
             match older.store.get(new.path()) {
                 Some(old) if old.is_same(new) => {
-                    if !old.says_the_same(new) {
+                    if !old.has_same_content(new) {
                         let (old, new) = (old.clone(), new.clone());
                         events.push(Event::Changed { old, new });
                     }
@@ -183,19 +185,19 @@ impl Snapshot {
                 _ => events.push(Event::Created(new.clone())),
             }
         }
-        for (path, gap) in &newer.gaps {
-            if older.gaps.get(path) != Some(gap) {
+        for (path, reason) in &newer.partial_reads {
+            if older.partial_reads.get(path) != Some(reason) {
                 events.push(Event::Incomplete {
                     path: path.clone(),
-                    gap: *gap,
+                    reason: *reason,
                 });
             }
         }
         match (newer.state, newer.synced_at) {
-            (State::Synchronized, Some(synced_at)) if !was_synchronized || is_another_round => {
+            (CacheState::Synchronized, Some(synced_at)) if !was_synchronized || has_resynced => {
                 events.push(Event::Synchronized { synced_at });
             }
-            (State::Stale, _) if was_synchronized && !is_another_round => {
+            (CacheState::Stale, _) if was_synchronized && !has_resynced => {
                 events.push(Event::Stale);
             }
             _ => {}

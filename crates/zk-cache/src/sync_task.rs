@@ -1,4 +1,4 @@
-//! The task of a cache: carries out the reads of the reducer and gives it what comes.
+//! The task of a cache: sends the reads that the reducer asks for, and passes notifications and replies to it.
 
 use std::pin::Pin;
 use std::task::Context;
@@ -17,16 +17,16 @@ use zk_core::Session;
 use zk_core::Subscription;
 use zk_core::Update;
 
-use crate::event::End;
+use crate::event::CacheEnd;
 use crate::options::CacheOptions;
-use crate::read_window::Window;
-use crate::reducer::Answer;
-use crate::reducer::Ask;
-use crate::reducer::What;
-use crate::shared_state::Publisher;
+use crate::read_window::ReadWindow;
+use crate::reducer::ReadKind;
+use crate::reducer::ReadReply;
+use crate::reducer::ReadRequest;
+use crate::shared_state::StatePublisher;
 
 /// Keeps a cache up to date until its session is over.
-pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: CacheOptions) {
+pub(crate) async fn run(session: Session, mut publisher: StatePublisher, options: CacheOptions) {
     let mut subscription = match subscribe(&session, &publisher, &options).await {
         Ok(subscription) => subscription,
         Err(end) => {
@@ -34,45 +34,45 @@ pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: 
             return publisher.publish();
         }
     };
-    // A read that is made again after a break would be answered out of order. What is to be read again is decided by who
-    // knows what else was read meanwhile.
-    // And it waits for as long as the link lives: when it was given up, its answer would still be on the way, before that to
-    // the same read made again.
+    // No retries: a read retried after a connection loss would be answered out of order, and the reducer decides what
+    // to read again.
+    // No timeout: the reply to an abandoned read would still be on its way, before the reply to the same read sent
+    // again.
     let session = session
         .with_retry(RetryPolicy::never())
         .with_operation_timeout(Duration::MAX);
-    let mut window = Window::new(options.window, session.session_timeout() / SLOW_SHARE);
+    let mut window = ReadWindow::new(options.window, session.session_timeout() / SLOW_SHARE);
     let mut reads = FuturesOrdered::new();
-    let mut turn = Turn::default();
+    let mut received = Received::default();
     let mut retry_at: Option<Instant> = None;
     loop {
-        // A break that happens after this look is noticed by the number of breaks.
-        let breaks = session.counters().connection_losses;
+        // Read before the state: `send` detects a connection loss after this line by the count.
+        let losses = session.counters().connection_losses;
         let is_connected = is_up(session.state());
         if is_connected {
             while reads.len() < window.size() {
-                let Some(ask) = publisher.reducer.next() else {
+                let Some(request) = publisher.reducer.next() else {
                     break;
                 };
-                reads.push_back(read(session.clone(), breaks, ask));
+                reads.push_back(send(session.clone(), losses, request));
             }
         }
-        let news =
-            std::future::poll_fn(|context| turn.poll(context, &mut subscription, &mut reads));
+        let updates =
+            std::future::poll_fn(|context| received.poll(context, &mut subscription, &mut reads));
         let anything = async {
             tokio::select! {
                 biased;
-                () = news => {}
-                // What is to be read was not sent.
-                () = connected(&session), if !is_connected => {}
+                () = updates => {}
+                // The pending reads were not sent.
+                () = wait_for_connection(&session), if !is_connected => {}
             }
         };
         match retry_at {
-            // That it is over is seen below.
+            // The code below checks whether the time is over.
             Some(at) => drop(tokio::time::timeout_at(at, anything).await),
             None => anything.await,
         }
-        for update in turn.updates.drain(..) {
+        for update in received.updates.drain(..) {
             match update {
                 Update::Resynchronize => {
                     reads = FuturesOrdered::new();
@@ -84,60 +84,60 @@ pub(crate) async fn follow(session: Session, mut publisher: Publisher, options: 
                     publisher.reducer.stale();
                 }
                 Update::Changed { path, event } => publisher.reducer.changed(&path, event),
-                Update::SessionLost => turn.is_over = true,
-                // Whatever it is, a look at everything is no mistake.
+                Update::SessionLost => received.is_over = true,
+                // Checking every node is right after any other update.
                 _ => publisher.reducer.resynchronize(),
             }
         }
-        let mut awaited = reads.len() + turn.answers.len();
-        for (ask, answer, took) in turn.answers.drain(..) {
-            awaited = awaited.saturating_sub(1);
-            if answer != Answer::Failed {
-                window.answered(took, awaited);
+        let mut in_flight = reads.len() + received.replies.len();
+        for (request, reply, took) in received.replies.drain(..) {
+            in_flight = in_flight.saturating_sub(1);
+            if reply != ReadReply::Failed {
+                window.on_reply(took, in_flight);
             }
-            publisher.reducer.answered(&ask, answer);
+            publisher.reducer.answered(&request, reply);
         }
-        // What else happens does not make the pause longer.
+        // Other events do not postpone a retry.
         if !publisher.reducer.has_failed() {
             retry_at = None;
         } else if retry_at.is_some_and(|at| at <= Instant::now()) {
             retry_at = None;
-            publisher.reducer.try_again();
+            publisher.reducer.retry_failed();
         } else {
             retry_at = retry_at.or_else(|| Some(Instant::now() + PAUSE));
         }
-        if turn.is_over {
-            publisher.reducer.end(End::SessionLost);
+        if received.is_over {
+            publisher.reducer.end(CacheEnd::SessionLost);
         }
         publisher.publish();
-        if turn.is_over {
+        if received.is_over {
             return;
         }
     }
 }
 
-/// What has come since the last look.
+/// The updates and replies of one pass of the loop.
 #[derive(Default)]
-struct Turn {
+struct Received {
     updates: Vec<Update>,
-    answers: Vec<(Ask, Answer, Duration)>,
+    replies: Vec<(ReadRequest, ReadReply, Duration)>,
     is_over: bool,
 }
 
-impl Turn {
-    /// Takes what there is, of each kind so much at most that neither waits for the other.
+impl Received {
+    /// Takes what is ready, with a bound for each kind, so that neither delays the other.
     fn poll(
         &mut self,
         context: &mut Context<'_>,
         subscription: &mut Subscription,
-        mut reads: &mut (impl Stream<Item = (Ask, Answer, Duration)> + Unpin),
+        mut reads: &mut (impl Stream<Item = (ReadRequest, ReadReply, Duration)> + Unpin),
     ) -> Poll<()> {
-        while self.answers.len() < MOST_AT_ONCE
-            && let Poll::Ready(Some(answered)) = Pin::new(&mut reads).poll_next(context)
+        while self.replies.len() < MAX_PER_BATCH
+            && let Poll::Ready(Some(reply)) = Pin::new(&mut reads).poll_next(context)
         {
-            self.answers.push(answered);
+            self.replies.push(reply);
         }
-        while self.updates.len() < MOST_AT_ONCE
+        while self.updates.len() < MAX_PER_BATCH
             && let Poll::Ready(update) = Pin::new(&mut *subscription).poll_next(context)
         {
             let Some(update) = update else {
@@ -146,7 +146,7 @@ impl Turn {
             };
             self.updates.push(update);
         }
-        if self.updates.is_empty() && self.answers.is_empty() && !self.is_over {
+        if self.updates.is_empty() && self.replies.is_empty() && !self.is_over {
             Poll::Pending
         } else {
             Poll::Ready(())
@@ -154,12 +154,12 @@ impl Turn {
     }
 }
 
-/// Sets the watch, for as long as it takes.
+/// Sets the watch, and retries for as long as the session lives.
 async fn subscribe(
     session: &Session,
-    publisher: &Publisher,
+    publisher: &StatePublisher,
     options: &CacheOptions,
-) -> Result<Subscription, End> {
+) -> Result<Subscription, CacheEnd> {
     loop {
         let subscribe = session.subscribe(publisher.reducer.root()).buffer(BUFFER);
         let subscribed = if options.max_depth == 0 {
@@ -169,33 +169,34 @@ async fn subscribe(
         };
         match subscribed {
             Ok(subscription) => return Ok(subscription),
-            // There may never be room again.
+            // Room for another watch may never come.
             Err(error) if error.kind() == ErrorKind::TooManyWatches => {
-                return Err(End::Refused(error));
+                return Err(CacheEnd::Refused(error));
             }
             Err(error) => match error.class() {
-                ErrorClass::Fatal => return Err(End::SessionLost),
-                ErrorClass::Outcome => return Err(End::Refused(error)),
+                ErrorClass::Fatal => return Err(CacheEnd::SessionLost),
+                ErrorClass::Outcome => return Err(CacheEnd::Refused(error)),
                 ErrorClass::Recoverable => {
-                    tracing::debug!(%error, "setting the watch of a cache again");
+                    tracing::debug!(%error, "retrying to set the watch of a cache");
                 }
             },
         }
         if tokio::time::timeout(PAUSE, session.lost()).await.is_ok() {
-            return Err(End::SessionLost);
+            return Err(CacheEnd::SessionLost);
         }
     }
 }
 
 /// Waits until there is a connection.
 ///
-/// A change that comes late may tell of a connection that is gone by now. What counts is the state itself: this would
-/// otherwise be asked again and again, without a pause in which the news could come.
-async fn connected(session: &Session) {
+/// The stream of changes can report a connection that the session has lost already: a reply that ends the session does
+/// so before the link reports it. Only [`Session::state`] decides. Returning on such a change would make the caller
+/// call again at once, for ever, without a pause in which the end could arrive.
+async fn wait_for_connection(session: &Session) {
     let mut changes = session.state_changes();
     loop {
         match tokio::time::timeout(PAUSE, changes.next()).await {
-            // The subscription tells that the session is over.
+            // The subscription reports the end of the session.
             Ok(None) => std::future::pending().await,
             _ if is_up(session.state()) => return,
             _ => {}
@@ -210,52 +211,56 @@ const fn is_up(state: ConnectionState) -> bool {
     )
 }
 
-/// Makes one read on the connection that has broken so many times; also answers how long it took.
-async fn read(session: Session, breaks: u64, ask: Ask) -> (Ask, Answer, Duration) {
+/// Sends one read on the connection that follows the given number of connection losses, and measures its time.
+async fn send(
+    session: Session,
+    losses: u64,
+    request: ReadRequest,
+) -> (ReadRequest, ReadReply, Duration) {
     let since = Instant::now();
-    let path = &ask.path;
-    let answer = match ask.what {
-        What::Sync => session.sync(path).await.map(|()| Answer::Synced),
-        What::Stat => session
+    let path = &request.path;
+    let reply = match request.kind {
+        ReadKind::Sync => session.sync(path).await.map(|()| ReadReply::Synced),
+        ReadKind::Stat => session
             .exists(path)
             .await
-            .map(|stat| stat.map_or(Answer::Missing, Answer::Stat)),
-        What::Data => session
+            .map(|stat| stat.map_or(ReadReply::NoNode, ReadReply::Stat)),
+        ReadKind::Data => session
             .get(path)
             .await
-            .map(|(data, stat)| Answer::Data(data, stat)),
-        What::Children => session
+            .map(|(data, stat)| ReadReply::Data(data, stat)),
+        ReadKind::Children => session
             .list(path)
             .await
-            .map(|(names, stat)| Answer::Children(names, stat)),
+            .map(|(names, stat)| ReadReply::Children(names, stat)),
     };
-    let answer = if session.counters().connection_losses == breaks {
-        answer.unwrap_or_else(|error| failure(&error))
+    let reply = if session.counters().connection_losses == losses {
+        reply.unwrap_or_else(|error| error_reply(&error))
     } else {
-        // It may have been sent on another connection than those before it, and so out of order.
-        Answer::Failed
+        // It may have been sent on a later connection than the reads before it, and so out of order.
+        ReadReply::Failed
     };
-    (ask, answer, since.elapsed())
+    (request, reply, since.elapsed())
 }
 
-fn failure(error: &Error) -> Answer {
+fn error_reply(error: &Error) -> ReadReply {
     match (error.kind(), error.class()) {
-        (ErrorKind::NoNode, _) => Answer::Missing,
+        (ErrorKind::NoNode, _) => ReadReply::NoNode,
         (kind @ ErrorKind::ReadOnlyServer, _) | (kind, ErrorClass::Outcome) => {
-            Answer::Refused(kind)
+            ReadReply::Refused(kind)
         }
-        (_, ErrorClass::Recoverable | ErrorClass::Fatal) => Answer::Failed,
+        (_, ErrorClass::Recoverable | ErrorClass::Fatal) => ReadReply::Failed,
     }
 }
 
-/// Answers that take more than this share of the session timeout queue up on the link.
+/// A reply that takes longer than this share of the session timeout counts as queued on the link.
 const SLOW_SHARE: u32 = 20;
 
-/// Before a read that failed is made again.
+/// The pause before a retry.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Each is one round of events.
-const MOST_AT_ONCE: usize = 1024;
+/// How many updates, and how many replies, one batch of events covers.
+const MAX_PER_BATCH: usize = 1024;
 
-/// How many changes are kept while this task is busy. With more everything is looked at.
+/// How many updates the subscription keeps while this task is busy. An overflow causes a resynchronisation.
 const BUFFER: usize = 1 << 16;

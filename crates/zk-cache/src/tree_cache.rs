@@ -6,21 +6,20 @@ use zk_core::Session;
 
 use crate::cache::Cache;
 use crate::cache::common_methods;
-use crate::event::End;
+use crate::event::CacheEnd;
 use crate::events::Events;
 use crate::node::Node;
 use crate::options::CacheOptions;
+use crate::snapshot::CacheState;
 use crate::snapshot::Snapshot;
-use crate::snapshot::State;
 
-/// A node and everything below it, in memory.
+/// A node and everything below it in memory.
 ///
-/// Clones share the cache.
-/// It keeps its session open, as each clone of that does.
+/// Clones share the cache. A cache keeps its session open, as each clone of the session does.
 ///
 /// # Dropping
 ///
-/// Dropping the last clone ends the cache: its events end with [`End::Stopped`], and its watch is taken back in the
+/// Dropping the last clone ends the cache: its events end with [`CacheEnd::Stopped`], and its watch is removed in the
 /// background.
 ///
 /// # Examples
@@ -52,11 +51,11 @@ pub struct TreeCache {
 }
 
 impl TreeCache {
-    /// Starts a cache of the node at `path`, which need not exist, in the background and with default options.
+    /// Starts a cache of the node at `path` in the background, with default options. The node need not exist.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     ///
     /// # Cost
     ///
@@ -69,18 +68,18 @@ impl TreeCache {
         Self::start_with(session, path, &CacheOptions::default())
     }
 
-    /// Starts a cache of the node at `path`, which need not exist, in the background.
+    /// Starts a cache of the node at `path` in the background. The node need not exist.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     ///
     /// # Cost
     ///
-    /// At first a read for each node, and another one for each that has children, many at once.
-    /// One message of the server and one read for each change.
-    /// After a break of the connection a read without data for each node, one for each node whose children came or went,
-    /// and one for each that changed.
+    /// At the start one read for each node, and another one for each node that has children, pipelined.
+    /// One notification and one read for each change.
+    /// After a connection loss one read without data for each node, one for each node that gained or lost children, and
+    /// one for each node that changed.
     pub fn start_with<P>(
         session: &Session,
         path: P,
@@ -94,31 +93,31 @@ impl TreeCache {
         Cache::start(session, path, options).map(|cache| Self { cache })
     }
 
-    /// Starts a cache that has at first what another one had, which has ended with its session.
+    /// Starts a cache with the contents of another one, which has ended with its session.
     ///
-    /// What it has is [stale](State::Stale) until it has looked at everything.
-    /// Its events [since](Self::events_since) that snapshot are the difference, and then what happens.
-    /// The options should be those of the other cache: nodes that they leave out are left out without a word, and with
-    /// another [`Content`](crate::Content) every node is told as changed.
+    /// The contents are [stale](CacheState::Stale) until the cache has checked every node.
+    /// Its events [since](Self::events_since) that snapshot are the difference, and then every later change.
+    /// The options should be those of the other cache: nodes that they leave out disappear without an event, and with
+    /// another [`Content`](crate::Content) every node is reported as changed.
     ///
     /// # Panics
     ///
-    /// When a selector panics.
+    /// If a selector panics.
     ///
     /// # Cost
     ///
-    /// Before it answers it goes through the snapshot, on the thread of the caller: that is what there is to be seen at once.
-    /// A [selector](CacheOptions::with_selector) is asked there of every node of it.
-    /// Then that of a break of the connection, see [`start_with`](Self::start_with).
+    /// Goes through the snapshot on the caller's thread before it returns, and calls the
+    /// [selector](CacheOptions::with_selector) for each node. The contents are readable at once.
+    /// Then as after a connection loss, see [`start_with`](Self::start_with).
     pub fn resume(session: &Session, previous: &Snapshot, options: &CacheOptions) -> Self {
         let options = options.clone();
         let cache = Cache::resume(session, previous, options);
         Self { cache }
     }
 
-    /// Returns a node. Takes no lock and asks nobody.
+    /// Returns a node. Takes no lock and sends no request.
     pub fn get(&self, path: &NodePath) -> Option<Node> {
-        self.cache.board().get(path)
+        self.cache.state().get(path)
     }
 
     common_methods!();

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use zk_cache::End;
-use zk_cache::Gap;
-use zk_cache::State;
+use zk_cache::CacheEnd;
+use zk_cache::CacheState;
+use zk_cache::PartialRead;
 use zk_core::ErrorClass;
 
 /// What is picked while the connection is broken, and after its session has ended, until the next one
@@ -57,7 +57,7 @@ pub enum PickError {
         /// The service.
         service: String,
         /// What is missing.
-        gap: Gap,
+        gap: PartialRead,
     },
     /// Every instance has failed lately, and [`WhenAllAside::Refuse`] was chosen.
     #[error("every instance of the service {service} has failed lately and is set aside")]
@@ -74,7 +74,7 @@ pub enum PickError {
     /// The session is over, or what followed the service was stopped, and [`WhenStale`] does not allow to pick from what was
     /// known last, or nothing was. [Follow](crate::Providers::follow) it with the next session.
     #[error("the service is not followed any more")]
-    Ended(#[source] End),
+    Ended(#[source] CacheEnd),
 }
 
 impl PickError {
@@ -93,12 +93,12 @@ impl PickError {
     }
 }
 
-/// Tells whether a list may be picked from: one in this state, that was [read](crate::State::Synchronized) at least once or
+/// Tells whether a list may be picked from: one in this state, that was [read](crate::CacheState::Synchronized) at least once or
 /// not, and has been stale for so long.
 pub(crate) fn admit(
-    state: State,
+    state: CacheState,
     was_read: bool,
-    end: Option<&End>,
+    end: Option<&CacheEnd>,
     stale_for: Option<Duration>,
     policy: WhenStale,
 ) -> Result<(), PickError> {
@@ -109,10 +109,10 @@ pub(crate) fn admit(
         WhenStale::Refuse => false,
     };
     match (state, end) {
-        (State::Synchronized, None) => Ok(()),
-        (State::Stale | State::Ended, _) if was_read && is_tolerated => Ok(()),
+        (CacheState::Synchronized, None) => Ok(()),
+        (CacheState::Stale | CacheState::Ended, _) if was_read && is_tolerated => Ok(()),
         (_, Some(end)) => Err(PickError::Ended(end.clone())),
-        (State::Stale, None) if was_read => Err(PickError::Stale { since }),
+        (CacheState::Stale, None) if was_read => Err(PickError::Stale { since }),
         _ => Err(PickError::Loading),
     }
 }
@@ -165,20 +165,26 @@ mod tests {
     fn only_a_list_that_may_be_relied_on_is_picked_from() {
         let second = Duration::from_secs(1);
         let some = WhenStale::UseFor(2 * second);
-        let lost = Some(End::SessionLost);
+        let lost = Some(CacheEnd::SessionLost);
         for (state, end, stale_for, policy, expected) in [
-            (State::Synchronized, None, None, WhenStale::Refuse, ""),
-            (State::Stale, None, Some(9 * second), WhenStale::Use, ""),
-            (State::Stale, None, Some(second), some, ""),
+            (CacheState::Synchronized, None, None, WhenStale::Refuse, ""),
             (
-                State::Stale,
+                CacheState::Stale,
+                None,
+                Some(9 * second),
+                WhenStale::Use,
+                "",
+            ),
+            (CacheState::Stale, None, Some(second), some, ""),
+            (
+                CacheState::Stale,
                 None,
                 Some(2 * second),
                 some,
                 "the connection is broken for 2s, and the instances may be others now",
             ),
             (
-                State::Stale,
+                CacheState::Stale,
                 None,
                 Some(Duration::ZERO),
                 WhenStale::Refuse,
@@ -186,22 +192,22 @@ mod tests {
             ),
             // The end of the session says nothing of the instances.
             (
-                State::Ended,
+                CacheState::Ended,
                 lost.clone(),
                 Some(9 * second),
                 WhenStale::Use,
                 "",
             ),
-            (State::Ended, lost.clone(), Some(second), some, ""),
+            (CacheState::Ended, lost.clone(), Some(second), some, ""),
             (
-                State::Ended,
+                CacheState::Ended,
                 lost.clone(),
                 Some(2 * second),
                 some,
                 "the service is not followed any more",
             ),
             (
-                State::Ended,
+                CacheState::Ended,
                 lost,
                 Some(second),
                 WhenStale::Refuse,
@@ -214,11 +220,11 @@ mod tests {
         }
         // What was never read is nothing to pick from.
         for (state, end, expected) in [
-            (State::Loading, None, "the instances are not known yet"),
-            (State::Stale, None, "the instances are not known yet"),
+            (CacheState::Loading, None, "the instances are not known yet"),
+            (CacheState::Stale, None, "the instances are not known yet"),
             (
-                State::Ended,
-                Some(End::SessionLost),
+                CacheState::Ended,
+                Some(CacheEnd::SessionLost),
                 "the service is not followed any more",
             ),
         ] {

@@ -9,10 +9,10 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use zk_cache::CacheState;
 use zk_cache::Event;
-use zk_cache::Gap;
 use zk_cache::Node;
-use zk_cache::State;
+use zk_cache::PartialRead;
 use zk_core::NodePath;
 
 use crate::layout::BadEntry;
@@ -35,10 +35,10 @@ pub(crate) struct Book<P> {
     /// Entries that an earlier session has read, and this one has not yet.
     unconfirmed: BTreeSet<NodePath>,
     unreadable: BTreeMap<NodePath, Quarantined>,
-    gap: Option<Gap>,
-    state: State,
+    gap: Option<PartialRead>,
+    state: CacheState,
     rounds: u64,
-    end: Option<zk_cache::End>,
+    end: Option<zk_cache::CacheEnd>,
 }
 
 impl<P: 'static> Book<P> {
@@ -57,7 +57,7 @@ impl<P: 'static> Book<P> {
             unconfirmed: BTreeSet::new(),
             unreadable: BTreeMap::new(),
             gap: None,
-            state: State::Loading,
+            state: CacheState::Loading,
             rounds: 0,
             end: None,
         }
@@ -78,7 +78,7 @@ impl<P: 'static> Book<P> {
             .chain(quarantined.map(|entry| (entry.path.clone(), Err(entry))))
             .collect();
         self.unconfirmed = self.entries.keys().cloned().collect();
-        self.state = State::Stale;
+        self.state = CacheState::Stale;
         self.rounds = page.rounds;
         self
     }
@@ -92,12 +92,12 @@ impl<P: 'static> Book<P> {
                 for gone in std::mem::take(&mut self.unconfirmed) {
                     self.entries.remove(&gone);
                 }
-                self.state = State::Synchronized;
+                self.state = CacheState::Synchronized;
                 self.rounds += 1;
             }
-            Event::Stale => self.state = State::Stale,
+            Event::Stale => self.state = CacheState::Stale,
             Event::Ended(end) => {
-                self.state = State::Ended;
+                self.state = CacheState::Ended;
                 self.end = Some(end.clone());
             }
             // What is missing now, `miss` says.
@@ -110,13 +110,13 @@ impl<P: 'static> Book<P> {
     }
 
     /// Takes in what the cache misses now.
-    pub(crate) fn miss(&mut self, gaps: &[(NodePath, Gap)]) {
+    pub(crate) fn miss(&mut self, gaps: &[(NodePath, PartialRead)]) {
         self.gap = None;
         self.unreadable.clear();
         for (path, gap) in gaps {
             if *path == self.parent {
                 self.gap = Some(*gap);
-            } else if matches!(gap, Gap::Node(_)) {
+            } else if matches!(gap, PartialRead::Node(_)) {
                 let unreadable = Quarantined {
                     path: path.clone(),
                     mzxid: None,

@@ -9,11 +9,11 @@ use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use zk_cache::CacheEnd;
+use zk_cache::CacheState;
 use zk_cache::ChildrenCache;
-use zk_cache::End;
 use zk_cache::Event;
 use zk_cache::Events;
-use zk_cache::State;
 
 use crate::book::Book;
 use crate::roster::Roster;
@@ -98,7 +98,9 @@ impl<P: 'static> Publisher<P> {
     fn store(&mut self) {
         let roster = self.book.roster();
         self.stale_since = match roster.state() {
-            State::Stale | State::Ended => Some(self.stale_since.unwrap_or_else(Instant::now)),
+            CacheState::Stale | CacheState::Ended => {
+                Some(self.stale_since.unwrap_or_else(Instant::now))
+            }
             _ => None,
         };
         self.board.newest.store(Arc::new(Newest {
@@ -112,7 +114,7 @@ impl<P: 'static> Publisher<P> {
 impl<P: 'static> Drop for Publisher<P> {
     fn drop(&mut self) {
         if !self.book.has_ended() {
-            self.book.tell(&Event::Ended(End::Stopped));
+            self.book.tell(&Event::Ended(CacheEnd::Stopped));
             self.publish();
         }
     }
@@ -127,7 +129,7 @@ pub(crate) async fn follow<P: 'static>(
     mut publisher: Publisher<P>,
 ) {
     let mut missed = Vec::new();
-    while let Some(first) = events.next_round().await {
+    while let Some(first) = events.next_batch().await {
         let mut next = Some(first);
         // What has come together is published together.
         let (mut together, mut is_news) = (0, false);
@@ -138,7 +140,9 @@ pub(crate) async fn follow<P: 'static>(
                 publisher.book.tell(event);
             }
             // Also without an event: that something can be had again is told by none.
-            let gaps = snapshot.gaps().map(|(path, gap)| (path.clone(), gap));
+            let gaps = snapshot
+                .partial_reads()
+                .map(|(path, gap)| (path.clone(), gap));
             let gaps: Vec<_> = gaps.collect();
             if gaps != missed {
                 publisher.book.miss(&gaps);
@@ -146,7 +150,7 @@ pub(crate) async fn follow<P: 'static>(
                 is_news = true;
             }
             next = if together < MOST_TOGETHER {
-                events.next_round().now_or_never().flatten()
+                events.next_batch().now_or_never().flatten()
             } else {
                 None
             };

@@ -169,9 +169,9 @@ pub use roster::Quarantined;
 pub use roster::Roster;
 pub use uri::ParseUriSpecError;
 pub use uri::UriSpec;
-pub use zk_cache::End;
-pub use zk_cache::Gap;
-pub use zk_cache::State;
+pub use zk_cache::CacheEnd;
+pub use zk_cache::CacheState;
+pub use zk_cache::PartialRead;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

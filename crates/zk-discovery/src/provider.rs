@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio::time::timeout_at;
+use zk_cache::CacheEnd;
 use zk_cache::ChildrenCache;
-use zk_cache::End;
 use zk_core::NodePath;
 use zk_core::Session;
 
@@ -107,7 +107,7 @@ impl ProviderOptions {
 ///
 /// # Dropping
 ///
-/// Dropping the last clone ends it: [`changes`](Self::changes) end with [`End::Stopped`], and its watch is taken back in the
+/// Dropping the last clone ends it: [`changes`](Self::changes) end with [`CacheEnd::Stopped`], and its watch is taken back in the
 /// background. A [`Picked`] or [`Changes`] that is still there does not keep it alive.
 ///
 /// # Cost
@@ -240,8 +240,8 @@ impl<P> Providers<P> {
     ///
     /// # Session loss
     ///
-    /// [`End::SessionLost`].
-    pub async fn synchronized(&self) -> Result<Roster<P>, End> {
+    /// [`CacheEnd::SessionLost`].
+    pub async fn synchronized(&self) -> Result<Roster<P>, CacheEnd> {
         let mut next = self.0.board.subscribe();
         loop {
             // What comes from here on is waited for below.
@@ -254,7 +254,7 @@ impl<P> Providers<P> {
                 return Ok(roster);
             }
             if next.changed().await.is_err() {
-                return Err(End::Stopped);
+                return Err(CacheEnd::Stopped);
             }
         }
     }

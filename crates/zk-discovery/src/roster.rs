@@ -5,9 +5,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use zk_cache::End;
-use zk_cache::Gap;
-use zk_cache::State;
+use zk_cache::CacheEnd;
+use zk_cache::CacheState;
+use zk_cache::PartialRead;
 use zk_core::NodePath;
 
 use crate::instance::Instance;
@@ -25,11 +25,11 @@ pub(crate) struct Page<P> {
     pub(crate) enabled: Vec<Candidate<P>>,
     /// By their paths.
     pub(crate) quarantined: Vec<Quarantined>,
-    pub(crate) gap: Option<Gap>,
-    pub(crate) state: State,
+    pub(crate) gap: Option<PartialRead>,
+    pub(crate) state: CacheState,
     /// How often everything was known after it was not.
     pub(crate) rounds: u64,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<CacheEnd>,
 }
 
 /// An instance and its node.
@@ -79,9 +79,9 @@ pub enum Change<P> {
     /// The list of instances cannot be had as a whole.
     ///
     /// When it can be had again, what was missing is [`Added`](Self::Added), and [`Roster::gap`] is none.
-    Incomplete(Gap),
+    Incomplete(PartialRead),
     /// Nothing comes after this.
-    Ended(End),
+    Ended(CacheEnd),
 }
 
 /// Without what the node has.
@@ -113,7 +113,7 @@ impl<P> Roster<P> {
             enabled: Vec::new(),
             quarantined: Vec::new(),
             gap: None,
-            state: State::Loading,
+            state: CacheState::Loading,
             rounds: 0,
             end: None,
         }))
@@ -127,7 +127,7 @@ impl<P> Roster<P> {
             enabled: page.enabled.clone(),
             quarantined: page.quarantined.clone(),
             gap: None,
-            state: State::Loading,
+            state: CacheState::Loading,
             rounds: 0,
             end: None,
         }))
@@ -167,18 +167,18 @@ impl<P> Roster<P> {
     }
 
     /// Returns what is missing of the list, if anything is.
-    pub fn gap(&self) -> Option<Gap> {
+    pub fn gap(&self) -> Option<PartialRead> {
         self.0.gap
     }
 
     /// Returns how far this can be relied on.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> CacheState {
         self.0.state
     }
 
     /// Tells whether this is everything but what is on its way.
     pub fn is_synchronized(&self) -> bool {
-        self.0.state == State::Synchronized
+        self.0.state == CacheState::Synchronized
     }
 
     /// Returns what a consumer has to be told that knows `older` to know this.
@@ -188,7 +188,7 @@ impl<P> Roster<P> {
     /// All instances of both are looked at.
     pub fn since(&self, older: &Self) -> Vec<Change<P>> {
         let (older, newer) = (&*older.0, &*self.0);
-        let was_synchronized = older.state == State::Synchronized;
+        let was_synchronized = older.state == CacheState::Synchronized;
         let is_another_round = older.rounds != newer.rounds;
         let mut changes = Vec::new();
         if was_synchronized && is_another_round {
@@ -231,10 +231,12 @@ impl<P> Roster<P> {
             changes.push(Change::Incomplete(gap));
         }
         match newer.state {
-            State::Synchronized if !was_synchronized || is_another_round => {
+            CacheState::Synchronized if !was_synchronized || is_another_round => {
                 changes.push(Change::Synchronized);
             }
-            State::Stale if was_synchronized && !is_another_round => changes.push(Change::Stale),
+            CacheState::Stale if was_synchronized && !is_another_round => {
+                changes.push(Change::Stale);
+            }
             _ => {}
         }
         if let (Some(end), None) = (&newer.end, &older.end) {

@@ -169,11 +169,11 @@ pub(crate) fn followed(
 ) -> anyhow::Result<Event> {
     match event {
         Some(Event::Ended(end)) => Err(end.into()),
-        Some(Event::Incomplete { path, gap }) if path == *root => {
+        Some(Event::Incomplete { path, reason: gap }) if path == *root => {
             Err(anyhow::Error::new(gap).context(format!("{path} cannot be followed")))
         }
         Some(event) => {
-            if let Event::Incomplete { path, gap } = &event {
+            if let Event::Incomplete { path, reason: gap } = &event {
                 teller.say(format_args!("leaves {path} alone: {gap}"));
             }
             Ok(event)

@@ -232,7 +232,7 @@ impl Node {
 fn may_pass(error: &anyhow::Error) -> bool {
     let class = None
         .or_else(|| error.downcast_ref().map(Error::class))
-        .or_else(|| error.downcast_ref().map(zk_cache::End::class))
+        .or_else(|| error.downcast_ref().map(zk_cache::CacheEnd::class))
         .or_else(|| error.downcast_ref().map(End::class))
         .or_else(|| error.downcast_ref().map(RegisterError::class))
         .or_else(|| match error.downcast_ref()? {

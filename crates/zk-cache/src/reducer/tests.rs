@@ -1,18 +1,20 @@
+//! Every interleaving of changes, notifications, reads and connection losses that a small model server can produce.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A tree on a server that numbers its transactions, and what is on its way to and from one client.
+/// A model server: a tree, a transaction counter, and the messages in flight to and from one client.
 #[derive(Debug, Default)]
 struct Server {
     nodes: BTreeMap<String, Stat>,
     zxid: i64,
     is_watched: bool,
-    asked: VecDeque<Ask>,
-    answers: VecDeque<(Ask, Answer)>,
-    notices: VecDeque<(NodePath, WatchEvent)>,
+    requests: VecDeque<ReadRequest>,
+    replies: VecDeque<(ReadRequest, ReadReply)>,
+    notifications: VecDeque<(NodePath, WatchEvent)>,
 }
 
 impl Server {
@@ -27,13 +29,13 @@ impl Server {
         names.map(str::to_owned).collect()
     }
 
-    fn tell(&mut self, path: &str, event: WatchEvent) {
+    fn notify(&mut self, path: &str, event: WatchEvent) {
         if self.is_watched {
-            self.notices.push_back((at(path), event));
+            self.notifications.push_back((at(path), event));
         }
     }
 
-    fn of_parent(&mut self, path: &str, change: i32) {
+    fn update_parent(&mut self, path: &str, change: i32) {
         let (parent, _) = path.rsplit_once('/').unwrap();
         let zxid = self.zxid;
         if let Some(stat) = self.nodes.get_mut(parent) {
@@ -51,8 +53,8 @@ impl Server {
         let mut stat = Stat::zeroed();
         (stat.czxid, stat.mzxid, stat.pzxid) = (self.zxid, self.zxid, self.zxid);
         self.nodes.insert(path.to_owned(), stat);
-        self.of_parent(path, 1);
-        self.tell(path, WatchEvent::Created);
+        self.update_parent(path, 1);
+        self.notify(path, WatchEvent::Created);
     }
 
     fn delete(&mut self, path: &str) {
@@ -61,8 +63,8 @@ impl Server {
         let all = all.filter(|it| *it == path || it.starts_with(&below));
         for gone in all.cloned().collect::<Vec<_>>() {
             self.nodes.remove(&gone);
-            self.of_parent(&gone, -1);
-            self.tell(&gone, WatchEvent::Deleted);
+            self.update_parent(&gone, -1);
+            self.notify(&gone, WatchEvent::Deleted);
         }
     }
 
@@ -71,34 +73,36 @@ impl Server {
         if let Some(stat) = self.nodes.get_mut(path) {
             stat.mzxid = zxid;
             stat.version += 1;
-            self.tell(path, WatchEvent::DataChanged);
+            self.notify(path, WatchEvent::DataChanged);
         }
     }
 
-    /// Answers the request that came first.
+    /// Answers the oldest request.
     fn serve(&mut self) {
-        let Some(ask) = self.asked.pop_front() else {
+        let Some(request) = self.requests.pop_front() else {
             return;
         };
-        let stat = self.nodes.get(ask.path.as_str()).copied();
-        let answer = match (ask.what, stat) {
-            (What::Sync, _) => Answer::Synced,
-            (_, None) => Answer::Missing,
-            (What::Stat, Some(stat)) => Answer::Stat(stat),
-            (What::Data, Some(stat)) => Answer::Data(data(&stat), stat),
-            (What::Children, Some(stat)) => Answer::Children(self.names(ask.path.as_str()), stat),
+        let stat = self.nodes.get(request.path.as_str()).copied();
+        let reply = match (request.kind, stat) {
+            (ReadKind::Sync, _) => ReadReply::Synced,
+            (_, None) => ReadReply::NoNode,
+            (ReadKind::Stat, Some(stat)) => ReadReply::Stat(stat),
+            (ReadKind::Data, Some(stat)) => ReadReply::Data(data(&stat), stat),
+            (ReadKind::Children, Some(stat)) => {
+                ReadReply::Children(self.names(request.path.as_str()), stat)
+            }
         };
-        self.answers.push_back((ask, answer));
+        self.replies.push_back((request, reply));
     }
 
-    fn forget(&mut self) {
-        self.asked.clear();
-        self.answers.clear();
-        self.notices.clear();
+    fn drop_messages(&mut self) {
+        self.requests.clear();
+        self.replies.clear();
+        self.notifications.clear();
     }
 }
 
-/// The data of a node is different after each change.
+/// Returns the data of a node, which differs after each change.
 fn data(stat: &Stat) -> Vec<u8> {
     stat.mzxid.to_string().into_bytes()
 }
@@ -113,11 +117,11 @@ enum Act {
     Delete(usize),
     Set(usize),
     /// Deletes and creates in one transaction.
-    Renew(usize),
-    Ask,
+    Recreate(usize),
+    Send,
     Serve,
-    Notice,
-    Answer,
+    Notify,
+    Reply,
     Fail,
     Break,
     Watch,
@@ -130,11 +134,11 @@ fn acts() -> impl Strategy<Value = Act> {
         3 => path.clone().prop_map(Act::Create),
         1 => path.clone().prop_map(Act::Delete),
         2 => path.clone().prop_map(Act::Set),
-        2 => path.prop_map(Act::Renew),
-        6 => Just(Act::Ask),
+        2 => path.prop_map(Act::Recreate),
+        6 => Just(Act::Send),
         6 => Just(Act::Serve),
-        4 => Just(Act::Notice),
-        6 => Just(Act::Answer),
+        4 => Just(Act::Notify),
+        6 => Just(Act::Reply),
         1 => Just(Act::Fail),
         1 => Just(Act::Break),
         2 => Just(Act::Watch),
@@ -142,11 +146,13 @@ fn acts() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A cache of the server, and everything it told, played over what there was.
+/// A cache of the server, and the result of applying all its events.
 struct Client {
     server: Server,
     reducer: Reducer,
+    /// The nodes after all events so far.
     played: BTreeMap<String, Node>,
+    /// The newest `mzxid` reported of each path.
     newest: BTreeMap<String, i64>,
 }
 
@@ -175,30 +181,30 @@ impl Client {
                 server.zxid += 1;
                 server.set(PATHS[path]);
             }
-            Act::Renew(path) => {
+            Act::Recreate(path) => {
                 server.zxid += 1;
                 server.delete(PATHS[path]);
                 server.create(PATHS[path]);
             }
-            Act::Ask => server.asked.extend(self.reducer.next()),
+            Act::Send => server.requests.extend(self.reducer.next()),
             Act::Serve => server.serve(),
-            Act::Notice => {
-                if let Some((path, event)) = server.notices.pop_front() {
+            Act::Notify => {
+                if let Some((path, event)) = server.notifications.pop_front() {
                     self.reducer.changed(&path, event);
                 }
             }
-            Act::Answer => {
-                if let Some((ask, answer)) = server.answers.pop_front() {
-                    self.reducer.answered(&ask, answer);
+            Act::Reply => {
+                if let Some((request, reply)) = server.replies.pop_front() {
+                    self.reducer.answered(&request, reply);
                 }
             }
             Act::Fail => {
-                if let Some((ask, _)) = server.answers.pop_front() {
-                    self.reducer.answered(&ask, Answer::Failed);
+                if let Some((request, _)) = server.replies.pop_front() {
+                    self.reducer.answered(&request, ReadReply::Failed);
                 }
             }
             Act::Break => {
-                server.forget();
+                server.drop_messages();
                 server.is_watched = false;
                 self.reducer.stale();
             }
@@ -208,13 +214,17 @@ impl Client {
                 self.reducer.resynchronize();
             }
             Act::Overflow if server.is_watched => {
-                server.notices.clear();
+                server.notifications.clear();
                 self.reducer.resynchronize();
             }
             Act::Overflow => {}
         }
         if !self.server.is_watched {
-            assert_eq!(self.reducer.next(), None, "it reads without a watch");
+            assert_eq!(
+                self.reducer.next(),
+                None,
+                "the reducer reads without a watch"
+            );
         }
         self.play();
     }
@@ -238,7 +248,7 @@ impl Client {
                     let before = self.played.insert(new.path().to_string(), new.clone());
                     let before = before.unwrap_or_else(|| panic!("{event:?}"));
                     assert!(
-                        before.says_the_same(old) && before.is_same(new),
+                        before.has_same_content(old) && before.is_same(new),
                         "{event:?}"
                     );
                     (new.path(), new.stat().mzxid)
@@ -247,7 +257,7 @@ impl Client {
                     let before = self.played.remove(old.path().as_str());
                     let before = before.unwrap_or_else(|| panic!("{event:?}"));
                     assert!(
-                        before.is_same(old) && before.says_the_same(old),
+                        before.is_same(old) && before.has_same_content(old),
                         "{event:?}"
                     );
                     continue;
@@ -273,29 +283,29 @@ impl Client {
         );
     }
 
-    /// Lets everything that is on its way arrive.
+    /// Delivers all messages until nothing is in flight.
     fn settle(&mut self) {
         self.act(&Act::Watch);
         for _ in 0..10_000 {
             if self.reducer.has_failed() {
-                self.reducer.try_again();
+                self.reducer.retry_failed();
             }
-            for act in [Act::Notice, Act::Ask, Act::Serve, Act::Answer] {
+            for act in [Act::Notify, Act::Send, Act::Serve, Act::Reply] {
                 self.act(&act);
             }
             let server = &self.server;
-            let is_quiet = server.asked.is_empty() && server.answers.is_empty();
-            if is_quiet && server.notices.is_empty() && self.reducer.jobs.is_empty() {
+            let is_quiet = server.requests.is_empty() && server.replies.is_empty();
+            if is_quiet && server.notifications.is_empty() && self.reducer.pending.is_empty() {
                 return;
             }
         }
-        panic!("it never rests: {:?}", self.reducer.jobs);
+        panic!("reads never end: {:?}", self.reducer.pending);
     }
 
     fn judge(&self) {
-        let now = &self.reducer.now;
-        assert_eq!(now.state, State::Synchronized);
-        let here = now.store.below(&now.root);
+        let now = &self.reducer.current;
+        assert_eq!(now.state, CacheState::Synchronized);
+        let here = now.store.subtree(&now.root);
         let here: BTreeMap<_, _> = here
             .map(|node| {
                 let stat = node.stat();
@@ -317,11 +327,11 @@ impl Client {
             .flat_map(|it| [it.czxid, it.mzxid])
             .max();
         assert!(now.synced_at >= shown, "{:?} < {shown:?}", now.synced_at);
-        // What was read of the children is of a certain list, so that nothing is missed after the next break.
-        for (path, mark) in &self.reducer.listed {
+        // A child list that counts as complete is complete, so that the next resynchronisation misses nothing.
+        for (path, version) in &self.reducer.listed {
             let stat = self.server.nodes[path.as_str()];
             let known = now.store.children(path).count();
-            if *mark == Mark::of(&stat) {
+            if *version == ChildListVersion::of(&stat) {
                 assert_eq!(known, usize::try_from(stat.num_children).unwrap());
             }
         }
@@ -334,7 +344,7 @@ proptest! {
     // covers: K4
     // against traps T1 T4 X13
     #[test]
-    fn whatever_comes_in_whichever_order_the_cache_ends_up_with_what_there_is(
+    fn any_order_of_messages_leads_to_the_contents_of_the_server(
         acts in proptest::collection::vec(acts(), 1..250)
     ) {
         let mut client = Client::new();
@@ -343,31 +353,31 @@ proptest! {
         }
         client.settle();
         client.judge();
-        // And once more, after a break in which nothing happens and one in which everything changes.
+        // Again after a connection loss without changes, and after one in which every node changes.
         client.act(&Act::Break);
         client.settle();
         client.judge();
         client.act(&Act::Break);
         for path in 0..PATHS.len() {
-            client.act(&Act::Renew(path));
+            client.act(&Act::Recreate(path));
         }
         client.settle();
         client.judge();
     }
 }
 
-/// Every order of a few changes, each read at every moment there is.
+/// Every order of a few changes, with the reads at every possible moment.
 // covers: K4
 // against traps T3
 #[test]
-fn all_short_histories_are_told_right() {
+fn every_short_history_is_reported_correctly() {
     let changes = [
         Act::Create(0),
         Act::Delete(0),
-        Act::Renew(0),
+        Act::Recreate(0),
         Act::Create(1),
         Act::Set(1),
-        Act::Renew(1),
+        Act::Recreate(1),
         Act::Break,
         Act::Overflow,
     ];
@@ -375,7 +385,8 @@ fn all_short_histories_are_told_right() {
     for first in &changes {
         for second in &changes {
             for third in &changes {
-                // How far reads go between the changes: each pause is so many steps of asking, serving and answering.
+                // The progress of reads between the changes: two bits per pause count the rounds of send, serve and
+                // reply.
                 for pauses in 0..64 {
                     let mut client = Client::new();
                     client.act(&Act::Create(0));
@@ -383,13 +394,13 @@ fn all_short_histories_are_told_right() {
                     client.act(&Act::Watch);
                     for (place, change) in [first, second, third].into_iter().enumerate() {
                         for _ in 0..(pauses >> (2 * place)) & 3 {
-                            client.act(&Act::Notice);
-                            client.act(&Act::Ask);
+                            client.act(&Act::Notify);
+                            client.act(&Act::Send);
                             client.act(&Act::Serve);
-                            client.act(&Act::Answer);
+                            client.act(&Act::Reply);
                         }
                         client.act(&Act::Watch);
-                        client.act(&Act::Ask);
+                        client.act(&Act::Send);
                         client.act(change);
                     }
                     client.settle();
@@ -402,10 +413,9 @@ fn all_short_histories_are_told_right() {
     assert_eq!(histories, 8 * 8 * 8 * 64);
 }
 
-/// Looks at a quiet tree again: what does it cost?
 // covers: K4
 #[test]
-fn a_break_in_which_nothing_happens_costs_one_look_at_each_node_and_tells_nothing() {
+fn a_resync_without_changes_reads_each_stat_once_without_events() {
     let mut client = Client::new();
     for path in 0..PATHS.len() {
         client.act(&Act::Create(path));
@@ -413,110 +423,113 @@ fn a_break_in_which_nothing_happens_costs_one_look_at_each_node_and_tells_nothin
     client.settle();
     client.act(&Act::Break);
     client.act(&Act::Watch);
-    let mut asked = Vec::new();
-    while let Some(ask) = client.reducer.next() {
-        asked.push(ask.what);
-        client.server.asked.push_back(ask);
+    let mut sent = Vec::new();
+    while let Some(request) = client.reducer.next() {
+        sent.push(request.kind);
+        client.server.requests.push_back(request);
         client.server.serve();
-        let (ask, answer) = client.server.answers.pop_front().unwrap();
-        client.reducer.answered(&ask, answer);
+        let (request, reply) = client.server.replies.pop_front().unwrap();
+        client.reducer.answered(&request, reply);
     }
     let (events, _) = client.reducer.flush().unwrap();
     assert!(
         matches!(events[..], [Event::Synchronized { .. }]),
         "{events:?}"
     );
-    assert_eq!(asked.len(), 1 + PATHS.len());
+    assert_eq!(sent.len(), 1 + PATHS.len());
     assert!(
-        asked[1..].iter().all(|what| *what == What::Stat),
-        "{asked:?}"
+        sent[1..].iter().all(|kind| *kind == ReadKind::Stat),
+        "{sent:?}"
     );
 }
 
 // against traps X12
 #[test]
-fn a_node_with_too_many_children_is_told_and_not_listed() {
-    let options = CacheOptions::default().with_most_children(2);
+fn a_node_with_too_many_children_is_reported_and_not_listed() {
+    let options = CacheOptions::default().with_max_children(2);
     let mut client = Client::new();
     client.reducer = Reducer::new(at(ROOT), &options, None);
     for path in [0, 1, 2, 3] {
         client.act(&Act::Create(path));
     }
     client.settle();
-    let gaps: Vec<_> = client.reducer.now.gaps.iter().collect();
+    let partial: Vec<_> = client.reducer.current.partial_reads.iter().collect();
     assert_eq!(
-        gaps,
-        [(&at(ROOT), &Gap::TooManyChildren { count: 3, most: 2 })]
+        partial,
+        [(
+            &at(ROOT),
+            &PartialRead::TooManyChildren { count: 3, limit: 2 }
+        )]
     );
-    assert_eq!(client.reducer.now.store.len(), 1);
-    // With fewer, they are looked at: a change of the children alone is not told of the parent.
+    assert_eq!(client.reducer.current.store.len(), 1);
+    // With fewer children they are listed after a resynchronisation: a watch reports no child list.
     client.act(&Act::Delete(3));
     client.act(&Act::Break);
     client.settle();
-    assert_eq!(client.reducer.now.gaps.size(), 0);
+    assert_eq!(client.reducer.current.partial_reads.size(), 0);
     client.judge();
 }
 
 #[test]
-fn a_read_that_the_server_refuses_is_made_once() {
+fn a_refused_read_is_not_repeated() {
     let mut client = Client::new();
     for path in [0, 1] {
         client.act(&Act::Create(path));
     }
     client.act(&Act::Watch);
-    let mut asked = 0;
-    while let Some(ask) = client.reducer.next() {
-        asked += 1;
-        assert!(asked < 20, "it asks for ever");
-        client.server.asked.push_back(ask);
+    let mut sent = 0;
+    while let Some(request) = client.reducer.next() {
+        sent += 1;
+        assert!(sent < 20, "the refused read is repeated for ever");
+        client.server.requests.push_back(request);
         client.server.serve();
-        let (ask, answer) = client.server.answers.pop_front().unwrap();
-        let is_secret = ask.path == at(PATHS[1]);
-        let refused = Answer::Refused(ErrorKind::NoAuth);
+        let (request, reply) = client.server.replies.pop_front().unwrap();
+        let is_secret = request.path == at(PATHS[1]);
+        let refused = ReadReply::Refused(ErrorKind::NoAuth);
         client
             .reducer
-            .answered(&ask, if is_secret { refused } else { answer });
+            .answered(&request, if is_secret { refused } else { reply });
     }
-    let now = &client.reducer.now;
-    assert_eq!(now.state, State::Synchronized);
+    let now = &client.reducer.current;
+    assert_eq!(now.state, CacheState::Synchronized);
     assert_eq!(now.store.get(&at(PATHS[1])), None);
     assert_eq!(
-        now.gaps.get(&at(PATHS[1])),
-        Some(&Gap::Node(ErrorKind::NoAuth))
+        now.partial_reads.get(&at(PATHS[1])),
+        Some(&PartialRead::Node(ErrorKind::NoAuth))
     );
     assert_eq!(
-        asked, 4,
-        "sync, the root, its children, and the one that is refused"
+        sent, 4,
+        "sync, the root, its children, and the refused node"
     );
-    // Once it may be read, it is found at the next look.
+    // When access is granted, the next resynchronisation reads it.
     client.act(&Act::Break);
     client.settle();
     client.judge();
-    assert_eq!(client.reducer.now.gaps.size(), 0);
+    assert_eq!(client.reducer.current.partial_reads.size(), 0);
 }
 
-/// Walks through everything, while the server refuses to tell of `secret`.
+/// Completes a resynchronisation during which the server refuses to return `secret`.
 fn settle_without(client: &mut Client, secret: &str) {
     client.act(&Act::Watch);
     for _ in 0..100 {
-        client.act(&Act::Notice);
-        client.act(&Act::Ask);
+        client.act(&Act::Notify);
+        client.act(&Act::Send);
         client.act(&Act::Serve);
-        for (ask, answer) in &mut client.server.answers {
-            if ask.path == at(secret) && ask.what != What::Sync {
-                *answer = Answer::Refused(ErrorKind::NoAuth);
+        for (request, reply) in &mut client.server.replies {
+            if request.path == at(secret) && request.kind != ReadKind::Sync {
+                *reply = ReadReply::Refused(ErrorKind::NoAuth);
             }
         }
-        client.act(&Act::Answer);
+        client.act(&Act::Reply);
     }
-    assert_eq!(client.reducer.now.state, State::Synchronized);
+    assert_eq!(client.reducer.current.state, CacheState::Synchronized);
 }
 
 // covers: K3
 #[test]
-fn what_could_not_be_read_is_missing_no_longer_when_it_is_gone() {
-    // The node that is refused, the one that goes with it, and whether there are others beside that.
-    for (secret, goes, beside) in [
+fn a_partial_read_is_cleared_when_the_node_is_deleted() {
+    // The refused node, the deleted node at or above it, and whether that has a sibling.
+    for (secret, deleted, has_sibling) in [
         ("/t/a", 1, true),
         ("/t/a", 1, false),
         ("/t/a/1", 1, true),
@@ -527,55 +540,55 @@ fn what_could_not_be_read_is_missing_no_longer_when_it_is_gone() {
         for path in [0, 1, 4] {
             client.act(&Act::Create(path));
         }
-        if beside {
+        if has_sibling {
             client.act(&Act::Create(2));
         }
         settle_without(&mut client, secret);
-        let gap = client.reducer.now.gaps.get(&at(secret));
-        assert_eq!(gap, Some(&Gap::Node(ErrorKind::NoAuth)));
+        let partial = client.reducer.current.partial_reads.get(&at(secret));
+        assert_eq!(partial, Some(&PartialRead::Node(ErrorKind::NoAuth)));
         client.act(&Act::Break);
-        client.act(&Act::Delete(goes));
+        client.act(&Act::Delete(deleted));
         client.settle();
-        let left: Vec<_> = client.reducer.now.gaps.iter().collect();
-        assert_eq!(left, [], "{secret} went with {}", PATHS[goes]);
+        let left: Vec<_> = client.reducer.current.partial_reads.iter().collect();
+        assert_eq!(left, [], "{secret}, deleted with {}", PATHS[deleted]);
         client.judge();
     }
 }
 
 // covers: K3
 #[test]
-fn children_that_cannot_be_listed_are_looked_for_again_when_the_node_changes() {
+fn a_refused_list_is_tried_again_when_the_node_changes() {
     let mut client = Client::new();
     for path in [0, 1, 4] {
         client.act(&Act::Create(path));
     }
     client.act(&Act::Watch);
     for _ in 0..100 {
-        client.act(&Act::Ask);
+        client.act(&Act::Send);
         client.act(&Act::Serve);
-        for (ask, answer) in &mut client.server.answers {
-            if ask.path == at(PATHS[1]) && ask.what == What::Children {
-                *answer = Answer::Refused(ErrorKind::NoAuth);
+        for (request, reply) in &mut client.server.replies {
+            if request.path == at(PATHS[1]) && request.kind == ReadKind::Children {
+                *reply = ReadReply::Refused(ErrorKind::NoAuth);
             }
         }
-        client.act(&Act::Answer);
+        client.act(&Act::Reply);
     }
-    let now = &client.reducer.now;
-    assert_eq!(now.state, State::Synchronized);
+    let now = &client.reducer.current;
+    assert_eq!(now.state, CacheState::Synchronized);
     assert_eq!(
-        now.gaps.get(&at(PATHS[1])),
-        Some(&Gap::Children(ErrorKind::NoAuth))
+        now.partial_reads.get(&at(PATHS[1])),
+        Some(&PartialRead::Children(ErrorKind::NoAuth))
     );
     client.act(&Act::Set(1));
     client.settle();
-    assert_eq!(client.reducer.now.gaps.size(), 0);
+    assert_eq!(client.reducer.current.partial_reads.size(), 0);
     client.judge();
 }
 
 // against traps X12
 #[test]
-fn the_limit_of_children_holds_for_those_that_come_later() {
-    let options = CacheOptions::default().with_most_children(2);
+fn the_child_limit_holds_for_later_children() {
+    let options = CacheOptions::default().with_max_children(2);
     let mut client = Client::new();
     client.reducer = Reducer::new(at(ROOT), &options, None);
     for path in [0, 1, 2] {
@@ -586,22 +599,29 @@ fn the_limit_of_children_holds_for_those_that_come_later() {
     for _ in 0..3 {
         client.act(&Act::Create(3));
         client.settle();
-        let gaps: Vec<_> = client.reducer.now.gaps.iter().collect();
+        let partial: Vec<_> = client.reducer.current.partial_reads.iter().collect();
         assert_eq!(
-            gaps,
-            [(&at(ROOT), &Gap::TooManyChildren { count: 3, most: 2 })]
+            partial,
+            [(
+                &at(ROOT),
+                &PartialRead::TooManyChildren { count: 3, limit: 2 }
+            )]
         );
-        assert_eq!(client.reducer.now.store.len(), 3, "it has what it had");
-        // What it has is followed.
+        assert_eq!(
+            client.reducer.current.store.len(),
+            3,
+            "cached children stay"
+        );
+        // Cached children stay up to date.
         client.act(&Act::Set(1));
         client.act(&Act::Create(4));
         client.settle();
-        assert_eq!(client.reducer.now.store.len(), 4);
+        assert_eq!(client.reducer.current.store.len(), 4);
         client.act(&Act::Delete(4));
-        // With one that is left out gone, or one that it has, there is room for the others.
+        // Deleting a child, cached or left out, makes room for the others.
         client.act(&Act::Delete(2));
         client.settle();
-        assert_eq!(client.reducer.now.gaps.size(), 0);
+        assert_eq!(client.reducer.current.partial_reads.size(), 0);
         client.judge();
         client.act(&Act::Delete(3));
         client.act(&Act::Create(2));
@@ -612,10 +632,14 @@ fn the_limit_of_children_holds_for_those_that_come_later() {
     client.settle();
     client.act(&Act::Set(0));
     client.settle();
-    assert_eq!(client.reducer.now.gaps.size(), 1, "there are as many still");
+    assert_eq!(
+        client.reducer.current.partial_reads.size(),
+        1,
+        "the number of children is the same"
+    );
     client.act(&Act::Delete(3));
     client.settle();
-    assert_eq!(client.reducer.now.gaps.size(), 0);
+    assert_eq!(client.reducer.current.partial_reads.size(), 0);
     client.judge();
 }
 

@@ -1,8 +1,8 @@
-//! Whatever is public can be sent to and shared among threads, and so can its futures.
+//! Public types are `Send` and `Sync`, and public futures are `Send`.
 
+use zk_cache::CacheEnd;
 use zk_cache::CacheOptions;
 use zk_cache::ChildrenCache;
-use zk_cache::End;
 use zk_cache::Event;
 use zk_cache::Events;
 use zk_cache::Node;
@@ -16,7 +16,7 @@ fn everything_is_send_and_sync() {
     fn is_sent<T: Send>(_: &T) {}
     is_shared::<CacheOptions>();
     is_shared::<ChildrenCache>();
-    is_shared::<End>();
+    is_shared::<CacheEnd>();
     is_shared::<Event>();
     is_shared::<Events>();
     is_shared::<Node>();

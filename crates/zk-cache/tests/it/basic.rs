@@ -1,4 +1,4 @@
-//! Caches on real servers while nothing goes wrong.
+//! Caches on real servers without faults.
 
 use zk_cache::Event;
 use zk_cache::TreeCache;
@@ -11,11 +11,11 @@ use crate::replay::Replay;
 use crate::replay::nodes_of;
 use crate::soon;
 
-/// Thousands of children in one list, which comes in more than a mebibyte: Java clients break at that.
+/// The list of children takes more than a mebibyte, which Java clients refuse.
 // covers: K3 K5
 // against traps T2 T7 X12
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_with_very_many_children_is_cached_whole_and_leaves_nothing() {
+async fn very_many_children_are_cached_and_leave_no_watch() {
     const CHILDREN: usize = 20_000;
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
     let session = connect(&ensemble).await;
@@ -31,17 +31,19 @@ async fn a_node_with_very_many_children_is_cached_whole_and_leaves_nothing() {
     let other: Session = connect(&ensemble).await;
     let cache = TreeCache::start(&other, "/t").unwrap();
     let mut events = cache.events();
-    let snapshot = soon("it is built", cache.synchronized()).await.unwrap();
+    let snapshot = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
     assert_eq!(snapshot.len(), 1 + CHILDREN);
     let calls = other.counters().calls;
     assert_eq!(nodes_of(&cache.snapshot()), nodes_of(&snapshot));
-    assert_eq!(other.counters().calls, calls, "a snapshot is no request");
+    assert_eq!(other.counters().calls, calls, "a snapshot sends no request");
     let path: NodePath = name(1234).parse().unwrap();
     assert_eq!(cache.get(&path).unwrap().data(), Some(&b"1234"[..]));
     session.set(&path, "changed").await.unwrap();
     session.delete(name(1)).await.unwrap();
     let mut replay = Replay::default();
-    soon("both are told", async {
+    soon("both are reported", async {
         while replay.nodes.contains_key(&name(1))
             || replay
                 .nodes
@@ -49,7 +51,7 @@ async fn a_node_with_very_many_children_is_cached_whole_and_leaves_nothing() {
                 .is_none_or(|node| node.version == 0)
             || !replay.is_synchronized
         {
-            replay.play(&events.next().await.expect("it goes on"));
+            replay.play(&events.next().await.expect("the cache runs"));
         }
     })
     .await;
@@ -65,7 +67,7 @@ async fn a_node_with_very_many_children_is_cached_whole_and_leaves_nothing() {
         last
     });
     assert!(matches!(last.await, Some(Event::Ended(_))));
-    // What is taken back goes behind what the session has asked before.
+    // The removal of the watch is queued behind earlier requests of the session.
     soon("no watch is left", async {
         while ensemble.server(1).unwrap().wchs().await.unwrap().watches > 0 {
             other.exists("/t").await.unwrap();

@@ -1,11 +1,11 @@
 //! A cache of one node, of the children of one, and of a part of a subtree, on a real server.
 
 use zk_cache::CacheOptions;
+use zk_cache::CacheState;
 use zk_cache::ChildrenCache;
 use zk_cache::Events;
 use zk_cache::NodeCache;
 use zk_cache::Select;
-use zk_cache::State;
 use zk_cache::TreeCache;
 use zk_core::Session;
 use zk_harness::DataStore;
@@ -21,7 +21,7 @@ use crate::words::in_words;
 
 // covers: K1 K2 K3
 #[tokio::test(flavor = "multi_thread")]
-async fn each_kind_of_cache_tells_exactly_what_it_follows() {
+async fn each_kind_of_cache_reports_exactly_its_nodes() {
     let ensemble = Ensemble::builder()
         .servers(1)
         .data(DataStore::Memory)
@@ -29,53 +29,57 @@ async fn each_kind_of_cache_tells_exactly_what_it_follows() {
         .start();
     let ensemble = ensemble.await.expect("a server starts");
     tokio::join!(
-        node_cache_tells_of_a_node_that_comes_later(&ensemble),
+        node_cache_reports_a_node_created_later(&ensemble),
         children_cache_starts_in_each_of_three_ways(&ensemble),
         tree_cache_reads_what_is_selected(&ensemble),
     );
     ensemble.down().await.expect("the server goes down");
 }
 
-async fn node_cache_tells_of_a_node_that_comes_later(ensemble: &Ensemble) {
+async fn node_cache_reports_a_node_created_later(ensemble: &Ensemble) {
     let (session, writer) = (connect(ensemble).await, connect(ensemble).await);
     let cache = NodeCache::start(&session, "/node/a").unwrap();
     let mut events = cache.events();
-    assert_eq!(told(&mut events, 1).await, ["synchronized"]);
-    assert_eq!((cache.node(), cache.state()), (None, State::Synchronized));
+    assert_eq!(next_events(&mut events, 1).await, ["synchronized"]);
+    assert_eq!(
+        (cache.node(), cache.state()),
+        (None, CacheState::Synchronized)
+    );
     make(&writer, &["/node/a", "/node/a/below"]).await;
-    assert_eq!(told(&mut events, 1).await, ["+ /node/a 0"]);
+    assert_eq!(next_events(&mut events, 1).await, ["+ /node/a 0"]);
     writer.set("/node/a/below", "1").await.unwrap();
     writer.set("/node/a", "1").await.unwrap();
-    assert_eq!(told(&mut events, 1).await, ["~ /node/a 0 -> 1"]);
+    assert_eq!(next_events(&mut events, 1).await, ["~ /node/a 0 -> 1"]);
     assert_eq!(cache.node().unwrap().data(), Some(&b"1"[..]));
     writer.delete("/node/a").recursive().await.unwrap();
-    assert_eq!(told(&mut events, 1).await, ["- /node/a 1"]);
+    assert_eq!(next_events(&mut events, 1).await, ["- /node/a 1"]);
     assert_eq!(cache.node(), None);
     make(&writer, &["/node/a"]).await;
-    assert_eq!(told(&mut events, 1).await, ["+ /node/a 0"]);
+    assert_eq!(next_events(&mut events, 1).await, ["+ /node/a 0"]);
 
-    // Another node takes the place while the cache is cut off.
+    // The node is replaced while the cache is cut off.
     cut_off(ensemble, &session).await;
-    assert_eq!(told(&mut events, 1).await, ["stale"]);
+    assert_eq!(next_events(&mut events, 1).await, ["stale"]);
     writer.delete("/node/a").await.unwrap();
     make(&writer, &["/node/a"]).await;
     heal(ensemble, &session);
     assert_eq!(
-        told(&mut events, 3).await,
+        next_events(&mut events, 3).await,
         ["- /node/a 0", "+ /node/a 0", "synchronized"]
     );
     ensemble.expire(session.id().as_i64()).await.unwrap();
     until(&mut events, "ended: the session is over").await;
 }
 
-/// With everything told from the beginning; built before it is used, with what happens after that told; and with a word
-/// when it is built.
+/// Events from the first load on, events after a completed load, and a late consumer.
 async fn children_cache_starts_in_each_of_three_ways(ensemble: &Ensemble) {
     let (session, writer) = (connect(ensemble).await, connect(ensemble).await);
     make(&writer, &["/kids/a", "/kids/b", "/kids/b/below"]).await;
     let cache = ChildrenCache::start(&session, "/kids").unwrap();
     let mut from_the_beginning = cache.events();
-    let built = soon("it is built", cache.synchronized()).await.unwrap();
+    let built = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
     let mut from_there = cache.events_since(&built);
     let names = || -> Vec<String> {
         let children = cache.children();
@@ -84,7 +88,7 @@ async fn children_cache_starts_in_each_of_three_ways(ensemble: &Ensemble) {
     };
     assert_eq!(names(), ["a", "b"]);
     assert_eq!(
-        told(&mut from_the_beginning, 4).await,
+        next_events(&mut from_the_beginning, 4).await,
         ["+ /kids ", "+ /kids/a 0", "+ /kids/b 0", "synchronized"]
     );
     make(&writer, &["/kids/c", "/kids/c/below"]).await;
@@ -94,11 +98,11 @@ async fn children_cache_starts_in_each_of_three_ways(ensemble: &Ensemble) {
     for events in [&mut from_the_beginning, &mut from_there] {
         let mut changes = Vec::new();
         while changes.len() < 3 {
-            let event = told(events, 1).await.remove(0);
-            // That it is synchronized is told to each once.
+            let event = next_events(events, 1).await.remove(0);
+            // Each consumer receives `synchronized` once.
             changes.extend((event != "synchronized").then_some(event));
         }
-        // Changes that one look finds come in the order of that look.
+        // Changes found by one resynchronisation come in its order.
         changes.sort_unstable();
         assert_eq!(changes, ["+ /kids/c 0", "- /kids/b 0", "~ /kids/a 0 -> 1"]);
     }
@@ -106,19 +110,19 @@ async fn children_cache_starts_in_each_of_three_ways(ensemble: &Ensemble) {
     assert_eq!(cache.child("a").unwrap().data(), Some(&b"1"[..]));
     assert_eq!((cache.child("b"), cache.child("")), (None, None));
     assert_eq!(
-        told(&mut cache.events(), 4).await,
+        next_events(&mut cache.events(), 4).await,
         ["+ /kids ", "+ /kids/a 1", "+ /kids/c 0", "synchronized"],
-        "whoever comes late is told what there is"
+        "a late consumer receives the contents of now"
     );
 
     cut_off(ensemble, &session).await;
-    assert_eq!(told(&mut from_there, 1).await, ["stale"]);
+    assert_eq!(next_events(&mut from_there, 1).await, ["stale"]);
     writer.delete("/kids/c").recursive().await.unwrap();
     make(&writer, &["/kids/d"]).await;
     heal(ensemble, &session);
-    let mut told = until(&mut from_there, "synchronized").await;
-    told.sort_unstable();
-    assert_eq!(told, ["+ /kids/d 0", "- /kids/c 0", "synchronized"]);
+    let mut received = until(&mut from_there, "synchronized").await;
+    received.sort_unstable();
+    assert_eq!(received, ["+ /kids/d 0", "- /kids/c 0", "synchronized"]);
     assert_eq!(names(), ["a", "d"]);
     ensemble.expire(session.id().as_i64()).await.unwrap();
     until(&mut from_there, "ended: the session is over").await;
@@ -135,33 +139,35 @@ async fn tree_cache_reads_what_is_selected(ensemble: &Ensemble) {
             _ => Select::Keep,
         });
     let cache = TreeCache::start_with(&session, "/t", &options).unwrap();
-    let snapshot = soon("it is built", cache.synchronized()).await.unwrap();
+    let snapshot = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
     assert_eq!(shown(&cache), ["/t", "/t/a", "/t/a/b", "/t/alone"]);
 
-    // What is not followed changes before the one change that is told.
+    // Nodes outside the selection change before the one change that is reported.
     let mut events = cache.events_since(&snapshot);
     make(&writer, &["/t/a/b/d", "/t/skip/c", "/t/alone/c"]).await;
     for path in ["/t/a/b/c", "/t/skip", "/t/skip/b", "/t/alone/b", "/tt"] {
         writer.set(path, "1").await.unwrap();
     }
     make(&writer, &["/t/a/c"]).await;
-    let told = until(&mut events, "+ /t/a/c 0").await;
-    let told: Vec<_> = told
+    let received = until(&mut events, "+ /t/a/c 0").await;
+    let received: Vec<_> = received
         .iter()
         .filter(|event| *event != "synchronized")
         .collect();
-    assert_eq!(told, ["+ /t/a/c 0"]);
+    assert_eq!(received, ["+ /t/a/c 0"]);
 
-    // The same holds for what is found after an outage.
+    // The same holds for changes found after an outage.
     cut_off(ensemble, &session).await;
     until(&mut events, "stale").await;
     writer.delete("/t/a/b").recursive().await.unwrap();
     make(&writer, &["/t/new/alone/b", "/t/new/skip/b"]).await;
     heal(ensemble, &session);
-    let mut told = until(&mut events, "synchronized").await;
-    told.sort_unstable();
+    let mut received = until(&mut events, "synchronized").await;
+    received.sort_unstable();
     assert_eq!(
-        told,
+        received,
         ["+ /t/new ", "+ /t/new/alone ", "- /t/a/b ", "synchronized"]
     );
     assert_eq!(
@@ -190,22 +196,22 @@ fn shown(cache: &TreeCache) -> Vec<String> {
     paths.collect()
 }
 
-/// The next events.
-async fn told(events: &mut Events, count: usize) -> Vec<String> {
-    let mut told = Vec::new();
-    while told.len() < count {
-        let what = format!("an event after {told:?}");
+/// Waits for the next `count` events.
+async fn next_events(events: &mut Events, count: usize) -> Vec<String> {
+    let mut received = Vec::new();
+    while received.len() < count {
+        let what = format!("an event after {received:?}");
         let event = soon(&what, events.next()).await;
-        told.push(in_words(&event.expect("the end was not told yet")));
+        received.push(in_words(&event.expect("the events have not ended")));
     }
-    told
+    received
 }
 
-/// The events up to and with `last`.
+/// Waits for the events up to `last`, inclusive.
 async fn until(events: &mut Events, last: &str) -> Vec<String> {
     let mut all = Vec::new();
     while all.last().is_none_or(|event| event != last) {
-        all.extend(told(events, 1).await);
+        all.extend(next_events(events, 1).await);
     }
     all
 }

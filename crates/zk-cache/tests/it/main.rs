@@ -29,7 +29,7 @@ async fn connect(ensemble: &Ensemble) -> Session {
     connecting.await.expect("the ensemble grants a session")
 }
 
-/// Where cargo puts the example: beside the directory of the test programs.
+/// Returns the path of the example that cargo built beside the test programs.
 fn example() -> PathBuf {
     let this = std::env::current_exe().expect("a process knows its program");
     let target = this.parent().and_then(|deps| deps.parent());
@@ -37,7 +37,7 @@ fn example() -> PathBuf {
     let path = target.join("examples").join("follow");
     assert!(
         path.exists(),
-        "{} is not there: run all targets of this crate, or `cargo build --examples` first",
+        "{} does not exist: run all targets of this crate, or `cargo build --examples` first",
         path.display()
     );
     path

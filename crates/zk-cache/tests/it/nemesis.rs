@@ -1,4 +1,4 @@
-//! Caches whose servers and connections are broken at random.
+//! Caches under random faults of servers and connections.
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ use crate::replay::Seen;
 use crate::replay::nodes_of;
 use crate::soon;
 
-/// What is drawn: `SEED`, or always the same.
+/// The seed: `SEED`, or a constant.
 fn seed() -> u64 {
     let asked = std::env::var("SEED").ok();
     asked.map_or(6, |text| text.parse().expect("SEED is a number"))
 }
 
-/// Changes nodes at random, with another session when it loses its own, until it is dropped.
+/// Makes random changes until it is dropped, with a new session after each session loss.
 async fn write(connect_string: String, mut random: fastrand::Rng) {
     loop {
         let connecting = Session::builder(connect_string.as_str())
@@ -63,7 +63,7 @@ async fn write(connect_string: String, mut random: fastrand::Rng) {
     }
 }
 
-/// A cache, with the next session each time its own is lost.
+/// A cache that resumes on a new session after each session loss.
 struct Reader<'a> {
     ensemble: &'a Ensemble,
     cache: TreeCache,
@@ -74,7 +74,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Plays what comes within a time. Dropped at any moment, it can go on later.
+    /// Applies events until the time is over. Cancel safe.
     async fn play_for(&mut self, time: Duration) {
         let until = tokio::time::Instant::now() + time;
         while let Ok(event) = tokio::time::timeout_at(until, self.events.next()).await {
@@ -87,7 +87,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Goes on after the end with another cache, on the next session.
+    /// Resumes with another cache, on a new session.
     async fn resume(&mut self) {
         let session = connect(self.ensemble).await;
         let last = self.cache.snapshot();
@@ -105,7 +105,7 @@ impl Reader<'_> {
             session.sync("/").await.unwrap();
             there = soon("everything is read", nodes_on(&session)).await;
             let snapshot = self.cache.snapshot();
-            // What came after the last event was played is played in the next round.
+            // Later events are applied in the next round.
             let is_there = nodes_of(&snapshot) == there && self.replay.nodes == there;
             if snapshot.is_synchronized() && is_there {
                 return;
@@ -144,15 +144,15 @@ async fn nodes_on(session: &Session) -> Nodes {
 // covers: K3 K4
 // against traps T1 T4 X13
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_broken_on_3_9_the_events_lead_to_what_there_is() {
-    the_events_lead_to_what_there_is("3.9", &Fault::ALL).await;
+async fn events_lead_to_the_contents_under_all_faults_on_3_9() {
+    events_lead_to_the_contents("3.9", &Fault::ALL).await;
 }
 
 // covers: K3 K4
 // against traps T1 T4 X13
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_connection_is_broken_on_3_8_the_events_lead_to_what_there_is() {
-    // No elections: in one of them 3.8.0 may roll back what clients have seen, see docs/compatibility.md.
+async fn events_lead_to_the_contents_under_link_faults_on_3_8() {
+    // No elections: 3.8.0 may roll back what clients have read, see docs/compatibility.md.
     let faults = [
         Fault::Cut,
         Fault::LoseRequest,
@@ -160,12 +160,12 @@ async fn whatever_connection_is_broken_on_3_8_the_events_lead_to_what_there_is()
         Fault::Silence,
         Fault::Expire,
     ];
-    the_events_lead_to_what_there_is("3.8", &faults).await;
+    events_lead_to_the_contents("3.8", &faults).await;
 }
 
-/// After each rest the cache has what there is, and every event fits to what was told before: nothing comes twice, and
-/// nothing out of order.
-async fn the_events_lead_to_what_there_is(version: &str, faults: &[Fault]) {
+/// After each round the cache has the contents of the ensemble. Each event fits those before it: none is duplicated or
+/// out of order.
+async fn events_lead_to_the_contents(version: &str, faults: &[Fault]) {
     let seed = seed();
     let ensemble = Ensemble::builder()
         .zookeeper(version)
@@ -208,15 +208,15 @@ async fn the_events_lead_to_what_there_is(version: &str, faults: &[Fault]) {
             }
         };
         struck += dealt.len();
-        // On a machine that is slow or busy little may have happened so far.
+        // A slow machine may have produced few events so far.
         let enough = reader.replay.played + ENOUGH;
         let playing = async {
             while reader.replay.played < enough {
                 reader.play_for(Duration::from_millis(100)).await;
             }
         };
-        soon("there are events", playing).await;
-        // The nemesis may have spared the reader.
+        soon("events arrive", playing).await;
+        // The nemesis may not have hit the reader.
         let proxy = ensemble.proxy().expect("it was asked for");
         proxy.cut(Clients::All, Close::Rst).await;
         writers.shutdown().await;
@@ -231,7 +231,7 @@ async fn the_events_lead_to_what_there_is(version: &str, faults: &[Fault]) {
     );
     assert!(
         reader.stale > 0 && struck > 0,
-        "without faults this proves nothing"
+        "a run without faults proves nothing"
     );
     drop(reader);
     ensemble.down().await.unwrap();
@@ -239,5 +239,5 @@ async fn the_events_lead_to_what_there_is(version: &str, faults: &[Fault]) {
 
 const ROUNDS: u64 = 3;
 
-/// How many events there are in a round at least after its faults.
+/// The minimum number of events in a round after its faults.
 const ENOUGH: usize = 50;

@@ -1,4 +1,4 @@
-//! A process that is paused for longer than its session lives; it is the example.
+//! The example program, paused for longer than its session lives.
 
 use std::process::Stdio;
 
@@ -18,7 +18,7 @@ use crate::soon;
 // covers: K4
 // against traps T6
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_was_paused_past_its_session_is_told_that_and_then_the_difference() {
+async fn a_process_paused_past_its_session_prints_the_difference() {
     let ensemble = Ensemble::builder().servers(1).start().await.unwrap();
     let session = connect(&ensemble).await;
     for path in ["/t/a", "/t/b", "/t/c"] {
@@ -42,19 +42,19 @@ async fn a_process_that_was_paused_past_its_session_is_told_that_and_then_the_di
                     return said;
                 }
             }
-            panic!("it ended without this: {what}");
+            panic!("the program ended before it printed: {what}");
         })
         .await
     };
     let said = until("synchronized").await;
     assert_eq!(said.len(), 5, "{said:?}");
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
-    wait::until("its node is there", async || {
+    wait::until("its node exists", async || {
         session.exists("/alive").await.unwrap().is_some()
     })
     .await;
     kill_process(pid, Signal::STOP).unwrap();
-    // The node of its session goes with it.
+    // The ephemeral node is deleted with its session.
     wait::until("its session expires", async || {
         session.exists("/alive").await.unwrap().is_none()
     })

@@ -1,16 +1,16 @@
-//! Caches while nothing goes wrong, or nothing that they do not know how to deal with.
+//! Caches without faults.
 
 use std::time::Duration;
 
 use zk_cache::CacheOptions;
+use zk_cache::CacheState;
 use zk_cache::ChildrenCache;
 use zk_cache::Content;
 use zk_cache::Event;
-use zk_cache::Gap;
 use zk_cache::NodeCache;
+use zk_cache::PartialRead;
 use zk_cache::Select;
 use zk_cache::Snapshot;
-use zk_cache::State;
 use zk_cache::TreeCache;
 use zk_core::Acl;
 use zk_core::AclEntry;
@@ -20,12 +20,12 @@ use zk_core::Session;
 use zk_sim::Ensemble;
 
 use crate::ROOT;
+use crate::drain;
 use crate::nodes_on;
 use crate::pass;
 use crate::path;
 use crate::replay::nodes_of;
 use crate::soon;
-use crate::told;
 use crate::until;
 use crate::until_synchronized;
 
@@ -42,39 +42,43 @@ fn shown(snapshot: &Snapshot) -> Vec<&str> {
 // covers: K1
 // against traps T3
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_not_there_is_told_when_it_comes_and_goes_and_comes_again() {
+async fn a_node_cache_reports_each_creation_change_and_deletion() {
     let ensemble = Ensemble::new(3);
     let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
     let cache = NodeCache::start(&session, "/t/a").unwrap();
     let mut events = cache.events();
-    assert_eq!(told(&mut events).await, ["synchronized"]);
+    assert_eq!(drain(&mut events).await, ["synchronized"]);
     assert_eq!(cache.node(), None);
     make(&writer, &["/t/a", "/t/a/below"]).await;
-    assert_eq!(told(&mut events).await, ["+ /t/a 0"]);
+    assert_eq!(drain(&mut events).await, ["+ /t/a 0"]);
     writer.set("/t/a", "1").await.unwrap();
     writer.set("/t/a/below", "1").await.unwrap();
-    assert_eq!(told(&mut events).await, ["~ /t/a 0 -> 1"]);
+    assert_eq!(drain(&mut events).await, ["~ /t/a 0 -> 1"]);
     assert_eq!(cache.node().unwrap().data(), Some(&b"1"[..]));
     writer.delete("/t").recursive().await.unwrap();
-    assert_eq!(told(&mut events).await, ["- /t/a 1"]);
-    assert_eq!((cache.node(), cache.state()), (None, State::Synchronized));
+    assert_eq!(drain(&mut events).await, ["- /t/a 1"]);
+    assert_eq!(
+        (cache.node(), cache.state()),
+        (None, CacheState::Synchronized)
+    );
     make(&writer, &["/t/a"]).await;
-    assert_eq!(told(&mut events).await, ["+ /t/a 0"]);
+    assert_eq!(drain(&mut events).await, ["+ /t/a 0"]);
 }
 
-/// In the background, with everything told from the beginning; built before it is used, with what happens after that
-/// told; and in the background with a word when it is built.
+/// The three ways to start: events from the first load on, events after a completed load, and a late consumer.
 // covers: K2
 // against traps T5
 #[tokio::test(start_paused = true)]
-async fn the_children_are_told_from_the_beginning_or_from_where_one_knows_them() {
+async fn children_are_reported_from_the_start_or_from_a_snapshot() {
     let ensemble = Ensemble::new(3);
     let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
     make(&writer, &["/t/a", "/t/b", "/t/b/below"]).await;
     let cache = ChildrenCache::start(&session, ROOT).unwrap();
-    assert_eq!(cache.state(), State::Loading);
+    assert_eq!(cache.state(), CacheState::Loading);
     let mut from_the_beginning = cache.events();
-    let built = soon("it is built", cache.synchronized()).await.unwrap();
+    let built = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
     let mut from_there = cache.events_since(&built);
     let names = |cache: &ChildrenCache| {
         let children = cache.children();
@@ -85,7 +89,7 @@ async fn the_children_are_told_from_the_beginning_or_from_where_one_knows_them()
     };
     assert_eq!(names(&cache), ["a", "b"]);
     assert_eq!(
-        told(&mut from_the_beginning).await,
+        drain(&mut from_the_beginning).await,
         ["+ /t ", "+ /t/a 0", "+ /t/b 0", "synchronized"]
     );
     make(&writer, &["/t/c", "/t/c/below"]).await;
@@ -93,23 +97,23 @@ async fn the_children_are_told_from_the_beginning_or_from_where_one_knows_them()
     writer.set("/t/b/below", "1").await.unwrap();
     writer.delete("/t/b").recursive().await.unwrap();
     let happened = ["+ /t/c 0", "~ /t/a 0 -> 1", "- /t/b 0"];
-    assert_eq!(told(&mut from_the_beginning).await, happened);
-    let mut since = told(&mut from_there).await;
-    // That it is synchronized is told to each once.
+    assert_eq!(drain(&mut from_the_beginning).await, happened);
+    let mut since = drain(&mut from_there).await;
+    // Each consumer receives `synchronized` once.
     since.retain(|event| event != "synchronized");
     assert_eq!(since, happened);
     assert_eq!(names(&cache), ["a", "c"]);
     assert_eq!(cache.child("a").unwrap().data(), Some(&b"1"[..]));
     assert_eq!((cache.child("b"), cache.child("")), (None, None));
     assert_eq!(cache.parent().unwrap().path(), &path(ROOT));
-    // Whoever comes late is told what there is.
-    let late = told(&mut cache.events()).await;
+    // A late consumer receives the contents of now.
+    let late = drain(&mut cache.events()).await;
     assert_eq!(late, ["+ /t ", "+ /t/a 1", "+ /t/c 0", "synchronized"]);
 }
 
 // covers: K3
 #[tokio::test(start_paused = true)]
-async fn only_what_is_selected_is_read_and_told() {
+async fn only_selected_nodes_are_read_and_reported() {
     let ensemble = Ensemble::new(3);
     let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
     make(&writer, &["/t/a/b/c", "/t/skip/b", "/t/alone/b", "/tt"]).await;
@@ -121,7 +125,9 @@ async fn only_what_is_selected_is_read_and_told() {
             _ => Select::Keep,
         });
     let cache = TreeCache::start_with(&session, ROOT, &options).unwrap();
-    let snapshot = soon("it is built", cache.synchronized()).await.unwrap();
+    let snapshot = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
     assert_eq!(shown(&snapshot), ["/t", "/t/a", "/t/a/b", "/t/alone"]);
     let asked = ensemble.requests();
     let is_for = |unwanted: &str| {
@@ -146,19 +152,21 @@ async fn only_what_is_selected_is_read_and_told() {
         ],
     )
     .await;
-    let mut all = told(&mut events).await;
+    let mut all = drain(&mut events).await;
     all.retain(|event| event != "synchronized");
     assert_eq!(all, ["+ /t/a/c 0", "+ /t/new ", "+ /t/new/alone "]);
 }
 
 // covers: K5
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_stays_as_it_is_and_reading_asks_nobody() {
+async fn a_snapshot_never_changes_and_reads_send_no_request() {
     let ensemble = Ensemble::new(3);
     let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
     make(&writer, &["/t/a", "/t/b"]).await;
     let cache = TreeCache::start(&session, ROOT).unwrap();
-    let before = soon("it is built", cache.synchronized()).await.unwrap();
+    let before = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
     let there = nodes_on(&ensemble, ROOT);
     assert_eq!(before.synced_at(), Some(ensemble.zxid()));
     let (_, newest) = {
@@ -185,16 +193,18 @@ async fn a_snapshot_stays_as_it_is_and_reading_asks_nobody() {
 
 // covers: K3
 #[tokio::test(start_paused = true)]
-async fn without_data_the_stat_alone_is_kept() {
+async fn stat_only_keeps_the_stat_and_reads_no_data() {
     let ensemble = Ensemble::new(3);
     let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
     make(&writer, &["/t/a"]).await;
     let options = CacheOptions::default().with_content(Content::StatOnly);
     let cache = TreeCache::start_with(&session, ROOT, &options).unwrap();
-    let snapshot = soon("it is built", cache.synchronized()).await.unwrap();
+    let snapshot = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
     let mut events = cache.events_since(&snapshot);
     writer.set("/t/a", "12345").await.unwrap();
-    let changed = until("it is told", &mut events, |event| {
+    let changed = until("the change is reported", &mut events, |event| {
         matches!(event, Event::Changed { .. })
     });
     let Event::Changed { new, .. } = changed.await else {
@@ -211,32 +221,34 @@ async fn without_data_the_stat_alone_is_kept() {
 
 // against traps T3
 #[tokio::test(start_paused = true)]
-async fn a_root_that_goes_and_comes_again_is_followed_with_all_below_it() {
+async fn a_root_that_is_created_again_is_cached_with_its_subtree() {
     let ensemble = Ensemble::new(3);
     let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
     let cache = TreeCache::start(&session, ROOT).unwrap();
     let mut events = cache.events();
-    assert_eq!(told(&mut events).await, ["synchronized"]);
+    assert_eq!(drain(&mut events).await, ["synchronized"]);
     for _ in 0..3 {
         make(&writer, &["/t/a/b"]).await;
-        assert_eq!(told(&mut events).await, ["+ /t ", "+ /t/a ", "+ /t/a/b 0"]);
+        assert_eq!(drain(&mut events).await, ["+ /t ", "+ /t/a ", "+ /t/a/b 0"]);
         writer.delete(ROOT).recursive().await.unwrap();
-        assert_eq!(told(&mut events).await, ["- /t/a/b 0", "- /t/a ", "- /t "]);
+        assert_eq!(drain(&mut events).await, ["- /t/a/b 0", "- /t/a ", "- /t "]);
         assert!(cache.snapshot().is_empty());
     }
 }
 
 // against traps T4 X8
 #[tokio::test(start_paused = true)]
-async fn a_consumer_that_is_far_behind_is_told_the_difference_and_holds_up_nobody() {
+async fn a_slow_consumer_receives_the_difference_and_blocks_nothing() {
     let ensemble = Ensemble::new(3);
     let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
     make(&writer, &["/t/a", "/t/b", "/t/c"]).await;
     let options = CacheOptions::default().with_event_buffer(1);
     let cache = TreeCache::start_with(&session, ROOT, &options).unwrap();
-    let snapshot = soon("it is built", cache.synchronized()).await.unwrap();
+    let snapshot = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
     let mut slow = cache.events_since(&snapshot);
-    assert_eq!(told(&mut slow).await, ["synchronized"]);
+    assert_eq!(drain(&mut slow).await, ["synchronized"]);
     for number in 1..=20 {
         writer.set("/t/a", number.to_string()).await.unwrap();
         pass(Duration::from_millis(50)).await;
@@ -252,7 +264,7 @@ async fn a_consumer_that_is_far_behind_is_told_the_difference_and_holds_up_nobod
     make(&writer, &["/t/c"]).await;
     pass(Duration::from_secs(1)).await;
     assert_eq!(
-        told(&mut slow).await,
+        drain(&mut slow).await,
         [
             "- /t/c 0",
             "- /t/b 0",
@@ -262,31 +274,33 @@ async fn a_consumer_that_is_far_behind_is_told_the_difference_and_holds_up_nobod
         ]
     );
     writer.set("/t/a", "21").await.unwrap();
-    assert_eq!(told(&mut slow).await, ["~ /t/a 20 -> 21"]);
+    assert_eq!(drain(&mut slow).await, ["~ /t/a 20 -> 21"]);
 }
 
 // against traps T4
 #[tokio::test(start_paused = true)]
-async fn forgotten_consumer_does_not_keep_all_the_data_there_was() {
+async fn an_idle_consumer_does_not_keep_all_past_data() {
     let ensemble = Ensemble::new(1);
     let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
     make(&writer, &["/t/a"]).await;
     let cache = TreeCache::start(&session, ROOT).unwrap();
-    let snapshot = soon("it is built", cache.synchronized()).await.unwrap();
+    let snapshot = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
     let mut forgotten = cache.events_since(&snapshot);
-    assert_eq!(told(&mut forgotten).await, ["synchronized"]);
-    // 30 MB, in less than a hundred rounds.
+    assert_eq!(drain(&mut forgotten).await, ["synchronized"]);
+    // 30 MB, in less than a hundred batches.
     for number in 0..60 {
         writer.set("/t/a", vec![number; 500_000]).await.unwrap();
         pass(Duration::from_millis(50)).await;
     }
-    let told = told(&mut forgotten).await;
-    assert_eq!(told.len(), 1, "the difference, not all that happened");
+    let events = drain(&mut forgotten).await;
+    assert_eq!(events.len(), 1, "the difference, not each change");
 }
 
 // covers: K3
 #[tokio::test(start_paused = true)]
-async fn what_may_not_be_read_is_told_and_the_rest_is_cached() {
+async fn an_unreadable_node_is_reported_and_the_rest_is_cached() {
     let ensemble = Ensemble::new(3);
     let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
     make(&writer, &["/t/a", "/t/secret/below", "/t/z"]).await;
@@ -298,30 +312,31 @@ async fn what_may_not_be_read_is_told_and_the_rest_is_cached() {
         .await
         .unwrap();
     let cache = TreeCache::start(&session, ROOT).unwrap();
-    let snapshot = soon("it is built", cache.synchronized()).await.unwrap();
+    let snapshot = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
     assert_eq!(shown(&snapshot), ["/t", "/t/a", "/t/z"]);
-    let gaps: Vec<_> = snapshot
-        .gaps()
-        .map(|(path, gap)| (path.to_string(), gap))
+    let partial: Vec<_> = snapshot
+        .partial_reads()
+        .map(|(path, partial)| (path.to_string(), partial))
         .collect();
     assert_eq!(
-        gaps,
-        [("/t/secret".to_owned(), Gap::Node(ErrorKind::NoAuth))]
+        partial,
+        [("/t/secret".to_owned(), PartialRead::Node(ErrorKind::NoAuth))]
     );
     let mut events = cache.events();
-    until("it is told", &mut events, |event| {
+    until("it is reported", &mut events, |event| {
         matches!(event, Event::Incomplete { .. })
     })
     .await;
     writer.set("/t/z", "1").await.unwrap();
-    let last = told(&mut events).await;
+    let last = drain(&mut events).await;
     assert_eq!(last.last().unwrap(), "~ /t/z 0 -> 1");
 }
 
-/// A load of many nodes is made of many reads, of which a few at a time are on their way.
 // covers: K3
 #[tokio::test(start_paused = true)]
-async fn others_on_the_session_wait_for_a_few_reads_of_a_load_and_not_for_all() {
+async fn others_on_the_session_wait_for_at_most_a_window_of_reads() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     for number in 0..2000 {
@@ -352,7 +367,7 @@ async fn others_on_the_session_wait_for_a_few_reads_of_a_load_and_not_for_all() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_in_a_namespace_has_the_paths_of_it() {
+async fn a_cache_in_a_namespace_has_relative_paths() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     make(&session, &["/space/t/a"]).await;
@@ -362,7 +377,7 @@ async fn a_cache_in_a_namespace_has_the_paths_of_it() {
     until_synchronized(&mut events).await;
     assert_eq!(shown(&cache.snapshot()), ["/t", "/t/a"]);
     session.set("/space/t/a", "1").await.unwrap();
-    assert_eq!(told(&mut events).await, ["~ /t/a 0 -> 1"]);
+    assert_eq!(drain(&mut events).await, ["~ /t/a 0 -> 1"]);
     assert!(
         TreeCache::start(&session, "t")
             .unwrap_err()

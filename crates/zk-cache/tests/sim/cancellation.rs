@@ -1,9 +1,9 @@
-//! Whatever is dropped, wherever.
+//! Dropped caches and dropped futures.
 
 use std::time::Duration;
 
-use zk_cache::End;
-use zk_cache::State;
+use zk_cache::CacheEnd;
+use zk_cache::CacheState;
 use zk_cache::TreeCache;
 use zk_sim::Ensemble;
 
@@ -13,10 +13,10 @@ use crate::pass;
 use crate::replay::Replay;
 use crate::soon;
 
-/// A cache that goes leaves no watch and no task behind, at whichever moment of its life.
+/// At whichever moment a cache is dropped, it leaves no watch and no task behind.
 // against traps T7
 #[tokio::test(start_paused = true)]
-async fn a_dropped_cache_leaves_no_watch_and_says_that_it_ended() {
+async fn a_dropped_cache_reports_its_end_and_leaves_no_watch() {
     for cut in [false, true] {
         for millis in 0..40 {
             let ensemble = Ensemble::new(3);
@@ -43,24 +43,24 @@ async fn a_dropped_cache_leaves_no_watch_and_says_that_it_ended() {
             .await;
             let what = format!("{last:?} after {millis} ms");
             assert!(
-                matches!(last, Some(zk_cache::Event::Ended(End::Stopped))),
+                matches!(last, Some(zk_cache::Event::Ended(CacheEnd::Stopped))),
                 "{what}"
             );
-            assert_ne!(snapshot.state(), State::Ended);
+            assert_ne!(snapshot.state(), CacheState::Ended);
             pass(Duration::from_secs(3)).await;
             assert_eq!(ensemble.watch_count(), 0, "{what}");
             assert_eq!(session.counters().watched_bytes, 0, "{what}");
-            // The session is as good as before.
+            // The session still works.
             session.create("/t/after", "").await.unwrap();
         }
     }
 }
 
-/// Waits that are given up after each number of polls lose nothing.
+/// Waits that are cancelled after various times.
 // covers: K4
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_an_event_that_is_dropped_loses_none() {
-    for patience in 0..30 {
+async fn a_cancelled_wait_loses_no_event() {
+    for step in 0..30 {
         let ensemble = Ensemble::new(3);
         let (session, writer) = (ensemble.connect().await, ensemble.connect().await);
         let cache = TreeCache::start(&session, ROOT).unwrap();
@@ -76,10 +76,10 @@ async fn a_wait_for_an_event_that_is_dropped_loses_none() {
                 writer.set(ROOT, number.to_string()).await.unwrap();
             }
         });
-        let patience = Duration::from_micros(100 * patience);
+        let max_wait = Duration::from_micros(100 * step);
         let end = tokio::time::Instant::now() + Duration::from_secs(3);
         while tokio::time::Instant::now() < end {
-            if let Ok(Some(event)) = tokio::time::timeout(patience, events.next()).await {
+            if let Ok(Some(event)) = tokio::time::timeout(max_wait, events.next()).await {
                 replay.play(&event);
             }
             drop(tokio::time::timeout(Duration::from_micros(300), cache.synchronized()).await);
@@ -89,7 +89,7 @@ async fn a_wait_for_an_event_that_is_dropped_loses_none() {
         assert_eq!(
             replay.nodes,
             nodes_on(&ensemble, ROOT),
-            "with patience {patience:?}"
+            "with waits of {max_wait:?}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Everything at once, at random, by seed.
+//! Random changes and random faults at the same time, by seed.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::replay::Replay;
 use crate::replay::nodes_of;
 use crate::soon;
 
-/// Changes nodes at random until its rounds are over, with another session when it loses its own.
+/// Makes a number of random changes, with a new session after each session loss.
 async fn write(ensemble: Ensemble, mut random: fastrand::Rng) {
     let mut session: Session = ensemble.connect().await;
     for round in 0..CHANGES {
@@ -39,7 +39,7 @@ async fn write(ensemble: Ensemble, mut random: fastrand::Rng) {
             4..7 => drop(session.set(&path, data).await),
             7 => drop(session.delete(&path).recursive().await),
             8 => {
-                // Gone and made anew in one moment, with the same version.
+                // Deleted and created again in one transaction, with the same version.
                 let again = session.transaction().delete(&path).create(&path, data);
                 drop(again.commit().await);
             }
@@ -49,7 +49,7 @@ async fn write(ensemble: Ensemble, mut random: fastrand::Rng) {
     }
 }
 
-/// A cache, with the next session each time its own is lost.
+/// A cache that resumes on a new session after each session loss.
 struct Reader {
     ensemble: Ensemble,
     options: CacheOptions,
@@ -76,7 +76,7 @@ impl Reader {
         }
     }
 
-    /// Plays what is told until the time is over.
+    /// Applies events until the time is over.
     async fn play_for(&mut self, time: Duration) {
         let until = tokio::time::Instant::now() + time;
         while let Ok(event) = tokio::time::timeout_at(until, self.events.next()).await {
@@ -87,7 +87,7 @@ impl Reader {
                         self.resume().await;
                     }
                 }
-                None => panic!("nothing comes after the end"),
+                None => panic!("the events ended without `Ended`"),
             }
         }
     }
@@ -102,14 +102,17 @@ impl Reader {
         self.resumed += 1;
     }
 
-    /// Waits until what it knows is what there is.
+    /// Waits until the contents are those of the ensemble.
     async fn settle(&mut self) {
         for _ in 0..60 {
             self.play_for(Duration::from_secs(1)).await;
             let there = nodes_on(&self.ensemble, ROOT);
             let snapshot = self.cache.snapshot();
             if snapshot.is_synchronized() && nodes_of(&snapshot) == there {
-                assert_eq!(self.replay.nodes, there, "the events lead elsewhere");
+                assert_eq!(
+                    self.replay.nodes, there,
+                    "the events lead to other contents"
+                );
                 return;
             }
         }
@@ -133,7 +136,7 @@ fn chaos() -> Chaos {
 async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut quick = Reader::new(&ensemble, CacheOptions::default()).await;
-    // One that looks now and then, of whom little is kept.
+    // One that reads now and then, with a small event buffer.
     let options = CacheOptions::default().with_event_buffer(2).with_window(2);
     let mut slow = Reader::new(&ensemble, options).await;
     for _ in 0..=seed % 2 {
@@ -153,9 +156,9 @@ async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
             );
         }
         for writer in writers {
-            soon("the writer is done", writer).await.unwrap();
+            soon("the writer finishes", writer).await.unwrap();
         }
-        soon("the disturbance is over", disturbing).await.unwrap();
+        soon("the faults end", disturbing).await.unwrap();
         ensemble.heal();
         quick.settle().await;
         slow.settle().await;
@@ -166,12 +169,12 @@ async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
     )
 }
 
-/// After each rest the caches have what there is, and every event fits to what was told before it: nothing comes twice,
-/// nothing out of order, and a node that was made anew is told as such.
+/// After the faults the caches have the contents of the ensemble. Each event fits those before it: none is duplicated
+/// or out of order, and a node that was created again is reported as such.
 // covers: K3 K4 K5
 // against traps T1 T4 X13
 #[test]
-fn whatever_happens_the_events_lead_to_what_there_is() {
+fn events_lead_to_the_contents_of_the_ensemble_under_chaos() {
     let (played, resumed) = (Cell::new(0), Cell::new(0));
     let checked = Check::new(0..SEEDS)
         .seeds_from_env()

@@ -52,13 +52,13 @@ fn nodes_on(ensemble: &Ensemble, root: &str) -> Nodes {
         .collect()
 }
 
-/// The next event that is such a one, which is soon; those before it are left aside.
-async fn until(what: &str, events: &mut Events, is_it: impl Fn(&Event) -> bool) -> Event {
+/// Waits for the next matching event, and skips the events before it.
+async fn until(what: &str, events: &mut Events, matches: impl Fn(&Event) -> bool) -> Event {
     soon(what, async {
         loop {
             let event = events.next().await;
-            let event = event.unwrap_or_else(|| panic!("it ended before this: {what}"));
-            if is_it(&event) {
+            let event = event.unwrap_or_else(|| panic!("the events ended before: {what}"));
+            if matches(&event) {
                 return event;
             }
         }
@@ -73,11 +73,11 @@ async fn until_synchronized(events: &mut Events) {
     .await;
 }
 
-/// Events in few words, until nothing comes for a while.
-async fn told(events: &mut Events) -> Vec<String> {
-    let mut told = Vec::new();
+/// Reads all events until none arrives for five seconds, as short texts.
+async fn drain(events: &mut Events) -> Vec<String> {
+    let mut drained = Vec::new();
     while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(5), events.next()).await {
-        told.push(in_words(&event));
+        drained.push(in_words(&event));
     }
-    told
+    drained
 }

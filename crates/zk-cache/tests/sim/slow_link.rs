@@ -1,4 +1,4 @@
-//! Loads over links that are slow for what there is to load.
+//! Loads over links that are slow for the amount of data.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn slow() -> Ensemble {
     Ensemble::builder().servers(1).bandwidth(1_250_000).build()
 }
 
-/// Makes so many nodes below each of so many.
+/// Creates `parents` nodes with `nodes` children each.
 async fn fill(session: &Session, parents: usize, nodes: usize, bytes: usize) {
     let at_once = (500_000 / (bytes + 100)).clamp(1, nodes);
     for parent in 0..parents {
@@ -41,24 +41,26 @@ async fn hundred_thousand_nodes_load_over_a_slow_link() {
     fill(&session, 1000, NODES / 1000, 100).await;
     let since = Instant::now();
     let cache = TreeCache::start(&session, ROOT).unwrap();
-    let snapshot = soon("it is loaded", cache.synchronized()).await.unwrap();
+    let snapshot = soon("the load is complete", cache.synchronized())
+        .await
+        .unwrap();
     assert_eq!(snapshot.len(), 1 + 1000 + NODES);
-    // Some 190 bytes for each, and the names.
+    // About 190 bytes for each, and the names.
     let took = since.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
-/// All that are asked for at once take longer than an operation may.
+/// A full window of reads takes longer than the operation timeout.
 // covers: K3
 #[tokio::test(start_paused = true)]
-async fn large_nodes_load_over_a_slow_link_and_are_read_once() {
+async fn large_nodes_are_read_once_over_a_slow_link() {
     const NODES: usize = 300;
     let ensemble = slow();
     let session = ensemble.connect().await;
     fill(&session, 1, NODES, 200_000).await;
     let since = Instant::now();
     let cache = TreeCache::start(&session, ROOT).unwrap();
-    let loaded = soon("it is loaded", cache.synchronized());
+    let loaded = soon("the load is complete", cache.synchronized());
     let other = async {
         let mut longest = Duration::ZERO;
         for _ in 0..20 {
@@ -71,12 +73,12 @@ async fn large_nodes_load_over_a_slow_link_and_are_read_once() {
     let (snapshot, longest) = tokio::join!(loaded, other);
     assert_eq!(snapshot.unwrap().len(), NODES + 2);
     let took = since.elapsed();
-    // 48 seconds for the data.
+    // The data alone takes 48 seconds.
     assert!(took < Duration::from_secs(52), "{took:?}");
     let reads = ensemble.arrived(
         |request| matches!(request, Request::Get { path, .. } if path.as_str().starts_with(ROOT)),
     );
     assert_eq!(reads, NODES + 2);
-    // Who else uses the session waits for a few of them, and not for all.
+    // Other users of the session wait for a few reads, not for all.
     assert!(longest < Duration::from_secs(3), "{longest:?}");
 }

@@ -1,11 +1,11 @@
-//! Plays events over what was there before, for the tests on simulated and on real servers.
+//! Applies events to a map of nodes and checks each, for the tests on simulated and on real servers.
 
 use std::collections::BTreeMap;
 
 use zk_cache::Event;
 use zk_cache::Snapshot;
 
-/// What tells one state of a node from another.
+/// The fields that distinguish two states of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) czxid: i64,
@@ -34,13 +34,13 @@ pub(crate) fn nodes_of(snapshot: &Snapshot) -> Nodes {
         .collect()
 }
 
-/// Plays events over what was there before, and complains of any that does not fit.
+/// The nodes after all events so far; panics at an event that does not fit them.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Replay {
     pub(crate) nodes: Nodes,
-    /// The newest transaction that was told of each node that ever was.
+    /// The newest transaction reported of each path.
     pub(crate) newest: BTreeMap<String, i64>,
-    /// How many events there were that changed something.
+    /// The number of events that changed nodes.
     pub(crate) played: usize,
     pub(crate) is_synchronized: bool,
 }
@@ -51,7 +51,7 @@ impl Replay {
             Event::Created(new) => {
                 let name = new.path().to_string();
                 let before = self.nodes.insert(name.clone(), Seen::of(new));
-                assert_eq!(before, None, "{event:?} was there");
+                assert_eq!(before, None, "{event:?}: the node exists");
                 self.rises(name, new.stat().czxid, event);
                 self.rises_or_stays(new, event);
             }
@@ -77,7 +77,7 @@ impl Replay {
                 self.is_synchronized = false;
             }
             Event::Ended(_) => self.is_synchronized = false,
-            other => panic!("{other:?} was not expected"),
+            other => panic!("unexpected event: {other:?}"),
         }
     }
 
@@ -89,7 +89,7 @@ impl Replay {
 
     pub(crate) fn rises_or_stays(&mut self, node: &zk_cache::Node, event: &Event) {
         let newest = self.newest.get_mut(node.path().as_str());
-        let newest = newest.expect("it was told of");
+        let newest = newest.expect("the path was reported");
         assert!(*newest <= node.stat().mzxid, "{event:?}");
         *newest = node.stat().mzxid;
     }

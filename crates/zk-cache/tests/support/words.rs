@@ -1,10 +1,10 @@
-//! Events in few words, for the tests on simulated and on real servers.
+//! Events as short texts, for the tests on simulated and on real servers.
 
 use std::borrow::Cow;
 
 use zk_cache::Event;
 
-/// What an event says, without its stats.
+/// Formats an event without its stats.
 pub(crate) fn in_words(event: &Event) -> String {
     let data = |node: &zk_cache::Node| {
         let text = node.data().map(String::from_utf8_lossy);
@@ -17,7 +17,7 @@ pub(crate) fn in_words(event: &Event) -> String {
         Event::Deleted(node) => format!("- {}", text(node)),
         Event::Synchronized { .. } => "synchronized".to_owned(),
         Event::Stale => "stale".to_owned(),
-        Event::Incomplete { path, gap } => format!("! {path}: {gap}"),
+        Event::Incomplete { path, reason } => format!("! {path}: {reason}"),
         Event::Ended(end) => format!("ended: {end}"),
         other => format!("{other:?}"),
     }

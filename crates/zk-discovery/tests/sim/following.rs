@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use zk_core::Acl;
 use zk_discovery::BadEntry;
-use zk_discovery::End;
+use zk_discovery::CacheEnd;
 use zk_discovery::Instance;
 use zk_discovery::ProviderOptions;
 use zk_discovery::Roster;
@@ -258,7 +258,7 @@ async fn it_ends_with_its_session_or_its_last_handle_and_leaves_no_watch() {
     let told = told_until("ended", &mut changes).await;
     assert_eq!(told.last().unwrap(), "ended: the session is over");
     let end = second.synchronized().await.unwrap_err();
-    assert!(matches!(end, End::SessionLost));
+    assert!(matches!(end, CacheEnd::SessionLost));
 }
 
 // covers: D2

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_core::Acl;
 use zk_core::ErrorKind;
 use zk_core::transport::Fault;
-use zk_discovery::Gap;
+use zk_discovery::PartialRead;
 use zk_discovery::PickError;
 use zk_discovery::Random;
 use zk_sim::Ensemble;
@@ -42,7 +42,10 @@ async fn a_list_that_may_not_be_read_is_not_an_empty_one() {
         panic!("{error}");
     };
     assert_eq!(of, SERVICE);
-    assert!(matches!(gap, Gap::Node(_) | Gap::Children(_)), "{gap:?}");
+    assert!(
+        matches!(gap, PartialRead::Node(_) | PartialRead::Children(_)),
+        "{gap:?}"
+    );
     assert!(error.is_passing());
 
     // It looks again when the node is written.
