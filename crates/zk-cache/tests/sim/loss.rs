@@ -15,9 +15,17 @@ use zk_core::ConnectionState;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::Session;
+use zk_core::SessionEnd;
+use zk_core::SessionId;
 use zk_core::transport::Fault;
+use zk_core::transport::LinkReceiver;
+use zk_core::transport::LinkSender;
+use zk_core::transport::Phase;
+use zk_core::transport::Reply;
 use zk_core::transport::Request;
+use zk_core::transport::Transport;
 use zk_sim::Ensemble;
+use zk_sim::SimTransport;
 use zk_sim::matching::gets;
 
 use crate::ROOT;
@@ -317,4 +325,91 @@ async fn a_failed_read_is_retried_while_other_nodes_keep_changing() {
     assert_eq!(busy.count(), 1, "one read was refused");
     let node = cache.get(&crate::path("/t/c")).unwrap();
     assert_eq!(node.data(), Some(&b"1"[..]));
+}
+
+/// A reply ends the session a second before its link does. In between the cache must wait, and not ask for the state of the
+/// connection again and again.
+// covers: K4
+#[test]
+fn a_session_ended_by_a_reply_ends_the_cache_without_spinning() {
+    let (result, results) = std::sync::mpsc::channel();
+    // A task that spins never yields, so that no timeout of its own thread can stop it.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let end = runtime.block_on(async {
+            let ensemble = Ensemble::new(3);
+            let writer = create_tree(&ensemble).await;
+            let transport = LateEnd::new(ensemble.connect().transport().await);
+            let session = Session::over(transport, "simulated:2181".parse().unwrap());
+            let cache = TreeCache::start(&session, ROOT).unwrap();
+            soon("the load is complete", cache.synchronized())
+                .await
+                .unwrap();
+            let ending = ensemble
+                .on(gets("/t/c"))
+                .session(session.id())
+                .refuse(Fault::Ended(SessionEnd::Expired));
+            writer.set("/t/c", "1").await.unwrap();
+            ending.happened().await;
+            pass(Duration::from_millis(500)).await;
+            assert!(session.state().is_lost());
+            let mut link = session.state_changes();
+            assert_eq!(link.next().await, Some(ConnectionState::Connected));
+            assert_ne!(cache.state(), CacheState::Ended, "the link has not ended");
+            soon("the cache ends", cache.ended()).await
+        });
+        result.send(end).unwrap();
+    });
+    let end = results.recv_timeout(Duration::from_secs(60));
+    let end = end.expect("the task of the cache neither spins nor panics");
+    assert!(matches!(end, CacheEnd::SessionLost), "{end}");
+}
+
+/// A transport whose link reports the end of the session a second late.
+#[derive(Debug)]
+struct LateEnd {
+    inner: SimTransport,
+    link: Arc<LinkSender>,
+}
+
+impl LateEnd {
+    fn new(inner: SimTransport) -> Self {
+        let mut actual = inner.link();
+        let link = Arc::new(LinkSender::new(actual.now()));
+        let late = Arc::clone(&link);
+        tokio::spawn(async move {
+            let ended = actual.wait_for(|link| matches!(link.phase, Phase::Over(_)));
+            if let Ok(ended) = ended.await {
+                pass(Duration::from_secs(1)).await;
+                late.send(ended);
+            }
+        });
+        Self { inner, link }
+    }
+}
+
+impl Transport for LateEnd {
+    fn session_id(&self) -> SessionId {
+        self.inner.session_id()
+    }
+
+    fn session_timeout(&self) -> Duration {
+        self.inner.session_timeout()
+    }
+
+    fn link(&self) -> LinkReceiver {
+        self.link.subscribe()
+    }
+
+    fn submit(&self, request: Request) -> Reply {
+        self.inner.submit(request)
+    }
+
+    fn close(&self) {
+        self.inner.close();
+    }
 }
