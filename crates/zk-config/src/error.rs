@@ -1,4 +1,4 @@
-//! Why something was not published.
+//! The errors of a publication.
 
 use zk_core::Error;
 use zk_core::ErrorClass;
@@ -10,43 +10,43 @@ use zk_core::codec::EncodeError;
 
 use crate::plan::Expected;
 
-/// A value was not published, or nobody knows whether it was.
+/// A value was not published, or the outcome is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// The path is not one that can be published at.
-    #[error("nothing can be published there")]
+    /// The path is not a valid node path.
+    #[error("the path cannot be published at")]
     InvalidPath(#[from] ParsePathError),
-    /// The path cannot be published at, although it is one.
-    #[error("nothing can be published at {path}: {rule}")]
+    /// The path is valid, but reserved.
+    #[error("{path} cannot be published at: {rule}")]
     ReservedPath {
         /// The path.
         path: NodePath,
-        /// What is wrong with it, and what would be right.
+        /// The reason and the remedy.
         rule: &'static str,
     },
-    /// The value cannot be expressed in the format.
+    /// The codec cannot encode the value.
     #[error("the value for {path} was not published")]
     Encode {
-        /// Where it was to go.
+        /// The key.
         path: NodePath,
-        /// What is wrong with it.
+        /// The error of the codec.
         source: EncodeError,
     },
-    /// What was expected is not so, and nothing was changed.
+    /// The [expected](Expected) condition does not hold. Nothing was changed.
     #[error("{path} is not as expected: {}", describe(.expected, .found.as_deref()))]
     Conflict {
-        /// The first key that is not as expected.
+        /// The first key whose condition does not hold.
         path: NodePath,
-        /// What was expected of it.
+        /// The condition.
         expected: Expected,
-        /// What is there instead, or `None` when there is no node.
+        /// The stat of the node, or `None` if there is none.
         found: Option<Box<Stat>>,
     },
-    /// The version of the node, or the one expected, is -1, which servers take for any version: a write under it would
-    /// overwrite whatever comes between. Nothing was changed.
+    /// The version of the node, or the expected one, is -1. Servers take -1 for any version, so that a conditional
+    /// write would overwrite writes in between. Nothing was changed.
     #[error(
-        "{path} cannot be written under the version -1, which servers take for any; write it once with `Session::set`"
+        "the version -1 of {path} means any version to servers; write the node once with `Session::set`"
     )]
     VersionIsAny {
         /// The key.
@@ -59,43 +59,43 @@ pub enum PublishError {
     NoSuchRevision {
         /// The key.
         path: NodePath,
-        /// The revision that was asked for.
+        /// The requested revision.
         revision: i64,
     },
-    /// The access rules have to be copied, to the entry of the history or back to a node that was removed, and the server
-    /// does not return them to this client: no client could read the data under the copy. Nothing was changed.
+    /// The ACL of the node must be copied, to the history or to a node that is created again, and the server does not
+    /// return its digests to this client: a copy would lock every client out. Nothing was changed.
     #[error(
-        "the access rules of {path} have to be copied, and their digests are returned only to clients with the permission \
-         ADMIN; grant ADMIN to this client, publish without a history, or roll back with `PublishOptions::with_acl`"
+        "the ACL of {path} must be copied, and servers return its digests only to clients with the permission ADMIN; \
+         grant ADMIN to this client, publish without a history, or roll back with `PublishOptions::with_acl`"
     )]
     HiddenAcl {
         /// The key.
         path: NodePath,
     },
-    /// The request was sent, its answer was lost, and what is there does not tell whether it was carried out.
+    /// The request was sent, its reply was lost, and the nodes do not show whether it was carried out.
     ///
     /// Either all keys were published or none.
-    /// Read them and decide anew; a [history](crate::PublishOptions::with_history) leaves this to rare cases.
-    #[error("nobody knows whether {path} was published: {reason}")]
+    /// Read them and decide again. With a [history](crate::PublishOptions::with_history) this is rare.
+    #[error("it is unknown whether {path} was published: {reason}; read it and decide again")]
     OutcomeUnknown {
         /// The first key.
         path: NodePath,
-        /// Why it is not known.
+        /// Why it is unknown.
         reason: String,
-        /// What the session said.
+        /// The error of the session.
         source: Error,
     },
-    /// Others kept writing the same keys until the time was over; nothing was changed.
+    /// Other clients wrote the same keys before each attempt until the deadline. Nothing was changed.
     #[error(
-        "{path} was written by others each time before this could be, {attempts} times until the deadline"
+        "other clients wrote {path} before each of {attempts} attempts until the deadline; retry later"
     )]
     Contended {
         /// The first key.
         path: NodePath,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// The session could not carry it out; nothing was changed, unless the error says otherwise.
+    /// An operation of the session failed. Nothing was changed, unless the error says otherwise.
     #[error(transparent)]
     Operation(#[from] Error),
 }
@@ -114,7 +114,7 @@ impl PublishError {
         }
     }
 
-    /// Tells whether it may have been published although no answer came.
+    /// Tells whether it may have been published although no reply arrived.
     pub fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::OutcomeUnknown { .. } => true,
@@ -123,12 +123,12 @@ impl PublishError {
         }
     }
 
-    /// Tells whether somebody else was there first.
+    /// Tells whether the expected condition did not hold.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict { .. })
     }
 
-    /// Tells whether the value is larger than servers take; it was not sent.
+    /// Tells whether the value is larger than servers accept. It was not sent.
     pub fn is_too_large(&self) -> bool {
         matches!(self, Self::Operation(error) if error.kind() == ErrorKind::TooLarge)
     }
@@ -136,9 +136,7 @@ impl PublishError {
 
 fn describe(expected: &Expected, found: Option<&Stat>) -> String {
     match (expected, found) {
-        (Expected::Absent, _) => {
-            "there is a node; publish under its version or revision".to_owned()
-        }
+        (Expected::Absent, _) => "the node exists; publish with its version or revision".to_owned(),
         (_, None) => "there is no node".to_owned(),
         (Expected::Version(version), Some(stat)) => {
             format!("it has version {}, not {version}", stat.version)

@@ -1,4 +1,4 @@
-//! Where replaced data is kept, and under which names.
+//! The history of a key: the nodes that keep its replaced revisions, and their names.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,32 +13,32 @@ use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::SessionId;
 
-/// A revision that was replaced, as the history of a key keeps it.
+/// A replaced revision in the history of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Replaced {
-    /// The transaction that had published it: what [`mzxid`](zk_core::Stat::mzxid) was while it was there.
+pub struct HistoryEntry {
+    /// The transaction that published it: the [`mzxid`](zk_core::Stat::mzxid) of the key while it had this value.
     pub revision: i64,
     /// When it was replaced or removed, by the leader's clock.
-    pub replaced: SystemTime,
+    pub replaced_at: SystemTime,
     /// The session that replaced it.
-    pub by: SessionId,
+    pub replaced_by: SessionId,
     /// Its data.
     pub data: Vec<u8>,
 }
 
 /// The name of the node that keeps a revision.
 ///
-/// It is known before the transaction that makes it is sent, and nobody else makes one of the same name.
+/// It is chosen before the transaction that creates the node is sent, and is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
+pub(crate) struct EntryName {
     pub(crate) revision: i64,
     session: i64,
     number: u32,
 }
 
-impl Entry {
-    /// The entry that the attempt with this number of a session makes when it replaces a revision.
+impl EntryName {
+    /// Returns the name for a revision that a session replaces, in the attempt with this number.
     pub(crate) fn new(revision: i64, session: SessionId, number: u32) -> Self {
         Self {
             revision,
@@ -47,18 +47,16 @@ impl Entry {
         }
     }
 
-    /// Reads a name, unless it is one of another kind.
+    /// Parses a name; `None` if it is not one of an entry.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let mut parts = name.split('-');
         let mut number = |digits: usize| {
             let part = parts.next()?;
-            let is_ours = part.len() == digits
+            let is_hex = part.len() == digits
                 && part
                     .bytes()
                     .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-            is_ours
-                .then(|| u64::from_str_radix(part, 16).ok())
-                .flatten()
+            is_hex.then(|| u64::from_str_radix(part, 16).ok()).flatten()
         };
         let entry = Self {
             revision: number(16)?.cast_signed(),
@@ -69,7 +67,7 @@ impl Entry {
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for EntryName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             revision,
@@ -80,34 +78,35 @@ impl fmt::Display for Entry {
     }
 }
 
-/// The node whose children keep what was replaced at `path`; the root has none.
+/// Returns the node whose children are the history of `path`; `None` for the root.
 pub(crate) fn directory(path: &NodePath) -> Option<NodePath> {
     let name = path.name()?;
     let parent = path.parent()?.join(HISTORY).ok()?;
     parent.join(name).ok()
 }
 
-/// Whether a path belongs to a history.
+/// Tells whether a path belongs to a history.
 pub(crate) fn is_history(path: &NodePath) -> bool {
     path.as_str().split('/').any(|name| name == HISTORY)
 }
 
-/// Whether access rules are not those of the node: servers since 3.5.6 tell a client without the permission ADMIN a
-/// digest of `x` instead of the true one.
+/// Tells whether the digests of an ACL are masked: servers since 3.5.6 return the digest `x` to a client without the
+/// permission ADMIN.
 ///
-/// A copy of them would let nobody in; a true digest is never that short.
+/// A copy of a masked ACL would lock every client out. A true digest is never that short.
 pub(crate) fn is_masked(acl: &Acl) -> bool {
     let mut entries = acl.entries().iter();
     entries.any(|entry| entry.scheme() == "digest" && entry.id().ends_with(":x"))
 }
 
-/// The entries that go when `left` of them may stay; of the oldest first.
+/// Returns the entries to delete so that about `kept` remain, the oldest first.
 ///
-/// Entries of one revision go together: one that is there without another one tells that the other was never made.
+/// Entries of one revision are deleted together: an entry without another one of its revision is evidence that the
+/// other transaction was not applied.
 ///
-/// Of many only some go at once, since a request has room for so many: the others follow with the next publications.
-pub(crate) fn surplus(entries: &[Entry], left: usize) -> &[Entry] {
-    let mut count = entries.len().saturating_sub(left).min(AT_ONCE);
+/// At most a number that fits into one request is returned. Later publications delete the rest.
+pub(crate) fn surplus(entries: &[EntryName], kept: usize) -> &[EntryName] {
+    let mut count = entries.len().saturating_sub(kept).min(MAX_DELETED);
     while count > 0
         && count < entries.len()
         && entries[count].revision == entries[count - 1].revision
@@ -117,18 +116,21 @@ pub(crate) fn surplus(entries: &[Entry], left: usize) -> &[Entry] {
     &entries[..count]
 }
 
-/// Lists the entries of a key, the oldest first; none when there is no history.
-pub(crate) async fn entries(
+/// Lists the entries of a key, the oldest first; none if there is no history.
+pub(crate) async fn list(
     session: &Session,
     path: &NodePath,
     timeout: Duration,
-) -> Result<Vec<Entry>, Error> {
+) -> Result<Vec<EntryName>, Error> {
     let Some(directory) = directory(path) else {
         return Ok(Vec::new());
     };
     match session.list(&directory).timeout(timeout).await {
         Ok((names, _)) => {
-            let mut entries: Vec<_> = names.iter().filter_map(|name| Entry::parse(name)).collect();
+            let mut entries: Vec<_> = names
+                .iter()
+                .filter_map(|name| EntryName::parse(name))
+                .collect();
             entries.sort_unstable();
             Ok(entries)
         }
@@ -137,36 +139,36 @@ pub(crate) async fn entries(
     }
 }
 
-/// Reads the history of a key, the newest first.
-pub(crate) async fn read(
+/// Reads the history of a key, the newest entry first.
+pub(crate) async fn read_all(
     session: &Session,
     path: &NodePath,
     deadline: Instant,
-) -> Result<Vec<Replaced>, Error> {
+) -> Result<Vec<HistoryEntry>, Error> {
     let Some(directory) = directory(path) else {
         return Ok(Vec::new());
     };
-    let mut entries = entries(session, path, remaining(deadline)).await?;
+    let mut entries = list(session, path, remaining(deadline)).await?;
     entries.reverse();
     let reads = entries.iter().map(|entry| async {
         let node = directory
             .join(&entry.to_string())
-            .expect("a name that was listed");
+            .expect("a listed name is valid");
         (*entry, session.get(node).timeout(remaining(deadline)).await)
     });
     let mut all = Vec::new();
     for (entry, read) in join_all(reads).await {
         match read {
-            Ok((data, stat)) => all.push(Replaced {
+            Ok((data, stat)) => all.push(HistoryEntry {
                 revision: entry.revision,
-                replaced: stat.ctime,
-                by: SessionId::from_i64(entry.session),
+                replaced_at: stat.ctime,
+                replaced_by: SessionId::from_i64(entry.session),
                 data,
             }),
-            // Another publication has come since the list.
+            // A publication has deleted it since the list.
             Err(error) if error.kind() == ErrorKind::NoNode => {}
             Err(error) if error.kind() == ErrorKind::NoAuth => {
-                tracing::debug!(%path, %error, "a revision that may not be read is left out");
+                tracing::debug!(%path, %error, "skipping a revision without permission to read it");
             }
             Err(error) => return Err(error),
         }
@@ -174,15 +176,14 @@ pub(crate) async fn read(
     Ok(all)
 }
 
-/// Reads what the history keeps of a revision, and the access rules that the key had last; `None` when it does not have
-/// the revision.
-pub(crate) async fn kept(
+/// Reads the data of a revision and the last ACL of the key; `None` if the history does not have the revision.
+pub(crate) async fn read_revision(
     session: &Session,
     path: &NodePath,
     revision: i64,
     deadline: Instant,
 ) -> Result<Option<(Vec<u8>, Acl)>, Error> {
-    let entries = entries(session, path, remaining(deadline)).await?;
+    let entries = list(session, path, remaining(deadline)).await?;
     let mut newest_first = entries.iter().rev();
     let (Some(directory), Some(newest), Some(entry)) = (
         directory(path),
@@ -191,32 +192,32 @@ pub(crate) async fn kept(
     ) else {
         return Ok(None);
     };
-    let node = |entry: &Entry| {
+    let node = |entry: &EntryName| {
         let node = directory.join(&entry.to_string());
-        node.expect("a name that was listed")
+        node.expect("a listed name is valid")
     };
     let timeout = remaining(deadline);
-    // The rules of the revision may be wider than those that were set later.
+    // The newest entry has the last ACL. The ACL of the revision may be wider.
     let read = tokio::try_join!(
         session.get(node(entry)).timeout(timeout).into_future(),
         session.acl(node(newest)).timeout(timeout).into_future()
     );
     match read {
         Ok(((data, _), (acl, _))) => Ok(Some((data, acl))),
-        // Another publication has come since the list.
+        // A publication has deleted it since the list.
         Err(error) if error.is_no_node() => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 /// Lists all nodes of the histories of the children of a node.
-pub(crate) async fn of_children(
+pub(crate) async fn list_below(
     session: &Session,
     path: &NodePath,
     timeout: Duration,
 ) -> Result<Vec<NodePath>, Error> {
     let mut all = Vec::new();
-    let mut level = vec![path.join(HISTORY).expect("a good name")];
+    let mut level = vec![path.join(HISTORY).expect("the name is valid")];
     while !level.is_empty() {
         let lists = level
             .iter()
@@ -252,24 +253,24 @@ pub(crate) async fn purge(
         Err(error) if !error.is_no_node() => return Err(error),
         _ => {}
     }
-    let Some(place) = directory.parent() else {
+    let Some(parent) = directory.parent() else {
         return Ok(());
     };
-    // Unless it has the history of another key.
-    match session.delete(place).timeout(remaining(deadline)).await {
+    // It stays if it has the history of another key.
+    match session.delete(parent).timeout(remaining(deadline)).await {
         Err(error) if !error.is_no_node() && error.kind() != ErrorKind::NotEmpty => Err(error),
         _ => Ok(()),
     }
 }
 
-/// The time that is left.
+/// Returns the time until a deadline.
 pub(crate) fn remaining(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
 
-/// How many entries one transaction removes.
-const AT_ONCE: usize = 64;
-/// The name that no key may have.
+/// The maximum number of entries that one transaction deletes.
+const MAX_DELETED: usize = 64;
+/// The name of the nodes with histories. No key may have it.
 const HISTORY: &str = "_history_";
 
 #[cfg(test)]
@@ -281,15 +282,15 @@ mod tests {
     proptest! {
         // covers: G5
         #[test]
-        fn names_sort_as_their_revisions_do_and_come_back(
+        fn names_sort_by_revision_and_parse(
             first in (0..i64::MAX, any::<i64>(), any::<u32>()),
             second in (0..i64::MAX, any::<i64>(), any::<u32>()),
         ) {
             let entry = |(revision, session, number)| {
-                Entry::new(revision, SessionId::from_i64(session), number)
+                EntryName::new(revision, SessionId::from_i64(session), number)
             };
             let (first, second) = (entry(first), entry(second));
-            prop_assert_eq!(Entry::parse(&first.to_string()), Some(first));
+            prop_assert_eq!(EntryName::parse(&first.to_string()), Some(first));
             if first.revision != second.revision {
                 prop_assert_eq!(first.to_string() < second.to_string(), first < second);
             }
@@ -297,16 +298,16 @@ mod tests {
 
         // covers: G5
         #[test]
-        fn garbage_is_no_entry(name: String) {
-            prop_assert_eq!(Entry::parse(&name), None);
+        fn garbage_is_not_an_entry(name: String) {
+            prop_assert_eq!(EntryName::parse(&name), None);
         }
     }
 
     // covers: G5
     #[test]
-    fn names_that_only_look_like_entries_are_none() {
+    fn names_similar_to_entries_are_refused() {
         let good = "00000003000000ff-0100001a2b3c0001-00000004";
-        assert!(Entry::parse(good).is_some());
+        assert!(EntryName::parse(good).is_some());
         for bad in [
             "0000000300000ff-0100001a2b3c0001-00000004".to_owned(),
             good.to_uppercase(),
@@ -315,33 +316,33 @@ mod tests {
             good.replace('-', "_"),
             good.replacen('0', "+", 1),
         ] {
-            assert_eq!(Entry::parse(&bad), None, "{bad}");
+            assert_eq!(EntryName::parse(&bad), None, "{bad}");
         }
     }
 
     // covers: G5
     #[test]
-    fn the_oldest_go_first_and_those_of_one_revision_together() {
-        let entry = |revision, number| Entry::new(revision, SessionId::from_i64(1), number);
+    fn the_oldest_are_deleted_first_and_a_revision_as_a_whole() {
+        let entry = |revision, number| EntryName::new(revision, SessionId::from_i64(1), number);
         let all = [entry(1, 0), entry(2, 0), entry(2, 1), entry(3, 0)];
-        for (left, gone) in [(9, 0), (4, 0), (3, 1), (2, 3), (1, 3), (0, 4)] {
-            assert_eq!(surplus(&all, left).len(), gone, "{left} may stay");
+        for (kept, deleted) in [(9, 0), (4, 0), (3, 1), (2, 3), (1, 3), (0, 4)] {
+            assert_eq!(surplus(&all, kept).len(), deleted, "{kept} are kept");
         }
     }
 
     // covers: G5
     #[test]
-    fn not_more_go_at_once_than_a_request_has_room_for() {
+    fn one_transaction_deletes_a_bounded_number() {
         let session = SessionId::from_i64(1);
         let all: Vec<_> = (0..5000)
-            .map(|revision| Entry::new(revision, session, 0))
+            .map(|revision| EntryName::new(revision, session, 0))
             .collect();
         assert_eq!(surplus(&all, 1), &all[..64]);
     }
 
     // covers: G5
     #[test]
-    fn history_stands_beside_the_key() {
+    fn a_history_is_beside_its_key() {
         let of = |path: &str| directory(&path.parse().unwrap()).map(|path| path.to_string());
         assert_eq!(of("/app/db").unwrap(), "/app/_history_/db");
         assert_eq!(of("/app").unwrap(), "/_history_/app");

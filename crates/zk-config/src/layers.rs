@@ -1,4 +1,4 @@
-//! Several sources of one value: defaults, a file, ZooKeeper, the environment.
+//! Merges several sources into one value: defaults, a file, ZooKeeper and the environment.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,11 +22,11 @@ use zk_core::codec::Toml;
 use crate::typed::Typed;
 use crate::typed::TypedBuilder;
 
-/// The layers around a TOML document in ZooKeeper, merged key by key by the crate [`config`]: defaults, then a file, then
-/// ZooKeeper, then the environment, each over those before.
+/// Layers around a TOML document in ZooKeeper, merged key by key by the crate [`config`]: defaults, then a file, then
+/// ZooKeeper, then the environment. Each overrides those before it.
 ///
-/// File and environment are read once, here; what changes is ZooKeeper.
-/// Without a node the other layers alone make the value.
+/// The file and the environment are read once, when they are added. Only ZooKeeper is followed.
+/// Without a node the value is made from the other layers.
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
@@ -62,7 +62,7 @@ pub struct Layers {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayerError {
-    /// The defaults are no table.
+    /// The defaults are not a table.
     #[error("the defaults are not a table of named values: {0}")]
     Defaults(String),
     /// The file cannot be read.
@@ -70,7 +70,7 @@ pub enum LayerError {
     Unreadable {
         /// The file.
         path: String,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A variable is not UTF-8.
@@ -84,22 +84,22 @@ pub enum LayerError {
     Invalid {
         /// The file.
         path: String,
-        /// What is wrong, and where.
+        /// The error and its position.
         source: DecodeError,
     },
 }
 
 impl Layers {
-    /// Starts without any layer but ZooKeeper's own.
+    /// Starts with ZooKeeper as the only layer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a structure below ZooKeeper, and over what was added before.
+    /// Adds a structure below ZooKeeper and above the layers added before.
     ///
     /// # Errors
     ///
-    /// When it is no structure or map.
+    /// If it is not a structure or map.
     pub fn defaults(mut self, defaults: &impl Serialize) -> Result<Self, LayerError> {
         let table = toml::Table::try_from(defaults);
         let table = table.map_err(|error| LayerError::Defaults(error.to_string()))?;
@@ -107,11 +107,11 @@ impl Layers {
         Ok(self)
     }
 
-    /// Adds a TOML file below ZooKeeper, and over what was added before. It is read now.
+    /// Reads a TOML file and adds it below ZooKeeper and above the layers added before.
     ///
     /// # Errors
     ///
-    /// When it cannot be read or is not TOML.
+    /// If it cannot be read or is not TOML.
     pub fn file(mut self, path: impl AsRef<Path>) -> Result<Self, LayerError> {
         let name = || path.as_ref().display().to_string();
         let data = std::fs::read(&path).map_err(|source| LayerError::Unreadable {
@@ -128,16 +128,16 @@ impl Layers {
         Ok(self)
     }
 
-    /// Adds the variables of the environment over ZooKeeper whose names begin with this and `_`; `APP_POOL__SIZE` is the
-    /// key `pool.size`. They are taken now, and all others are left alone.
+    /// Reads the environment variables whose names begin with `prefix` and `_`, and adds them above ZooKeeper.
+    /// `APP_POOL__SIZE` is the key `pool.size`. Other variables are ignored.
     ///
-    /// They are texts, as they stand there, and become numbers and truth values where the type wants them: `00123` is the
-    /// number 123 for a `u32` and `00123` for a `String`.
-    /// A type that does not say what it wants sees the text: an untagged enumeration, a structure that is flattened.
+    /// Their values are texts, and are converted to numbers and booleans where the type needs them: `00123` is 123 as a
+    /// `u32` and `00123` as a `String`.
+    /// A type that does not request a certain type receives the text: an untagged enumeration, a flattened structure.
     ///
     /// # Errors
     ///
-    /// When one of them is not UTF-8.
+    /// If one of them is not UTF-8.
     pub fn environment(self, prefix: &str) -> Result<Self, LayerError> {
         let pattern = format!("{prefix}_").to_lowercase();
         let mut variables = HashMap::new();
@@ -154,7 +154,7 @@ impl Layers {
         Ok(self.variables(prefix, variables))
     }
 
-    /// Adds variables as [`environment`](Self::environment) does, but these.
+    /// Adds the given variables as [`environment`](Self::environment) adds those of the process.
     pub fn variables(mut self, prefix: &str, variables: HashMap<String, String>) -> Self {
         let layer = Environment::with_prefix(prefix)
             .prefix_separator("_")
@@ -168,7 +168,7 @@ impl Layers {
     ///
     /// # Errors
     ///
-    /// When `path` is not a path.
+    /// If `path` is not a valid node path.
     pub fn around<T, P>(self, path: P) -> Result<TypedBuilder<T>, ParsePathError>
     where
         T: DeserializeOwned + Send + Sync + 'static,
@@ -198,12 +198,12 @@ impl Layers {
     }
 }
 
-/// Reads a TOML document as a layer.
+/// Parses a TOML document as a layer.
 fn document(data: &[u8]) -> Result<Layer, DecodeError> {
     Ok(Layer::of(Toml.decode(data)?))
 }
 
-/// A table as it is: with its empty lists, which take the place of full ones, and with keys that are no names.
+/// A table taken literally: an empty list overrides a full one, and a key with dots is one key.
 #[derive(Debug, Clone)]
 struct Layer(Map<String, Value>);
 
@@ -223,13 +223,13 @@ impl Source for Layer {
     }
 
     fn collect_to(&self, cache: &mut Value) -> Result<(), ConfigError> {
-        // Not by the path that a key would be if it were one.
+        // Not `Source::collect_to` of the crate, which takes a key with dots for a path.
         merge(cache, Value::new(None, ValueKind::Table(self.0.clone())));
         Ok(())
     }
 }
 
-/// Puts a value over another one: tables key by key, everything else as a whole.
+/// Merges a value over another one: tables key by key, everything else as a whole.
 fn merge(below: &mut Value, above: Value) {
     match (&mut below.kind, above.kind) {
         (ValueKind::Table(below), ValueKind::Table(above)) => {
@@ -254,8 +254,8 @@ fn value_of(value: toml::Value) -> Value {
         toml::Value::String(text) => ValueKind::String(text),
         toml::Value::Integer(number) => ValueKind::I64(number),
         toml::Value::Float(number) => ValueKind::Float(number),
-        toml::Value::Boolean(is_so) => ValueKind::Boolean(is_so),
-        toml::Value::Datetime(moment) => ValueKind::String(moment.to_string()),
+        toml::Value::Boolean(flag) => ValueKind::Boolean(flag),
+        toml::Value::Datetime(time) => ValueKind::String(time.to_string()),
         toml::Value::Array(values) => ValueKind::Array(values.into_iter().map(value_of).collect()),
         toml::Value::Table(table) => ValueKind::Table(map_of(table)),
     };

@@ -1,12 +1,13 @@
 //! Configuration in ZooKeeper: published safely, followed as typed values.
 //!
 //! Many processes share a configuration that changes while they run.
-//! A [`Publisher`] puts it into nodes and says exactly what became of that; a [`Listener`] tells what happens to a key; a
-//! [`Typed`] value is at hand without a round trip, follows every change, and stays the last good one whatever is
+//! A [`Publisher`] writes it to nodes and reports the outcome of each write. A [`Listener`] reports the changes of a
+//! key. A [`Typed`] value is read without a round trip, follows every change, and keeps the last good value whatever is
 //! published or breaks.
 //!
-//! Do not use it for data that is larger than about half a megabyte per key or changes many times per second, for which a
-//! store is made; nor for secrets that not everybody with access to the ensemble may read, unless with access rules.
+//! Do not use it for values larger than about half a megabyte, or for values that change many times per second: use a
+//! database. Do not use it for secrets without ACLs, because every client of the ensemble can read a node with an open
+//! ACL.
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,74 +27,81 @@
 //! # }
 //! ```
 //!
-//! With the features `json` and `toml` the codecs [`Json`](zk_core::codec::Json) and [`Toml`](zk_core::codec::Toml) take any
-//! type that serde can write and read.
+//! With the features `json` and `toml`, the codecs [`Json`](zk_core::codec::Json) and [`Toml`](zk_core::codec::Toml)
+//! encode and decode any type that serde supports.
 //!
 //! # Guarantees
 //!
-//! 1. Nothing is overwritten unseen: every write is made under the version that was read before, and what is
-//!    [expected](Expected) is judged by a server that has caught up before it is refused.
+//! 1. A publisher never overwrites a value that it has not read: every write is conditional on the version that was
+//!    read before. A condition ([`Expected`]) fails only after the server has caught up with the leader.
 //! 2. Keys that are published together change in one transaction: all or none.
-//! 3. A publication whose answer was lost is never blindly repeated. It is found out whether it was carried out, or said
-//!    that nobody knows ([`PublishError::OutcomeUnknown`]); with a [history](PublishOptions::with_history) that is rare.
-//! 4. A listener is told of the last state, whatever it missed: a node that was deleted and made anew while nobody looked
-//!    is told as both. Revisions only rise.
-//! 5. A [`Typed`] value is always one that was published, decoded and validated, or the default; it never goes back to an
-//!    older one, also when the next session is at a server that lags.
-//! 6. A [subtree](Typed::subtree) is read as it was at one moment: a transaction over several of its keys is never seen
-//!    half.
-//! 7. User code runs on tasks of its own or on the caller's: a callback that waits holds up nobody else.
+//! 3. A publication whose reply was lost is never repeated blindly. The publisher finds out whether it was carried out,
+//!    or returns [`PublishError::OutcomeUnknown`]. With a [history](PublishOptions::with_history) that is rare.
+//! 4. A listener always receives the last state, whatever it missed. A node that was deleted and created again in
+//!    between is reported as both. Revisions only grow.
+//! 5. A [`Typed`] value is always a published, decoded and validated one, or the default. It never goes back to an
+//!    older value, also if the next session is on a lagging server.
+//! 6. A [subtree](Typed::subtree) is read as of one moment: a transaction over several of its keys is visible as a
+//!    whole or not at all.
+//! 7. User code runs on tasks of its own or on the caller's: a callback that waits delays nothing else.
 //!
-//! Not guaranteed: that every value is seen, since values that are replaced before they are read are left out; that two
-//! processes see a change at the same moment; that the data is not changed by others than publishers, who may write what
-//! they like.
+//! Not guaranteed:
+//!
+//! - That every value is seen. A value that is replaced before it is read is skipped.
+//! - That two processes see a change at the same moment.
+//! - That only publishers change the data. Other clients can write any data.
+//!
+//! # Session loss
+//!
+//! Unless stated otherwise, a publisher's calls return a fatal error after a session loss.
 //!
 //! # Failure behaviour
 //!
 //! | event | publisher | listener | typed value |
 //! |---|---|---|---|
-//! | the connection breaks | waits for it, and finds out what became of the request | nothing; the difference, when it is back | [`Problem::Stale`] until it is back; the value stays |
-//! | the answer is lost and nothing tells | [`PublishError::OutcomeUnknown`] | – | – |
-//! | somebody else was there first | tries again, or [`PublishError::Conflict`] if something was expected | – | – |
-//! | the data is not of the format or the type | – | [`Event::Invalid`] with path, format and position | [`Problem::Invalid`]; the value stays |
-//! | the validation refuses it | – | – | [`Problem::Rejected`]; the value stays |
-//! | the value is larger than servers take | [`PublishError::is_too_large`], nothing is sent | – | – |
-//! | a subtree changes faster than it can be read | – | – | [`Problem::Moving`]; the value stays until it can be |
-//! | the node is deleted | creates it anew | [`Event::Deleted`] | [`Problem::Absent`]; the value stays |
-//! | the node may not be read | an error | [`Event::Failed`], and again every ten seconds | [`Problem::Unreadable`]; the value stays |
+//! | the connection breaks | waits for the reconnect, and finds out the outcome of the request | nothing; the difference after the reconnect | [`Problem::Stale`] until the reconnect; the value stays |
+//! | the reply is lost, and the nodes do not show the outcome | [`PublishError::OutcomeUnknown`] | – | – |
+//! | another client writes first | repeats, or [`PublishError::Conflict`] if something was expected | – | – |
+//! | the data does not match the format or the type | – | [`Event::Invalid`] with path, format and position | [`Problem::Invalid`]; the value stays |
+//! | the validation refuses the value | – | – | [`Problem::Rejected`]; the value stays |
+//! | the value is larger than servers accept | [`PublishError::is_too_large`], nothing is sent | – | – |
+//! | a subtree changes faster than it can be read | – | – | [`Problem::Contended`]; the value stays until the subtree can be read |
+//! | the node is deleted | creates it again | [`Event::Deleted`] | [`Problem::Absent`]; the value stays |
+//! | the session may not read the node | an error | [`Event::Failed`], again every ten seconds | [`Problem::Unreadable`]; the value stays |
 //! | the session is lost | a fatal error | [`Event::SessionLost`], the last event | [`Problem::SessionLost`]; the value stays until the next session [follows](Typed::follow) it |
-//! | the future or handle is dropped | see `Cancel safety` of each | its watch is taken back | the value stays |
+//! | the future or handle is dropped | see `Cancel safety` of each | the watch is removed | the value stays |
 //!
 //! # Layout of the nodes
 //!
 //! ```text
 //! /app
-//! ├── motto                                                              the data and nothing else, for every client to read
+//! ├── motto                                                              the data and nothing else, readable by every client
 //! └── _history_                                                          only with a history
 //!     └── motto
-//!         └── 00000003000000ff-0100001a2b3c0001-00000004                 what motto was
+//!         └── 00000003000000ff-0100001a2b3c0001-00000004                 a replaced revision of motto
 //! ```
 //!
-//! The data of a key is what its codec writes; Curator, kazoo and a shell read and write it as well.
-//! An entry of the history is named by the transaction that had published what it keeps, by the session that replaced it
-//! and by a number of that process; its data is that of the key, its creation the moment of the replacement.
-//! Entries are made in the transaction that replaces the data, and the oldest go in the same; they survive the removal of
-//! the key, and go with the node above it or when they are [purged](Publisher::purge_history).
+//! The data of a key is the output of its codec. Curator, kazoo and a shell can read and write it as well.
+//! The name of a history entry contains the transaction that published the revision, the session that replaced it, and
+//! a number of that process. Its data is that of the revision, and its creation time is the time of the replacement.
+//! The transaction that replaces the data creates the entry and deletes the oldest ones. Entries survive the removal of
+//! the key. They are deleted with the node above it, or when they are [purged](Publisher::purge_history).
 //! No key may be named `_history_`, and subtrees leave such nodes out.
 //! Parents are persistent nodes.
 //!
 //! # Observing
 //!
-//! Every operation has the spans of `zk-core`; looks that are taken again and values that are not put in force are told as
-//! `tracing` events at the level of debugging.
-//! The data is in no span and no event, except where the message of a codec quotes the wrong piece.
+//! Every operation has the spans of `zk-core`. Repeated reads and values with a problem are `tracing` events at level
+//! debug.
+//! No span and no event contains data, except a fragment that the error message of a codec quotes.
 //!
 //! # What it does not do
 //!
-//! - A document is one node: it is not split over several when it is too large.
+//! - It does not split a document over several nodes when it is too large.
 //! - It does not encrypt.
-//! - A condition on what is replaced is one on its version, as servers know no other: see [`Expected::Revision`].
-//! - File and environment of [`Layers`] are read once.
+//! - It cannot make a write conditional on a revision, only on a version, because servers have no such condition: see
+//!   [`Expected::Revision`].
+//! - It reads the file and the environment of [`Layers`] only once.
 //!
 //! # Features
 //!
@@ -106,42 +114,42 @@ mod error;
 mod history;
 #[cfg(feature = "layers")]
 mod layers;
-mod life;
 mod listener;
+mod node_watcher;
 mod outcome;
 mod plan;
 mod problem;
 mod publication;
 mod publisher;
-mod sight;
 mod subtree;
+mod transition;
 mod typed;
 
 pub use error::PublishError;
-pub use history::Replaced;
+pub use history::HistoryEntry;
 #[cfg(feature = "layers")]
 pub use layers::LayerError;
 #[cfg(feature = "layers")]
 pub use layers::Layers;
-pub use life::Delivery;
-pub use life::Lasting;
 pub use listener::CallbackPanicked;
 pub use listener::Event;
 pub use listener::Events;
 pub use listener::Listener;
-pub use listener::Listening;
+pub use listener::ListenerHandle;
 pub use listener::Value;
 pub use plan::Expected;
 pub use problem::Problem;
-pub use publisher::Change;
+pub use publisher::KeyChange;
 pub use publisher::Publish;
 pub use publisher::PublishOptions;
-pub use publisher::PublishSeveral;
+pub use publisher::PublishTransaction;
 pub use publisher::Published;
 pub use publisher::Publisher;
 pub use subtree::Subtree;
+pub use transition::ListenMode;
+pub use transition::ValueDelivery;
 pub use typed::Current;
-pub use typed::Following;
+pub use typed::FollowHandle;
 pub use typed::Typed;
 pub use typed::TypedBuilder;
 

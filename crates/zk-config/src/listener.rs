@@ -1,4 +1,4 @@
-//! Listening to one key: what becomes of it, as a stream and as callbacks.
+//! Listeners of one key: its changes as a stream, or through callbacks.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,25 +18,25 @@ use zk_core::Stat;
 use zk_core::codec::Codec;
 use zk_core::codec::DecodeError;
 
-use crate::life::Delivery;
-use crate::life::Lasting;
-use crate::life::Life;
-use crate::life::Turn;
-use crate::life::Wishes;
-use crate::plan::Found;
-use crate::sight::Eye;
-use crate::sight::Node;
-use crate::sight::Sight;
+use crate::node_watcher::NodeTarget;
+use crate::node_watcher::NodeWatcher;
+use crate::node_watcher::Observation;
+use crate::plan::NodeContent;
+use crate::transition::ListenMode;
+use crate::transition::ListenOptions;
+use crate::transition::NodeState;
+use crate::transition::Transition;
+use crate::transition::ValueDelivery;
 
-/// Listens to one key; the node need not exist.
+/// A listener of one key. The node need not exist.
 ///
-/// Nothing is asked of a server before [`events`](Self::events) are taken or [`call`](Self::call) is made.
+/// It sends no request before [`events`](Self::events) or [`for_each`](Self::for_each) is called.
 ///
 /// # Defaults
 ///
-/// - [`initial`](Self::initial): a value that is there at the start is delivered
+/// - [`initial`](Self::initial): a value that exists at the start is delivered
 /// - [`on_create`](Self::on_create): the value of a node that is created later is delivered
-/// - [`lasting`](Self::lasting): it listens until it is dropped or the session is over
+/// - [`mode`](Self::mode): it listens until it is dropped or the session is over
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
@@ -49,7 +49,7 @@ use crate::sight::Sight;
 ///         Event::Present(motto) | Event::Created(motto) | Event::Changed(motto) => {
 ///             println!("{}, revision {:#x}", motto.value, motto.stat.mzxid);
 ///         }
-///         Event::Absent | Event::Deleted => println!("there is none"),
+///         Event::Absent | Event::Deleted => println!("no motto"),
 ///         other => println!("{other:?}"),
 ///     }
 /// }
@@ -57,21 +57,21 @@ use crate::sight::Sight;
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "nothing is listened to before its events are taken"]
+#[must_use = "a listener does nothing until `events` or `for_each` is called"]
 pub struct Listener<C> {
     session: Session,
     path: NodePath,
     codec: C,
-    wishes: Wishes,
+    options: ListenOptions,
 }
 
-/// What a listener tells.
+/// A change of a key, or a problem with it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event<T> {
-    /// There is no node at the start.
+    /// At the start, the node does not exist.
     Absent,
-    /// The node is there at the start.
+    /// At the start, the node exists.
     Present(Value<T>),
     /// The node was created.
     Created(Value<T>),
@@ -79,16 +79,16 @@ pub enum Event<T> {
     Changed(Value<T>),
     /// The node was deleted.
     Deleted,
-    /// The data is not what the codec expects. The value before stays the last good one.
+    /// The codec cannot decode the data. The previous value stays the last good one.
     Invalid {
-        /// What is wrong: path, format and position.
+        /// The error with path, format and position.
         error: DecodeError,
-        /// The stat of the node with that data.
+        /// The stat that belongs to the data.
         stat: Box<Stat>,
     },
-    /// The node cannot be read, for want of a permission perhaps. It is tried again every ten seconds.
+    /// The node cannot be read, for example without the permission. The listener retries every ten seconds.
     Failed(Error),
-    /// The session is over; the last event.
+    /// The session is over. This is the last event.
     SessionLost,
 }
 
@@ -103,11 +103,11 @@ pub struct Value<T> {
 }
 
 impl<C> Listener<C> {
-    /// Prepares to listen to a key.
+    /// Creates a listener.
     ///
     /// # Errors
     ///
-    /// When `path` is not a path.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P, codec: C) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -117,52 +117,48 @@ impl<C> Listener<C> {
             session: session.clone(),
             path: path.try_into().map_err(Into::into)?,
             codec,
-            wishes: Wishes {
-                initial: Delivery::default(),
-                on_create: Delivery::default(),
-                lasting: Lasting::default(),
-            },
+            options: ListenOptions::default(),
         })
     }
 
-    /// Sets whether a value that is there at the start is delivered; the default is that it is.
-    pub fn initial(mut self, delivery: Delivery) -> Self {
-        self.wishes.initial = delivery;
+    /// Sets whether a value that exists at the start is delivered. It is by default.
+    pub fn initial(mut self, delivery: ValueDelivery) -> Self {
+        self.options.initial = delivery;
         self
     }
 
-    /// Sets whether the value of a node that is created later is delivered; the default is that it is.
-    pub fn on_create(mut self, delivery: Delivery) -> Self {
-        self.wishes.on_create = delivery;
+    /// Sets whether the value of a node that is created later is delivered. It is by default.
+    pub fn on_create(mut self, delivery: ValueDelivery) -> Self {
+        self.options.on_create = delivery;
         self
     }
 
-    /// Sets how long it listens; the default is [`Lasting::Forever`].
+    /// Sets how long it listens. The default is [`ListenMode::Forever`].
     ///
-    /// With [`Lasting::Once`] the first value that is delivered is the last event.
-    /// That a node is absent, deleted or invalid delivers no value.
-    pub fn lasting(mut self, lasting: Lasting) -> Self {
-        self.wishes.lasting = lasting;
+    /// With [`ListenMode::Once`] the first delivered value is the last event.
+    /// Events without a value, such as [`Event::Absent`] and [`Event::Invalid`], do not count.
+    pub fn mode(mut self, mode: ListenMode) -> Self {
+        self.options.mode = mode;
         self
     }
 
-    /// Listens, as a stream.
+    /// Returns the changes as a stream.
     pub fn events<T>(self) -> Events<T>
     where
         C: Codec<T> + 'static,
         T: Send + 'static,
     {
-        let hearing = Hearing {
-            eye: Eye::new(&self.session, Node(self.path.clone())),
+        let listener = ListenerState {
+            watcher: NodeWatcher::new(&self.session, NodeTarget(self.path.clone())),
             path: self.path,
             codec: self.codec,
-            wishes: self.wishes,
-            life: Life::default(),
+            options: self.options,
+            node: NodeState::default(),
             is_over: false,
         };
-        let batches = stream::unfold(hearing, async |mut hearing| {
-            let events = hearing.next().await?;
-            Some((stream::iter(events), hearing))
+        let batches = stream::unfold(listener, async |mut listener| {
+            let events = listener.next().await?;
+            Some((stream::iter(events), listener))
         });
         Events {
             inner: Box::pin(batches.flatten()),
@@ -170,23 +166,26 @@ impl<C> Listener<C> {
         }
     }
 
-    /// Listens, and calls back one event after the other on a task of its own.
+    /// Calls `callback` with each event, one after the other, on a task of its own.
     ///
-    /// The callback may wait and may use the session; it holds up nobody but itself.
-    /// What changes meanwhile is told as one change, when it has returned.
-    /// If it panics, this listener ends, and [`Listening::ended`] says so.
+    /// The callback may wait and may use the session. It delays no other listener.
+    /// Changes during a call are merged into one, and delivered when the callback has returned.
+    /// If the callback panics, the listener ends, and [`ListenerHandle::ended`] returns an error.
     ///
     /// # Panics
     ///
-    /// Outside of a Tokio runtime, on which the task runs.
-    pub fn call<T, F>(self, mut callback: impl FnMut(Event<T>) -> F + Send + 'static) -> Listening
+    /// Outside of a Tokio runtime, which runs the task.
+    pub fn for_each<T, F>(
+        self,
+        mut callback: impl FnMut(Event<T>) -> F + Send + 'static,
+    ) -> ListenerHandle
     where
         C: Codec<T> + 'static,
         T: Send + 'static,
         F: Future<Output = ()> + Send,
     {
         let mut events = self.events::<T>();
-        Listening {
+        ListenerHandle {
             end: None,
             task: tokio::spawn(async move {
                 while let Some(event) = events.next().await {
@@ -197,16 +196,16 @@ impl<C> Listener<C> {
     }
 }
 
-/// What becomes of a key, as a stream; made by [`Listener::events`].
+/// The changes of a key as a stream; made by [`Listener::events`].
 ///
-/// It asks a server only while it is polled, and keeps nothing: a consumer that looks seldom is told what became of the
-/// key since its last look, and misses values that were replaced meanwhile, but never the last one.
-/// A node that was deleted and made anew meanwhile is told as both.
+/// It reads only while it is polled, and buffers nothing. A slow consumer receives the difference between its last read
+/// and the current node: it misses values that were replaced in between, but never the last one.
+/// A node that was deleted and created again in between is reported as both.
 ///
 /// # Dropping
 ///
-/// Takes the watch back in the background.
-#[must_use = "nothing is listened to unless it is polled"]
+/// Removes the watch in the background.
+#[must_use = "streams do nothing unless polled"]
 pub struct Events<T> {
     inner: Pin<Box<dyn Stream<Item = Event<T>> + Send>>,
     is_done: bool,
@@ -217,11 +216,11 @@ impl<T> Events<T> {
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
+    /// Safe: no event is lost.
     ///
     /// # Session loss
     ///
-    /// Told as [`Event::SessionLost`], then `None`.
+    /// Returned as [`Event::SessionLost`], then `None`.
     pub async fn next(&mut self) -> Option<Event<T>> {
         std::future::poll_fn(|context| self.poll(context)).await
     }
@@ -252,35 +251,35 @@ impl<T> fmt::Debug for Events<T> {
     }
 }
 
-/// A listener that calls back; made by [`Listener::call`].
+/// A handle of a listener with a callback; made by [`Listener::for_each`].
 ///
 /// # Dropping
 ///
-/// Ends the listener at the next await of its callback, and takes its watch back in the background.
+/// Ends the listener at the next await of its callback, and removes its watch in the background.
 #[derive(Debug)]
 #[must_use = "dropping it ends the listener"]
-pub struct Listening {
+pub struct ListenerHandle {
     task: JoinHandle<()>,
-    /// How it ended, once somebody has waited for that.
+    /// The result, once `ended` has returned it.
     end: Option<Result<(), CallbackPanicked>>,
 }
 
-impl Listening {
+impl ListenerHandle {
     /// Waits until the listener has ended: with its session, after its one value, or by a panic of its callback.
     ///
-    /// Asked again, it answers the same.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe, the listener goes on.
-    ///
-    /// # Session loss
-    ///
-    /// Ends the listener, after the callback was told.
+    /// Later calls return the same result.
     ///
     /// # Errors
     ///
-    /// When the callback panicked.
+    /// If the callback panicked.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: the listener continues.
+    ///
+    /// # Session loss
+    ///
+    /// Ends the listener, after the callback has received [`Event::SessionLost`].
     pub async fn ended(&mut self) -> Result<(), CallbackPanicked> {
         if let Some(end) = &self.end {
             return end.clone();
@@ -294,29 +293,29 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ListenerHandle {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// The callback of a listener panicked, which ended the listener.
+/// The callback of a listener panicked, and the listener has ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the callback of a listener panicked; it is not called any more")]
+#[error("the callback of the listener panicked, which ended the listener")]
 pub struct CallbackPanicked(());
 
-/// A listener at work.
-struct Hearing<C> {
-    eye: Eye<Node>,
+/// The state of a running listener.
+struct ListenerState<C> {
+    watcher: NodeWatcher<NodeTarget>,
     path: NodePath,
     codec: C,
-    wishes: Wishes,
-    life: Life,
+    options: ListenOptions,
+    node: NodeState,
     is_over: bool,
 }
 
-impl<C> Hearing<C> {
-    /// Waits for a look that shows something to be told; `None` when it is over.
+impl<C> ListenerState<C> {
+    /// Waits for a read that causes events; `None` at the end.
     async fn next<T>(&mut self) -> Option<Vec<Event<T>>>
     where
         C: Codec<T>,
@@ -325,24 +324,27 @@ impl<C> Hearing<C> {
             if self.is_over {
                 return None;
             }
-            let events = match self.eye.next().await {
-                Sight::Seen(found) => {
-                    let turns = self.life.see(found.as_ref().map(|found| &found.stat));
+            let events = match self.watcher.next().await {
+                Observation::Read(found) => {
+                    let transitions = self.node.update(found.as_ref().map(|found| &found.stat));
                     let mut events = Vec::new();
-                    for turn in turns.into_iter().filter(|turn| self.wishes.includes(*turn)) {
-                        let event = self.event(turn, found.as_ref());
+                    for transition in transitions {
+                        if !self.options.includes(transition) {
+                            continue;
+                        }
+                        let event = self.event(transition, found.as_ref());
                         let is_value = matches!(
                             event,
                             Event::Present(_) | Event::Created(_) | Event::Changed(_)
                         );
-                        self.is_over |= is_value && self.wishes.lasting == Lasting::Once;
+                        self.is_over |= is_value && self.options.mode == ListenMode::Once;
                         events.push(event);
                     }
                     events
                 }
-                Sight::Stale | Sight::Moving => Vec::new(),
-                Sight::Failed(error) => vec![Event::Failed(error)],
-                Sight::SessionLost => {
+                Observation::Stale | Observation::Contended => Vec::new(),
+                Observation::Failed(error) => vec![Event::Failed(error)],
+                Observation::SessionLost => {
                     self.is_over = true;
                     vec![Event::SessionLost]
                 }
@@ -353,18 +355,18 @@ impl<C> Hearing<C> {
         }
     }
 
-    fn event<T>(&self, turn: Turn, found: Option<&Found>) -> Event<T>
+    fn event<T>(&self, transition: Transition, found: Option<&NodeContent>) -> Event<T>
     where
         C: Codec<T>,
     {
-        let with_value: fn(Value<T>) -> Event<T> = match turn {
-            Turn::Absent => return Event::Absent,
-            Turn::Deleted => return Event::Deleted,
-            Turn::Present => Event::Present,
-            Turn::Created => Event::Created,
-            Turn::Changed => Event::Changed,
+        let with_value: fn(Value<T>) -> Event<T> = match transition {
+            Transition::Absent => return Event::Absent,
+            Transition::Deleted => return Event::Deleted,
+            Transition::Present => Event::Present,
+            Transition::Created => Event::Created,
+            Transition::Changed => Event::Changed,
         };
-        let found = found.expect("a node that is there was found");
+        let found = found.expect("a node that exists has content");
         let stat = found.stat;
         match self.codec.decode(&found.data) {
             Ok(value) => with_value(Value { value, stat }),

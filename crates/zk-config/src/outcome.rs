@@ -1,94 +1,93 @@
-//! What became of a publication whose answer was lost, judged by what is there afterwards.
+//! Decides whether a transaction with a lost reply was committed, from the nodes as they are afterwards.
 //!
 //! Pure: no I/O and no clock.
 
 use zk_core::Stat;
 
-use crate::plan::Found;
+use crate::plan::NodeContent;
 use crate::plan::Step;
 
-/// What became of a transaction.
+/// Whether a transaction was committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It was applied, or another one that had the same effect on the same state, where that makes no difference.
+pub(crate) enum CommitVerdict {
+    /// It was, or another transaction had the same effect on the same state and the caller accepts that.
     Applied,
-    /// It was not applied and will not be.
+    /// It was not and will not be.
     NotApplied,
-    /// Nothing tells.
+    /// The nodes do not show it.
     Unknown,
 }
 
-/// One key of a transaction in doubt.
+/// The state of one key before and after a transaction with a lost reply.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Trace<'a> {
+pub(crate) struct WriteEvidence<'a> {
     pub(crate) step: Step,
     pub(crate) wanted: Option<&'a [u8]>,
-    /// What the transaction rested on.
-    pub(crate) before: Option<&'a Found>,
-    /// The parent, read before that.
+    /// The node that the transaction was planned on.
+    pub(crate) before: Option<&'a NodeContent>,
+    /// The parent, read before `before`.
     pub(crate) parent_before: Option<&'a Stat>,
-    /// What is there after the server has caught up.
-    pub(crate) after: Option<&'a Found>,
-    /// The parent, read after that.
+    /// The node after the server has caught up.
+    pub(crate) after: Option<&'a NodeContent>,
+    /// The parent, read after `after`.
     pub(crate) parent_after: Option<&'a Stat>,
-    pub(crate) mark: Mark,
+    pub(crate) history: HistoryEvidence,
 }
 
-/// What the history says of who replaced the data.
+/// What the history shows about the transaction that replaced the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
-    /// It has the entry that this transaction was to make.
-    Ours,
-    /// It has an entry of another one for the same data. Data is replaced once.
-    Others,
-    /// It has none, or there is no history.
-    None,
+pub(crate) enum HistoryEvidence {
+    /// The entry of this transaction exists.
+    OwnEntry,
+    /// An entry of another transaction for the same revision exists. A revision is replaced only once.
+    OtherEntry,
+    /// There is no such entry, or no history.
+    NoEntry,
 }
 
-/// What one key says of the transaction.
+/// What one key shows about the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sign {
+enum KeyVerdict {
     Applied,
     NotApplied,
-    /// Either it was applied, or another one that did the same; which transaction that was, if it can be seen.
-    Twin(Option<i64>),
+    /// This transaction or another one with the same effect was applied; with its zxid, if that is visible.
+    SameEffect(Option<i64>),
     Unknown,
     /// The step leaves no trace.
-    Nothing,
+    NoTrace,
 }
 
 /// Judges a transaction by its keys.
 ///
-/// With `is_any_writer_right` the caller wants the nodes to be so, whoever made them so.
-pub(crate) fn judge(traces: &[Trace<'_>], is_any_writer_right: bool) -> Verdict {
-    let signs: Vec<_> = traces.iter().copied().map(sign_of).collect();
-    // All or nothing: what one key knows for certain holds for all.
-    if signs.contains(&Sign::NotApplied) {
-        return Verdict::NotApplied;
+/// With `accepts_same_effect` it does not matter which transaction had the effect.
+pub(crate) fn judge(keys: &[WriteEvidence<'_>], accepts_same_effect: bool) -> CommitVerdict {
+    let verdicts: Vec<_> = keys.iter().copied().map(verdict_of).collect();
+    // All or nothing: a certain verdict on one key holds for all.
+    if verdicts.contains(&KeyVerdict::NotApplied) {
+        return CommitVerdict::NotApplied;
     }
-    if signs.contains(&Sign::Applied) {
-        return Verdict::Applied;
+    if verdicts.contains(&KeyVerdict::Applied) {
+        return CommitVerdict::Applied;
     }
-    let mut transactions = signs.iter().filter_map(|sign| match sign {
-        Sign::Twin(zxid) => *zxid,
+    let mut transactions = verdicts.iter().filter_map(|verdict| match verdict {
+        KeyVerdict::SameEffect(zxid) => *zxid,
         _ => None,
     });
     let first = transactions.next();
     let is_one = transactions.all(|zxid| Some(zxid) == first);
-    if is_any_writer_right && is_one && !signs.contains(&Sign::Unknown) {
-        Verdict::Applied
+    if accepts_same_effect && is_one && !verdicts.contains(&KeyVerdict::Unknown) {
+        CommitVerdict::Applied
     } else {
-        Verdict::Unknown
+        CommitVerdict::Unknown
     }
 }
 
-/// Returns the stat of one key of a transaction that was applied, if what is there is its work and not that of somebody
-/// who came after it.
-pub(crate) fn stat_of(trace: Trace<'_>) -> Option<Stat> {
-    let after = trace.after?;
+/// Returns the stat of one key of an applied transaction, unless the node was changed again since.
+pub(crate) fn stat_of(key: WriteEvidence<'_>) -> Option<Stat> {
+    let after = key.after?;
     let now = after.stat;
-    let has_wanted = trace.wanted == Some(&after.data);
-    let is_ours = match (trace.step, trace.before) {
+    let has_wanted = key.wanted == Some(&after.data);
+    let is_unchanged = match (key.step, key.before) {
         (Step::Create, _) => has_wanted && now.version == 0 && now.czxid == now.mzxid,
         (Step::Set { version }, Some(before)) => {
             has_wanted && now.czxid == before.stat.czxid && now.version == version.wrapping_add(1)
@@ -96,69 +95,69 @@ pub(crate) fn stat_of(trace: Trace<'_>) -> Option<Stat> {
         (Step::Check { .. }, Some(before)) => now.mzxid == before.stat.mzxid,
         _ => false,
     };
-    is_ours.then_some(now)
+    is_unchanged.then_some(now)
 }
 
-fn sign_of(trace: Trace<'_>) -> Sign {
-    match trace.mark {
-        Mark::Ours => return Sign::Applied,
-        Mark::Others => return Sign::NotApplied,
-        Mark::None => {}
+fn verdict_of(key: WriteEvidence<'_>) -> KeyVerdict {
+    match key.history {
+        HistoryEvidence::OwnEntry => return KeyVerdict::Applied,
+        HistoryEvidence::OtherEntry => return KeyVerdict::NotApplied,
+        HistoryEvidence::NoEntry => {}
     }
-    match (trace.step, trace.before) {
-        (Step::Nothing | Step::Check { .. }, _) => Sign::Nothing,
-        (Step::Create, _) => created(trace),
-        (Step::Set { .. }, Some(before)) => set(trace, before),
-        (Step::Delete { .. }, Some(before)) => deleted(trace, before),
-        // Nobody plans that.
-        (Step::Set { .. } | Step::Delete { .. }, None) => Sign::Unknown,
+    match (key.step, key.before) {
+        (Step::Nothing | Step::Check { .. }, _) => KeyVerdict::NoTrace,
+        (Step::Create, _) => created(key),
+        (Step::Set { .. }, Some(before)) => set(key, before),
+        (Step::Delete { .. }, Some(before)) => deleted(key, before),
+        // `plan` returns no such step.
+        (Step::Set { .. } | Step::Delete { .. }, None) => KeyVerdict::Unknown,
     }
 }
 
-fn created(trace: Trace<'_>) -> Sign {
-    let parents = match (trace.parent_before, trace.parent_after) {
+fn created(key: WriteEvidence<'_>) -> KeyVerdict {
+    let parents = match (key.parent_before, key.parent_after) {
         (Some(before), Some(after)) if before.czxid == after.czxid => Some((before, after)),
         _ => None,
     };
-    match (trace.after, parents) {
-        // No child has come or gone at all.
-        (None, Some((before, after))) if before.pzxid == after.pzxid => Sign::NotApplied,
-        (Some(found), _) if found.stat.version == 0 && trace.wanted == Some(&found.data) => {
-            Sign::Twin(Some(found.stat.czxid))
+    match (key.after, parents) {
+        // The list of children has not changed.
+        (None, Some((before, after))) if before.pzxid == after.pzxid => KeyVerdict::NotApplied,
+        (Some(found), _) if found.stat.version == 0 && key.wanted == Some(&found.data) => {
+            KeyVerdict::SameEffect(Some(found.stat.czxid))
         }
-        // One child has come or gone, and that is this node, with other data.
+        // One child was created or deleted, and that is this node, with other data.
         (Some(found), Some((before, after)))
             if found.stat.version == 0 && after.cversion == before.cversion.wrapping_add(1) =>
         {
-            Sign::NotApplied
+            KeyVerdict::NotApplied
         }
-        _ => Sign::Unknown,
+        _ => KeyVerdict::Unknown,
     }
 }
 
-fn set(trace: Trace<'_>, before: &Found) -> Sign {
-    let Some(after) = trace.after else {
-        return Sign::Unknown;
+fn set(key: WriteEvidence<'_>, before: &NodeContent) -> KeyVerdict {
+    let Some(after) = key.after else {
+        return KeyVerdict::Unknown;
     };
     if after.stat.czxid != before.stat.czxid {
-        Sign::Unknown
+        KeyVerdict::Unknown
     } else if after.stat.mzxid == before.stat.mzxid {
-        Sign::NotApplied
+        KeyVerdict::NotApplied
     } else if after.stat.version != before.stat.version.wrapping_add(1) {
-        Sign::Unknown
-    } else if trace.wanted == Some(&after.data) {
-        Sign::Twin(Some(after.stat.mzxid))
+        KeyVerdict::Unknown
+    } else if key.wanted == Some(&after.data) {
+        KeyVerdict::SameEffect(Some(after.stat.mzxid))
     } else {
-        // The one write that followed was another one.
-        Sign::NotApplied
+        // The one write since then was another one.
+        KeyVerdict::NotApplied
     }
 }
 
-fn deleted(trace: Trace<'_>, before: &Found) -> Sign {
-    match trace.after {
-        None => Sign::Twin(None),
-        Some(after) if after.stat.czxid == before.stat.czxid => Sign::NotApplied,
-        Some(_) => Sign::Unknown,
+fn deleted(key: WriteEvidence<'_>, before: &NodeContent) -> KeyVerdict {
+    match key.after {
+        None => KeyVerdict::SameEffect(None),
+        Some(after) if after.stat.czxid == before.stat.czxid => KeyVerdict::NotApplied,
+        Some(_) => KeyVerdict::Unknown,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a publication is to do, given what is there.
+//! Decides what a publication does to a node, from the node as it was read.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,22 +6,23 @@ use zk_core::Acl;
 use zk_core::NodePath;
 use zk_core::Stat;
 
-/// What has to be so for a key to be published.
+/// The condition under which a key is published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Expected {
-    /// Whatever is there is replaced.
+    /// None: any node is replaced.
     #[default]
     Any,
-    /// Nothing is there.
+    /// The node does not exist.
     Absent,
-    /// The data has this version, which restarts when a node is made anew.
+    /// The data has this version. Versions restart when a node is created again.
     Version(i32),
-    /// The data is the work of this transaction: the [`mzxid`](Stat::mzxid) of what the decision to publish rests on.
+    /// The data was written by this transaction: the [`mzxid`](Stat::mzxid) of the value that the caller has read.
     ///
-    /// It never comes twice, so that it tells a node from one that was made anew, which a version does not.
-    /// The write itself is made under the version that was read with it, as servers know no other condition: a node that
-    /// is removed, made anew and written as often in the moment between the two is taken for the same.
+    /// A transaction id never repeats, and so identifies a node also after it was created again; a version does not.
+    /// The write itself is conditional on the version that was read together with the revision, because servers have no
+    /// other condition. It does not notice if the node is deleted, created again and written equally often between that
+    /// read and the write.
     Revision(i64),
 }
 
@@ -36,32 +37,32 @@ impl Expected {
     }
 }
 
-/// What a key is to be.
+/// A key to publish.
 #[derive(Debug, Clone)]
-pub(crate) struct Key {
+pub(crate) struct KeyRequest {
     pub(crate) path: NodePath,
-    /// The data, or `None` when the node is to go.
+    /// The data, or `None` to remove the node.
     pub(crate) wanted: Option<Vec<u8>>,
-    /// The access rules of the node if it is made, instead of those of the publisher.
+    /// The ACL of the node if it is created, instead of the publisher's.
     pub(crate) acl: Option<Acl>,
     pub(crate) expected: Expected,
-    /// Whether data that is there already is left as it is.
+    /// Leaves a node that has the data already.
     pub(crate) only_if_changed: bool,
 }
 
-/// A node as it was read.
+/// The data and stat of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct NodeContent {
     pub(crate) data: Vec<u8>,
     pub(crate) stat: Stat,
 }
 
-/// What is done to a node.
+/// The operation on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It is not there, and is not to be.
+    /// The node does not exist, and is not wanted.
     Nothing,
-    /// It is as wanted, and has to be so still.
+    /// The node is as wanted; the transaction checks that it still is.
     Check {
         version: i32,
     },
@@ -75,31 +76,31 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether it changes something.
+    /// Tells whether it changes the node.
     #[cfg(test)]
     pub(crate) fn is_change(self) -> bool {
         !matches!(self, Self::Nothing | Self::Check { .. })
     }
 
-    /// Whether it takes the place of data.
+    /// Tells whether it replaces or removes data.
     pub(crate) fn replaces(self) -> bool {
         matches!(self, Self::Set { .. } | Self::Delete { .. })
     }
 }
 
-/// Why a key is not published.
+/// The reason why a key is not published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// What was expected is not so.
+    /// The condition does not hold.
     Conflict,
-    /// The version is the one number that cannot be asked for.
+    /// The version is -1, which servers take for any version.
     VersionIsAny,
 }
 
-/// Decides what is done to one node.
+/// Plans the operation on one node.
 ///
-/// Every write is under the version that was read: whatever comes between fails it, and nothing is overwritten unseen.
-pub(crate) fn plan(key: &Key, found: Option<&Found>) -> Result<Step, Refusal> {
+/// Every write is conditional on the version that was read: any write in between makes it fail.
+pub(crate) fn plan(key: &KeyRequest, found: Option<&NodeContent>) -> Result<Step, Refusal> {
     if key.expected == Expected::Version(ANY_VERSION) {
         return Err(Refusal::VersionIsAny);
     }
@@ -123,25 +124,25 @@ pub(crate) fn plan(key: &Key, found: Option<&Found>) -> Result<Step, Refusal> {
     })
 }
 
-/// What servers take for any version. A counter that has wrapped comes to it, too.
+/// The version that servers take for any. A counter that has wrapped around reaches it, too.
 const ANY_VERSION: i32 = -1;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(version: i32, mzxid: i64) -> Found {
+    fn found(version: i32, mzxid: i64) -> NodeContent {
         let mut stat = Stat::zeroed();
         stat.version = version;
         stat.mzxid = mzxid;
-        Found {
+        NodeContent {
             data: b"old".to_vec(),
             stat,
         }
     }
 
-    fn key(wanted: Option<&str>, expected: Expected, only_if_changed: bool) -> Key {
-        Key {
+    fn key(wanted: Option<&str>, expected: Expected, only_if_changed: bool) -> KeyRequest {
+        KeyRequest {
             path: "/a".parse().unwrap(),
             wanted: wanted.map(|data| data.as_bytes().to_vec()),
             acl: None,
@@ -152,7 +153,7 @@ mod tests {
 
     // covers: G1
     #[test]
-    fn step_follows_from_what_is_wanted_expected_and_found() {
+    fn a_step_follows_from_the_request_and_the_node() {
         use Expected::Absent;
         use Expected::Any;
         use Expected::Revision;
@@ -210,7 +211,7 @@ mod tests {
 
     // covers: G1
     #[test]
-    fn version_that_means_any_is_never_asked_for() {
+    fn the_version_that_means_any_is_never_sent() {
         let minus_one = found(-1, 70);
         for expected in [Expected::Any, Expected::Version(-1), Expected::Revision(70)] {
             for wanted in [Some("new"), Some("old"), None] {

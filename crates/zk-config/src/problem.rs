@@ -1,4 +1,4 @@
-//! Why a value in force may not be the one wanted, when several sessions follow it: a pure decision.
+//! Decides which problem a value has, when several sessions follow it.
 //!
 //! Pure: no I/O and no clock.
 
@@ -9,60 +9,58 @@ use zk_core::Error;
 use zk_core::NodePath;
 use zk_core::codec::DecodeError;
 
-/// Why the current value may not be what is wanted.
+/// The reason why the current value may differ from the published one.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// Nobody has looked yet.
-    #[error("{path} was not read yet")]
+    /// No session has read the key yet.
+    #[error("{path} has not been read yet")]
     NotRead {
         /// The key.
         path: NodePath,
     },
-    /// The connection is broken: the value is the last one known, and may be old.
-    #[error("the connection is broken, so that what was read of {path} may be old")]
+    /// The connection is broken: the value is the last known one, and may be old.
+    #[error("the connection is broken, and the value of {path} may be old")]
     Stale {
         /// The key.
         path: NodePath,
     },
-    /// The subtree changes faster than it can be read as it is at one moment: the value is the last one that could be, and
-    /// is old. It is read again until it can be.
-    #[error(
-        "what is below {path} changes faster than it can be read, so that what was read last is old"
-    )]
-    Moving {
+    /// The subtree changes faster than it can be read as of one moment: the value is the last one that could be read,
+    /// and is old. The session keeps reading.
+    #[error("the nodes below {path} change faster than they can be read, and the value is old")]
+    Contended {
         /// The root of the subtree.
         path: NodePath,
     },
-    /// There is no node.
+    /// The node does not exist.
     #[error("there is no node {path}")]
     Absent {
         /// The key.
         path: NodePath,
     },
-    /// What is published is not of the format or the type.
+    /// The published data does not match the format or the type.
     #[error(transparent)]
     Invalid(DecodeError),
-    /// What is published was refused by the validation.
-    #[error("what is published at {path} is refused: {reason}")]
+    /// The validation refused the published value.
+    #[error("the value published at {path} was rejected: {reason}")]
     Rejected {
         /// The key.
         path: NodePath,
-        /// What the validation said.
+        /// The reason that the validation returned.
         reason: String,
     },
-    /// What makes a value of what is published, or its validation, panicked.
-    #[error("what makes or validates the value published at {path} panicked: {message}")]
+    /// The function that makes the value, or the validation, panicked.
+    #[error("making or validating the value published at {path} panicked: {message}")]
     Panicked {
         /// The key.
         path: NodePath,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
-    /// It cannot be read, for want of a permission perhaps. It is tried again every ten seconds.
+    /// The node cannot be read, for example without the permission. The session retries every ten seconds.
     #[error(transparent)]
     Unreadable(Error),
-    /// The session that followed it is over; let the next one [follow](crate::Typed::follow) it.
+    /// The session that followed the value is over; let the next one [follow](crate::Typed::follow) it.
     #[error("the session that followed {path} is over")]
     SessionLost {
         /// The key.
@@ -70,102 +68,102 @@ pub enum Problem {
     },
 }
 
-/// What the sessions that follow a value know of it.
+/// The reports of all sessions that follow one value.
 ///
-/// What is wrong with the data concerns everybody; what is wrong with a session concerns nobody as long as another one is
-/// well.
+/// A problem with the data counts whichever session found it. A problem with a session does not count while another
+/// session is healthy.
 #[derive(Debug)]
-pub(crate) struct Health {
+pub(crate) struct ValueHealth {
     path: NodePath,
-    /// What is wrong with what was read last.
+    /// The problem with the data that was read last.
     content: Option<Arc<Problem>>,
-    /// How each of those that have reported is, but for those that have left.
-    followers: BTreeMap<Follower, Condition>,
-    /// What the last one that left has left behind.
-    legacy: Option<Arc<Problem>>,
-    /// Grows with each trouble and each follower.
+    /// The sessions that have reported and still follow.
+    sessions: BTreeMap<FollowId, SessionHealth>,
+    /// The problem that the last session to leave has left.
+    last_problem: Option<Arc<Problem>>,
+    /// Grows with each failure and each id.
     clock: u64,
 }
 
-/// One session that follows, once.
+/// Identifies one session's following of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Follower(u64);
+pub(crate) struct FollowId(u64);
 
 #[derive(Debug)]
-enum Condition {
-    /// It has read what there is.
-    Well,
-    /// It has not, since this moment.
-    Troubled(u64, Arc<Problem>),
+enum SessionHealth {
+    /// It has read the current data.
+    Healthy,
+    /// It cannot, since this time.
+    Failing(u64, Arc<Problem>),
 }
 
-impl Health {
+impl ValueHealth {
     pub(crate) fn new(path: NodePath) -> Self {
         let not_read = Problem::NotRead { path: path.clone() };
         Self {
             path,
             content: None,
-            followers: BTreeMap::new(),
-            legacy: Some(Arc::new(not_read)),
+            sessions: BTreeMap::new(),
+            last_problem: Some(Arc::new(not_read)),
             clock: 0,
         }
     }
 
-    /// Returns the name of another session that begins to follow.
-    pub(crate) fn join(&mut self) -> Follower {
-        Follower(self.tick())
+    /// Returns the id of another session that begins to follow.
+    pub(crate) fn add(&mut self) -> FollowId {
+        FollowId(self.tick())
     }
 
-    /// Takes what was read, and what is wrong with it.
-    pub(crate) fn read(&mut self, follower: Follower, content: Option<Problem>) {
+    /// Takes a read, and the problem with its data.
+    pub(crate) fn on_read(&mut self, id: FollowId, content: Option<Problem>) {
         self.content = content.map(Arc::new);
-        self.well(follower);
+        self.mark_healthy(id);
     }
 
-    /// Takes that a session has seen nothing newer than what was read before.
-    pub(crate) fn well(&mut self, follower: Follower) {
-        self.followers.insert(follower, Condition::Well);
+    /// Takes that a session has read nothing newer than the last read.
+    pub(crate) fn mark_healthy(&mut self, id: FollowId) {
+        self.sessions.insert(id, SessionHealth::Healthy);
     }
 
-    /// Takes that a session cannot see what there is.
-    pub(crate) fn trouble(&mut self, follower: Follower, problem: Problem) {
+    /// Takes that a session cannot read the current data.
+    pub(crate) fn mark_failing(&mut self, id: FollowId, problem: Problem) {
         let since = self.tick();
-        self.followers
-            .insert(follower, Condition::Troubled(since, Arc::new(problem)));
+        self.sessions
+            .insert(id, SessionHealth::Failing(since, Arc::new(problem)));
     }
 
-    /// Takes that a session follows no more, for this reason if it is a trouble.
-    pub(crate) fn leave(&mut self, follower: Follower, reason: Option<Problem>) {
-        let condition = self.followers.remove(&follower);
-        let legacy = match (reason, condition) {
+    /// Takes that a session no longer follows, and why if that is a problem.
+    pub(crate) fn remove(&mut self, id: FollowId, reason: Option<Problem>) {
+        let health = self.sessions.remove(&id);
+        let problem = match (reason, health) {
             (Some(reason), _) => Arc::new(reason),
-            (None, Some(Condition::Troubled(_, trouble))) => trouble,
-            (None, Some(Condition::Well)) => self.content.clone().unwrap_or_else(|| {
+            (None, Some(SessionHealth::Failing(_, problem))) => problem,
+            (None, Some(SessionHealth::Healthy)) => self.content.clone().unwrap_or_else(|| {
                 let path = self.path.clone();
                 Arc::new(Problem::Stale { path })
             }),
-            // It has seen nothing.
+            // It has reported nothing.
             (None, None) => return,
         };
-        self.legacy = Some(legacy);
+        self.last_problem = Some(problem);
     }
 
-    /// Returns why the value in force may not be what is published.
+    /// Returns why the current value may differ from the published one.
     pub(crate) fn problem(&self) -> Option<Arc<Problem>> {
         let mut newest: Option<(u64, &Arc<Problem>)> = None;
-        for condition in self.followers.values() {
-            match condition {
-                Condition::Well => return self.content.clone(),
-                Condition::Troubled(since, trouble) => {
+        for health in self.sessions.values() {
+            match health {
+                SessionHealth::Healthy => return self.content.clone(),
+                SessionHealth::Failing(since, problem) => {
                     newest = newest
                         .filter(|(at, _)| at > since)
-                        .or(Some((*since, trouble)));
+                        .or(Some((*since, problem)));
                 }
             }
         }
         newest.map_or_else(
-            || self.legacy.clone(),
-            |(_, trouble)| Some(Arc::clone(trouble)),
+            || self.last_problem.clone(),
+            |(_, problem)| Some(Arc::clone(problem)),
         )
     }
 

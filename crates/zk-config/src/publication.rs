@@ -1,4 +1,4 @@
-//! Carrying out a publication: read, plan, commit, and find out what became of a lost answer.
+//! Carries out a publication: reads, plans, commits, and finds out the outcome after a lost reply.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU32;
@@ -19,63 +19,63 @@ use zk_core::Stat;
 
 use crate::error::PublishError;
 use crate::history;
-use crate::history::Entry;
-use crate::outcome::Mark;
-use crate::outcome::Trace;
-use crate::outcome::Verdict;
+use crate::history::EntryName;
+use crate::outcome::CommitVerdict;
+use crate::outcome::HistoryEvidence;
+use crate::outcome::WriteEvidence;
 use crate::outcome::judge;
 use crate::outcome::stat_of;
 use crate::plan::Expected;
-use crate::plan::Found;
-use crate::plan::Key;
+use crate::plan::KeyRequest;
+use crate::plan::NodeContent;
 use crate::plan::Refusal;
 use crate::plan::Step;
 use crate::plan::plan;
-use crate::publisher::Change;
+use crate::publisher::KeyChange;
 use crate::publisher::PublishOptions;
 use crate::publisher::Published;
 
-/// Keys on their way to be published.
+/// A publication in progress.
 pub(crate) struct Publication {
     session: Session,
     history: usize,
     acl: Option<Acl>,
-    keys: Vec<Key>,
+    keys: Vec<KeyRequest>,
     deadline: Instant,
     attempts: u32,
 }
 
-/// What was read of one key.
-struct State {
+/// One key as it was read.
+struct KeyState {
     parent: Option<Stat>,
-    found: Option<Found>,
-    /// The access rules of the node, for the entry that keeps its data.
+    found: Option<NodeContent>,
+    /// The ACL of the node, for the history entry that keeps its data.
     acl: Option<Acl>,
-    entries: Vec<Entry>,
-    /// What the histories of its children have, if the node is to go: they go with it.
-    below: Vec<NodePath>,
+    entries: Vec<EntryName>,
+    /// The nodes of the histories of its children, which are deleted with a removed node.
+    histories_below: Vec<NodePath>,
 }
 
-/// One attempt: what it rests on and what it is to do.
+/// One attempt: the nodes as they were read, and the plan.
 struct Attempt {
-    states: Vec<State>,
+    states: Vec<KeyState>,
     steps: Vec<Step>,
-    /// The entries that the transaction makes.
-    entries: Vec<Option<Entry>>,
+    /// The history entries that the transaction creates.
+    entries: Vec<Option<EntryName>>,
 }
 
-/// What one operation of a transaction is for.
-enum Part {
-    /// The key of this number.
+/// The purpose of one operation of the transaction.
+enum OpPurpose {
+    /// The step of the key with this index.
     Key(usize),
-    /// A node between two keys that are both made.
-    Between(NodePath),
-    /// A node of the histories below a key that goes.
+    /// Creates a missing node between two keys that are both created.
+    Parent(NodePath),
+    /// Deletes a node of the histories below a removed key.
     History(NodePath),
 }
 
 impl Publication {
-    pub(crate) fn new(session: &Session, options: &PublishOptions, keys: Vec<Key>) -> Self {
+    pub(crate) fn new(session: &Session, options: &PublishOptions, keys: Vec<KeyRequest>) -> Self {
         Self {
             session: session.clone(),
             history: options.history,
@@ -86,53 +86,53 @@ impl Publication {
         }
     }
 
-    /// Publishes, again and again as long as others come between and what is expected holds.
+    /// Publishes, and repeats it while other clients write in between and the conditions hold.
     pub(crate) async fn run(mut self) -> Result<Vec<Published>, PublishError> {
         let Some(first) = self.keys.first().map(|key| key.path.clone()) else {
             return Ok(Vec::new());
         };
-        // Whether the server has caught up since somebody else may have come between.
-        let mut is_fresh = false;
-        let mut has_places = false;
+        // The server has caught up since the last write of another client.
+        let mut has_synced = false;
+        let mut has_parents = false;
         loop {
             let attempt = match self.prepare().await {
                 Ok(attempt)
-                    if attempt.steps.iter().all(|step| *step == Step::Nothing) && is_fresh =>
+                    if attempt.steps.iter().all(|step| *step == Step::Nothing) && has_synced =>
                 {
                     return Ok(self.unchanged(attempt));
                 }
                 Err(PublishError::Operation(error)) => return Err(error.into()),
-                Err(refused) if is_fresh => return Err(refused),
+                Err(refused) if has_synced => return Err(refused),
                 Ok(attempt) if attempt.steps.iter().any(|step| *step != Step::Nothing) => attempt,
-                // It may be so because the server lags behind.
+                // The result may come from a lagging server.
                 Ok(_) | Err(_) => {
                     self.catch_up().await?;
-                    is_fresh = true;
+                    has_synced = true;
                     continue;
                 }
             };
-            if !has_places && self.lacks_a_parent(&attempt) {
-                // A transaction that cannot be carried out would only be one more to be in doubt about.
-                self.make_places(&attempt).await?;
-                has_places = true;
+            if !has_parents && self.is_parent_missing(&attempt) {
+                // Created first: a transaction that fails for want of a parent could lose its reply, too.
+                self.create_parents(&attempt).await?;
+                has_parents = true;
                 continue;
             }
             self.attempts += 1;
             match self.commit(&attempt).await {
                 Ok(changed) => return self.published(&attempt, changed).await,
                 Err(error) if error.is_outcome_unknown() => {
-                    match self.settle(&attempt, &error).await? {
+                    match self.resolve_lost_reply(&attempt, &error).await? {
                         Some(published) => return Ok(published),
                         None => {
-                            tracing::debug!(path = %first, "a publication whose answer was lost is made again");
+                            tracing::debug!(path = %first, "repeating a publication whose reply was lost");
                         }
                     }
                 }
-                Err(error) if error.is_no_node() => self.make_places(&attempt).await?,
-                // Somebody has come between, and the next look shows what they did.
-                Err(error) if is_overtaken(&error) => {
+                Err(error) if error.is_no_node() => self.create_parents(&attempt).await?,
+                // Another client has written in between; the next attempt reads its value.
+                Err(error) if is_write_conflict(&error) => {
                     self.catch_up().await?;
-                    is_fresh = true;
+                    has_synced = true;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -145,7 +145,7 @@ impl Publication {
         }
     }
 
-    /// Reads what is there and decides what is to be done.
+    /// Reads the keys and plans the transaction.
     async fn prepare(&self) -> Result<Attempt, PublishError> {
         let states = self.read().await?;
         let mut steps = Vec::new();
@@ -173,9 +173,9 @@ impl Publication {
                 });
             }
             entries.push(kept.map(|found| {
-                // No other attempt of this process has the number, and no other process the session.
+                // Unique: the number within this process, the session among processes.
                 let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-                Entry::new(found.stat.mzxid, self.session.id(), number)
+                EntryName::new(found.stat.mzxid, self.session.id(), number)
             }));
             steps.push(step);
         }
@@ -186,24 +186,24 @@ impl Publication {
         })
     }
 
-    /// Makes the server show what was committed until now.
+    /// Makes the server apply everything committed so far.
     async fn catch_up(&self) -> Result<(), Error> {
         let sync = self.session.sync(&self.keys[0].path);
         sync.timeout(self.remaining()).await
     }
 
-    async fn read(&self) -> Result<Vec<State>, Error> {
+    async fn read(&self) -> Result<Vec<KeyState>, Error> {
         try_join_all(self.keys.iter().map(|key| self.read_one(key))).await
     }
 
-    async fn read_one(&self, key: &Key) -> Result<State, Error> {
+    async fn read_one(&self, key: &KeyRequest) -> Result<KeyState, Error> {
         let path = &key.path;
         let timeout = self.remaining();
         let has_history = self.history > 0;
-        // The parent first: if it is the same afterwards, no child was made since.
+        // The parent first: if it is unchanged afterwards, no child was created since.
         let parent = async {
             match path.parent() {
-                // Whoever may not even look there is told less about lost answers.
+                // Optional evidence: a client without the permission knows less after a lost reply.
                 Some(parent) => self
                     .session
                     .exists(parent)
@@ -228,7 +228,7 @@ impl Publication {
         };
         let entries = async {
             if has_history {
-                history::entries(&self.session, path, timeout).await
+                history::list(&self.session, path, timeout).await
             } else {
                 Ok(Vec::new())
             }
@@ -236,41 +236,41 @@ impl Publication {
         let (parent, found, acl, entries) =
             tokio::join!(biased; parent, found.into_future(), acl, entries);
         let found = match found {
-            Ok((data, stat)) => Some(Found { data, stat }),
+            Ok((data, stat)) => Some(NodeContent { data, stat }),
             Err(error) if error.is_no_node() => None,
             Err(error) => return Err(error),
         };
         let acl = acl?;
-        // Without access rules it has gone since it was read.
+        // Without an ACL the node was deleted since it was read.
         let found = found.filter(|_| !has_history || acl.is_some());
         let has_children = found
             .as_ref()
             .is_some_and(|found| found.stat.num_children > 0);
-        let below = if key.wanted.is_none() && has_children {
-            history::of_children(&self.session, path, timeout).await?
+        let histories_below = if key.wanted.is_none() && has_children {
+            history::list_below(&self.session, path, timeout).await?
         } else {
             Vec::new()
         };
-        Ok(State {
+        Ok(KeyState {
             parent,
             found,
             acl,
             entries: entries?,
-            below,
+            histories_below,
         })
     }
 
-    /// Makes all changes in one transaction.
+    /// Commits all steps in one transaction.
     async fn commit(&self, attempt: &Attempt) -> Result<Vec<Changed>, Error> {
         let mut transaction = self.session.transaction();
-        for part in self.parts(attempt) {
-            let at = match part {
-                Part::Key(at) => at,
-                Part::Between(path) => {
+        for purpose in self.operations(attempt) {
+            let at = match purpose {
+                OpPurpose::Key(at) => at,
+                OpPurpose::Parent(path) => {
                     transaction = transaction.create_as(path, "", PLAIN, None);
                     continue;
                 }
-                Part::History(path) => {
+                OpPurpose::History(path) => {
                     transaction = transaction.delete(path);
                     continue;
                 }
@@ -292,8 +292,11 @@ impl Publication {
             let (Some(entry), Some(found)) = (entry, &state.found) else {
                 continue;
             };
-            let place = history::directory(&key.path).expect("the root is no key");
-            let node = |entry: Entry| place.join(&entry.to_string()).expect("a good name");
+            let directory = history::directory(&key.path).expect("the root is not a key");
+            let node = |entry: EntryName| {
+                let node = directory.join(&entry.to_string());
+                node.expect("the name of an entry is valid")
+            };
             let acl = state.acl.clone();
             transaction = transaction.create_as(node(*entry), found.data.clone(), PLAIN, acl);
             for old in history::surplus(&state.entries, self.history - 1) {
@@ -303,37 +306,39 @@ impl Publication {
         transaction.timeout(self.remaining()).commit().await
     }
 
-    /// Returns the keys that are to be made.
-    fn created<'a>(&'a self, attempt: &'a Attempt) -> impl Iterator<Item = (usize, &'a Key)> {
+    /// Returns the keys that the transaction creates.
+    fn created<'a>(
+        &'a self,
+        attempt: &'a Attempt,
+    ) -> impl Iterator<Item = (usize, &'a KeyRequest)> {
         let keys = self.keys.iter().enumerate();
         keys.filter(|(at, _)| attempt.steps[*at] == Step::Create)
     }
 
-    /// Returns the nearest node above a path that the same publication makes: what is between is not there either, and
-    /// must not be there without it.
+    /// Returns the nearest ancestor of a path that the same transaction creates. The nodes in between do not exist
+    /// either, and must not be created without it.
     fn nearest_created(&self, attempt: &Attempt, path: &NodePath) -> Option<NodePath> {
         let above = std::iter::successors(path.parent(), NodePath::parent);
         let mut above = above.filter(|above| !above.is_root());
         above.find(|above| self.created(attempt).any(|(_, key)| key.path == *above))
     }
 
-    /// Whether the same publication removes a node above a key, and with it the place of its history.
-    fn is_below_removed(&self, key: &Key) -> bool {
+    /// Tells whether the same transaction removes a node above a key, and with it the history of the key.
+    fn is_below_removed(&self, key: &KeyRequest) -> bool {
         let mut removed = self.keys.iter().filter(|other| other.wanted.is_none());
         removed.any(|removed| key.path.ancestors().any(|above| above == removed.path))
     }
 
-    /// Whether a node is to be made below one that is not there, and that this publication does not make.
-    fn lacks_a_parent(&self, attempt: &Attempt) -> bool {
+    /// Tells whether a key is created below a missing node that the transaction does not create.
+    fn is_parent_missing(&self, attempt: &Attempt) -> bool {
         self.created(attempt).any(|(at, key)| {
             attempt.states[at].parent.is_none()
                 && self.nearest_created(attempt, &key.path).is_none()
         })
     }
 
-    /// Returns the operations of the transaction in their order: parents are made before their children, and removed
-    /// after them.
-    fn parts(&self, attempt: &Attempt) -> Vec<Part> {
+    /// Returns the operations of the transaction in order: creates from the top down, then deletes from the bottom up.
+    fn operations(&self, attempt: &Attempt) -> Vec<OpPurpose> {
         let mut between = BTreeSet::new();
         for (_, key) in self.created(attempt) {
             if let Some(nearest) = self.nearest_created(attempt, &key.path) {
@@ -344,24 +349,24 @@ impl Publication {
         let keys = self.keys.iter().enumerate().map(|(at, key)| {
             let depth = depth_of(&key.path);
             match attempt.steps[at] {
-                Step::Delete { .. } => (1, -depth, Part::Key(at)),
-                _ => (0, depth, Part::Key(at)),
+                Step::Delete { .. } => (1, -depth, OpPurpose::Key(at)),
+                _ => (0, depth, OpPurpose::Key(at)),
             }
         });
         let between = between.into_iter();
-        let between = between.map(|path| (0, depth_of(&path), Part::Between(path)));
+        let between = between.map(|path| (0, depth_of(&path), OpPurpose::Parent(path)));
         let histories = attempt.states.iter().zip(&attempt.steps);
         let histories = histories
             .filter(|(_, step)| matches!(step, Step::Delete { .. }))
-            .flat_map(|(state, _)| &state.below)
-            .map(|path| (1, -depth_of(path), Part::History(path.clone())));
-        let mut parts: Vec<_> = keys.chain(between).chain(histories).collect();
-        parts.sort_by_key(|(order, depth, _)| (*order, *depth));
-        parts.into_iter().map(|(_, _, part)| part).collect()
+            .flat_map(|(state, _)| &state.histories_below)
+            .map(|path| (1, -depth_of(path), OpPurpose::History(path.clone())));
+        let mut all: Vec<_> = keys.chain(between).chain(histories).collect();
+        all.sort_by_key(|(order, depth, _)| (*order, *depth));
+        all.into_iter().map(|(_, _, purpose)| purpose).collect()
     }
 
-    /// Makes the parents of the keys, unless they are to be published, and the places of their histories.
-    async fn make_places(&self, attempt: &Attempt) -> Result<(), Error> {
+    /// Creates the parents of the keys, except those that the transaction creates, and the parents of history entries.
+    async fn create_parents(&self, attempt: &Attempt) -> Result<(), Error> {
         let parents = self
             .created(attempt)
             .filter(|(_, key)| self.nearest_created(attempt, &key.path).is_none())
@@ -372,9 +377,9 @@ impl Publication {
             .zip(&attempt.entries)
             .filter(|(_, entry)| entry.is_some())
             .filter_map(|(key, _)| history::directory(&key.path));
-        for place in parents.chain(histories).filter(|place| !place.is_root()) {
-            let made = self.session.create(&place, "").parents().idempotent();
-            match made.timeout(self.remaining()).await {
+        for node in parents.chain(histories).filter(|node| !node.is_root()) {
+            let create = self.session.create(&node, "").parents().idempotent();
+            match create.timeout(self.remaining()).await {
                 Ok(_) => {}
                 Err(error) if error.is_node_exists() => {}
                 Err(error) => return Err(error),
@@ -383,9 +388,9 @@ impl Publication {
         Ok(())
     }
 
-    /// Finds out what became of a transaction whose answer was lost: what it published, or `None` when it did not and
-    /// can be tried again.
-    async fn settle(
+    /// Finds out the outcome of a transaction whose reply was lost: what it published, or `None` if it was not applied
+    /// and can be repeated.
+    async fn resolve_lost_reply(
         &self,
         attempt: &Attempt,
         lost: &Error,
@@ -400,46 +405,54 @@ impl Publication {
                 "the session was lost with the request in flight".to_owned(),
             ));
         }
-        let after = match self.read_settled().await {
+        let after = match self.read_after_sync().await {
             Ok(after) => after,
-            Err(error) => return Err(unknown(format!("and could not be found out: {error}"))),
+            Err(error) => {
+                return Err(unknown(format!(
+                    "the reply was lost, and the nodes cannot be read: {error}"
+                )));
+            }
         };
-        let traces = self.keys.iter().enumerate();
-        let traces = traces.map(|(at, key)| {
+        let evidence = self.keys.iter().enumerate();
+        let evidence = evidence.map(|(at, key)| {
             let (before, after) = (&attempt.states[at], &after[at]);
-            Trace {
+            WriteEvidence {
                 step: attempt.steps[at],
                 wanted: key.wanted.as_deref(),
                 before: before.found.as_ref(),
                 parent_before: before.parent.as_ref(),
                 after: after.found.as_ref(),
                 parent_after: after.parent.as_ref(),
-                mark: mark(attempt.entries[at], &after.entries),
+                history: history_evidence(attempt.entries[at], &after.entries),
             }
         });
-        let traces: Vec<_> = traces.collect();
-        let is_any_writer_right = self.keys.iter().all(|key| key.expected == Expected::Any);
-        match judge(&traces, is_any_writer_right) {
-            Verdict::NotApplied => Ok(None),
-            Verdict::Unknown => Err(unknown(
-                "the answer was lost, and what is there does not tell".to_owned(),
+        let evidence: Vec<_> = evidence.collect();
+        let accepts_same_effect = self.keys.iter().all(|key| key.expected == Expected::Any);
+        match judge(&evidence, accepts_same_effect) {
+            CommitVerdict::NotApplied => Ok(None),
+            CommitVerdict::Unknown => Err(unknown(
+                "the reply was lost, and the nodes do not show the outcome".to_owned(),
             )),
-            Verdict::Applied => {
-                let published = self.keys.iter().zip(&traces).map(|(key, trace)| Published {
-                    path: key.path.clone(),
-                    change: change_of(trace.step),
-                    stat: stat_of(*trace),
-                });
+            CommitVerdict::Applied => {
+                let published = self
+                    .keys
+                    .iter()
+                    .zip(&evidence)
+                    .map(|(key, evidence)| Published {
+                        path: key.path.clone(),
+                        change: change_of(evidence.step),
+                        stat: stat_of(*evidence),
+                    });
                 Ok(Some(published.collect()))
             }
         }
     }
 
-    /// Reads what is there, at a server that has caught up with all that was sent before.
-    async fn read_settled(&self) -> Result<Vec<State>, Error> {
+    /// Reads the keys from a server that has applied everything sent before, and retries until the deadline.
+    async fn read_after_sync(&self) -> Result<Vec<KeyState>, Error> {
         loop {
             let read = match self.catch_up().await {
-                Ok(()) => self.read_after().await,
+                Ok(()) => self.read_keys_then_parents().await,
                 Err(error) => Err(error),
             };
             match read {
@@ -453,8 +466,8 @@ impl Publication {
         }
     }
 
-    /// Reads each key before its parent, which then is at least as new.
-    async fn read_after(&self) -> Result<Vec<State>, Error> {
+    /// Reads each key and then its parent, so that the parent is at least as new.
+    async fn read_keys_then_parents(&self) -> Result<Vec<KeyState>, Error> {
         let keys = self.keys.iter().map(|key| async {
             let mut state = self.read_one(key).await?;
             if let Some(parent) = key.path.parent() {
@@ -473,11 +486,11 @@ impl Publication {
     ) -> Result<Vec<Published>, PublishError> {
         let mut changed = changed.into_iter();
         let mut by_key: Vec<_> = self.keys.iter().map(|_| None).collect();
-        for part in self.parts(attempt) {
-            match part {
-                Part::Key(at) if attempt.steps[at] == Step::Nothing => {}
-                Part::Key(at) => by_key[at] = changed.next(),
-                Part::Between(_) | Part::History(_) => drop(changed.next()),
+        for purpose in self.operations(attempt) {
+            match purpose {
+                OpPurpose::Key(at) if attempt.steps[at] == Step::Nothing => {}
+                OpPurpose::Key(at) => by_key[at] = changed.next(),
+                OpPurpose::Parent(_) | OpPurpose::History(_) => drop(changed.next()),
             }
         }
         let mut all = Vec::new();
@@ -503,17 +516,17 @@ impl Publication {
         Ok(all)
     }
 
-    /// Reads the stat that a server did not tell, unless the node has changed since.
+    /// Reads the stat that an old server did not return, unless the node has changed since.
     async fn stat_of_created(&self, path: &NodePath) -> Option<Stat> {
         let stat = self.session.exists(path).timeout(self.remaining()).await;
         stat.ok().flatten().filter(|stat| stat.version == 0)
     }
 
     fn unchanged(self, attempt: Attempt) -> Vec<Published> {
-        let parts = self.keys.into_iter().zip(attempt.states);
-        let unchanged = parts.map(|(key, state)| Published {
+        let all = self.keys.into_iter().zip(attempt.states);
+        let unchanged = all.map(|(key, state)| Published {
             path: key.path,
-            change: Change::Unchanged,
+            change: KeyChange::Unchanged,
             stat: state.found.map(|found| found.stat),
         });
         unchanged.collect()
@@ -524,42 +537,45 @@ impl Publication {
     }
 }
 
-/// How many names a path has.
+/// Returns the number of names in a path.
 fn depth_of(path: &NodePath) -> i64 {
     let names = path.as_str().split('/').filter(|name| !name.is_empty());
-    i64::try_from(names.count()).expect("a path is shorter than that")
+    i64::try_from(names.count()).expect("the length of a path fits into i64")
 }
 
-/// What the history says of who replaced the data that our entry was to keep.
-fn mark(ours: Option<Entry>, there: &[Entry]) -> Mark {
-    match ours {
-        Some(ours) if there.contains(&ours) => Mark::Ours,
-        Some(ours) if there.iter().any(|entry| entry.revision == ours.revision) => Mark::Others,
-        _ => Mark::None,
+/// Compares the entries of a history with the entry that the transaction creates.
+fn history_evidence(own: Option<EntryName>, entries: &[EntryName]) -> HistoryEvidence {
+    match own {
+        Some(own) if entries.contains(&own) => HistoryEvidence::OwnEntry,
+        Some(own) if entries.iter().any(|it| it.revision == own.revision) => {
+            HistoryEvidence::OtherEntry
+        }
+        _ => HistoryEvidence::NoEntry,
     }
 }
 
-fn change_of(step: Step) -> Change {
+fn change_of(step: Step) -> KeyChange {
     match step {
-        Step::Nothing | Step::Check { .. } => Change::Unchanged,
-        Step::Create => Change::Created,
-        Step::Set { .. } => Change::Replaced,
-        Step::Delete { .. } => Change::Removed,
+        Step::Nothing | Step::Check { .. } => KeyChange::Unchanged,
+        Step::Create => KeyChange::Created,
+        Step::Set { .. } => KeyChange::Replaced,
+        Step::Delete { .. } => KeyChange::Removed,
     }
 }
 
-/// Whether a transaction failed because what it rested on is no longer so.
-fn is_overtaken(error: &Error) -> bool {
+/// Tells whether a transaction failed because a node has changed since it was read.
+fn is_write_conflict(error: &Error) -> bool {
     use zk_core::ErrorKind::BadVersion;
     use zk_core::ErrorKind::NodeExists;
     matches!(error.kind(), BadVersion | NodeExists)
 }
 
+/// Numbers the history entries of this process.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 const PLAIN: CreateMode = CreateMode::Persistent {
     sequential: false,
     ttl: None,
 };
-/// Between two looks at what became of a lost answer; each of them waits for a connection by itself.
+/// The pause between two reads after a lost reply. Each read also waits for a connection.
 const PAUSE: Duration = Duration::from_millis(20);

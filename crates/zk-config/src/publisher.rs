@@ -1,4 +1,4 @@
-//! Publishing values: one key, several at once, and what was there before again.
+//! Publishes values: one key, several keys in one transaction, or an earlier revision.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use zk_core::codec::Codec;
 
 use crate::error::PublishError;
 use crate::history;
-use crate::history::Replaced;
+use crate::history::HistoryEntry;
 use crate::plan::Expected;
-use crate::plan::Key;
+use crate::plan::KeyRequest;
 use crate::publication::Publication;
 
 /// Publishes values as the data of nodes, in one format.
 ///
-/// Nothing is overwritten unseen: every write is made under the version that was read before, also where the caller
-/// wants whatever is there replaced.
-/// Making one takes no round trip; clones share the session.
+/// Every write is conditional on the version that was read before it, also with [`Expected::Any`]: a value that was not
+/// read is never overwritten.
+/// Creating a publisher sends no request. Clones share the session.
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
@@ -34,14 +34,14 @@ use crate::publication::Publication;
 /// let publisher = Publisher::with_options(&session, Text, options);
 /// let first = publisher.publish("/app/motto", &"one for all".to_owned()).await?;
 ///
-/// // Only over what was read.
+/// // Replace only the revision that was read.
 /// let revision = first.stat.map_or(0, |stat| stat.mzxid);
 /// publisher
 ///     .publish("/app/motto", &"all for one".to_owned())
 ///     .expecting(Expected::Revision(revision))
 ///     .await?;
 ///
-/// // And back, unless another client has published since.
+/// // Roll back, unless another client has published since.
 /// publisher.roll_back("/app/motto", revision, Expected::Version(1)).await?;
 /// # Ok(())
 /// # }
@@ -57,7 +57,7 @@ pub struct Publisher<C> {
 ///
 /// # Defaults
 ///
-/// - [`history`](Self::with_history): none is kept
+/// - [`history`](Self::with_history): none
 /// - [`acl`](Self::with_acl): that of the session's view
 /// - [`timeout`](Self::with_timeout): the operation timeout of the session's view
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,29 +70,29 @@ pub struct PublishOptions {
 impl PublishOptions {
     /// Keeps the last `revisions` that were replaced or removed, in nodes beside the key.
     ///
-    /// The default is 0: none is kept, and what others have kept is left alone.
-    /// The entry is made in the transaction that replaces the data, so that there is one for each revision that a
-    /// publisher with this setting replaced, and it is how a publication whose answer was lost is recognised.
-    /// The old and the new data then have to fit into one request together: about half a megabyte each.
-    /// An entry has the access rules of the node whose data it keeps.
-    /// Where those are by digest, the client needs the permission ADMIN on the key, since others are not told the
-    /// digests: [`PublishError::HiddenAcl`].
+    /// The default is 0: the publisher keeps none, and leaves entries of other publishers alone.
+    /// An entry is created in the transaction that replaces the data. So each revision that such a publisher replaced
+    /// has an entry, and the entry shows the outcome of a publication whose reply was lost.
+    /// The old and the new data must fit into one request together: about half a megabyte each.
+    /// An entry has the ACL of the node whose data it keeps. If that contains digests, the client needs the permission
+    /// ADMIN on the key, because servers return digests to no other client: [`PublishError::HiddenAcl`].
     #[must_use]
     pub fn with_history(mut self, revisions: usize) -> Self {
         self.history = revisions;
         self
     }
 
-    /// Sets the access rules of nodes that are made; those that exist keep theirs.
+    /// Sets the ACL of nodes that are created. Existing nodes keep theirs.
     ///
-    /// The default is that of the session's view, which missing parents have in any case.
+    /// The default is that of the session's view. Missing parents always have that one.
     #[must_use]
     pub fn with_acl(mut self, acl: Acl) -> Self {
         self.acl = Some(acl);
         self
     }
 
-    /// Bounds each publication, from its first read to the last question about a lost answer, and each look at a history.
+    /// Sets the time limit of each publication, from its first read to the last read after a lost reply, and of each
+    /// read of a history.
     ///
     /// The default is the operation timeout of the session's view.
     #[must_use]
@@ -101,7 +101,7 @@ impl PublishOptions {
         self
     }
 
-    /// Returns when what begins now has to be over.
+    /// Returns the deadline of a call that starts now.
     pub(crate) fn deadline(&self, session: &Session) -> Instant {
         let timeout = self.timeout.unwrap_or_else(|| session.operation_timeout());
         let now = Instant::now();
@@ -109,44 +109,44 @@ impl PublishOptions {
     }
 }
 
-/// What became of a key.
+/// The result of publishing one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Published {
     /// The path.
     pub path: NodePath,
-    /// What was done.
-    pub change: Change,
-    /// The stat after the change: [`version`](Stat::version) and [`mzxid`](Stat::mzxid) are what a later publication
-    /// may [expect](Expected).
+    /// The change.
+    pub change: KeyChange,
+    /// The stat after the change. A later publication can [expect](Expected) its [`version`](Stat::version) or
+    /// [`mzxid`](Stat::mzxid).
     ///
-    /// `None` when there is no node, and when it cannot be told from what somebody else has done since: the answer was
-    /// lost, or a server before 3.8.1 made the node, and it had changed again before it was read.
-    /// Read the key then, and decide anew what to expect of it.
+    /// `None` if there is no node, or if the stat is unknown: the reply was lost, or a server before 3.8.1 created the
+    /// node, and the node had changed again before it was read.
+    /// Then read the key, and decide again what to expect.
     pub stat: Option<Stat>,
 }
 
-/// What was done to a node.
+/// The change of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Change {
-    /// It was made.
+pub enum KeyChange {
+    /// The node was created.
     Created,
-    /// Its data was replaced.
+    /// The data was replaced.
     Replaced,
-    /// It is as it was.
+    /// The node is as before.
     Unchanged,
-    /// It was removed.
+    /// The node was removed.
     Removed,
 }
 
 impl<C> Publisher<C> {
-    /// Makes a publisher with the default options.
+    /// Creates a publisher with default options.
     pub fn new(session: &Session, codec: C) -> Self {
         Self::with_options(session, codec, PublishOptions::default())
     }
 
-    /// Makes a publisher.
+    /// Creates a publisher.
     pub fn with_options(session: &Session, codec: C, options: PublishOptions) -> Self {
         Self {
             session: session.clone(),
@@ -155,7 +155,7 @@ impl<C> Publisher<C> {
         }
     }
 
-    /// Publishes a value: creates the node, and missing parents, or replaces its data.
+    /// Publishes a value: replaces the data of the node, or creates the node and missing parents.
     pub fn publish<T, P>(&self, path: P, value: &T) -> Publish
     where
         C: Codec<T>,
@@ -163,39 +163,39 @@ impl<C> Publisher<C> {
         P::Error: Into<ParsePathError>,
     {
         Publish {
-            all: self.several().set(path, value).all,
+            keys: self.transaction().set(path, value).keys,
         }
     }
 
-    /// Removes a key, whose node must have no children but the histories of keys that were removed below it: these go with
-    /// it.
+    /// Removes a key. Its node must have no children, except histories of keys that were removed below it; these are
+    /// deleted with it.
     ///
-    /// Its own history stays, so that one can [roll back](Self::roll_back), until the node above goes, too, or it is
+    /// Its own history stays, for a [rollback](Self::roll_back), until the node above is removed or the history is
     /// [purged](Self::purge_history).
-    /// A node that is not there is no error, unless something else is [expected](Publish::expecting).
+    /// A missing node is no error, unless something else is [expected](Publish::expecting).
     pub fn remove<P>(&self, path: P) -> Publish
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
         Publish {
-            all: self.several().remove(path).all,
+            keys: self.transaction().remove(path).keys,
         }
     }
 
-    /// Starts a publication of several keys at once, of which all change or none.
-    pub fn several(&self) -> PublishSeveral<'_, C> {
-        PublishSeveral {
+    /// Starts a publication of several keys, which all change in one transaction.
+    pub fn transaction(&self) -> PublishTransaction<'_, C> {
+        PublishTransaction {
             codec: &self.codec,
-            all: Several {
+            keys: KeyRequests {
                 session: self.session.clone(),
                 options: Arc::clone(&self.options),
-                keys: Ok(Vec::new()),
+                requests: Ok(Vec::new()),
             },
         }
     }
 
-    /// Lists what was replaced or removed at a path, the newest first.
+    /// Lists the revisions of a key that were replaced or removed, the newest first.
     ///
     /// Entries that this client may not read are left out.
     ///
@@ -205,40 +205,32 @@ impl<C> Publisher<C> {
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Safe: nothing happens.
     ///
     /// # Cost
     ///
     /// Two round trips, whatever the number of revisions.
-    pub async fn history<P>(&self, path: P) -> Result<Vec<Replaced>, PublishError>
+    pub async fn history<P>(&self, path: P) -> Result<Vec<HistoryEntry>, PublishError>
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
         let path = path.try_into().map_err(Into::into)?;
         let deadline = self.options.deadline(&self.session);
-        Ok(history::read(&self.session, &path, deadline).await?)
+        Ok(history::read_all(&self.session, &path, deadline).await?)
     }
 
-    /// Removes the history of a key, whether the key is there or not.
+    /// Removes the history of a key, whether or not the key exists.
     ///
-    /// There is no way back to its revisions then. A publication with a history that is on its way may begin it anew.
+    /// Its revisions cannot be restored afterwards. A concurrent publication with a history may start a new one.
     ///
     /// # Errors
     ///
-    /// Those of a delete. A key without a history is none.
+    /// Those of a delete. A missing history is no error.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: all of it may be gone, or some, or nothing. Purge it again.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error; as above.
+    /// Not safe: all entries, some or none may be deleted. Purge again. The same holds after a session loss.
     ///
     /// # Cost
     ///
@@ -253,30 +245,26 @@ impl<C> Publisher<C> {
         Ok(history::purge(&self.session, &path, deadline).await?)
     }
 
-    /// Publishes what an earlier revision was, as a new revision, if what is there is as expected.
+    /// Publishes the data of an earlier revision as a new revision, if the current node is as expected.
     ///
-    /// What is expected is what the decision to roll back rests on, so that a publication that was not seen is not
-    /// overwritten: the version or revision that is to be replaced, or [`Expected::Absent`] for a key that was removed.
-    /// The data is taken as it was, whatever the codec.
+    /// The condition should be the version or revision that the decision to roll back is based on, or
+    /// [`Expected::Absent`] for a removed key. Then a publication that was not seen is not overwritten.
+    /// The data is restored as it was, whatever the codec.
     ///
-    /// A node that is there keeps its access rules; one that was removed is made with those that it had when it was removed,
-    /// which are those of the newest entry of the history, whatever those of the revision were.
-    /// Where this client may not see all of them, it is made with those of [`PublishOptions::with_acl`], or refused.
+    /// An existing node keeps its ACL. A removed one is created with the ACL it had last, which is that of the newest
+    /// history entry and not that of the revision. If this client cannot see all of that ACL, the node is created with
+    /// [`PublishOptions::with_acl`], or the call fails.
     ///
     /// # Errors
     ///
-    /// [`PublishError::NoSuchRevision`] when the history does not have it, or no longer.
-    /// [`PublishError::Conflict`] when what is expected is not so.
-    /// [`PublishError::HiddenAcl`] when the node is to be made with access rules that this client may not see.
-    /// Otherwise as of [`Publish`].
+    /// [`PublishError::NoSuchRevision`] if the history does not have the revision, or no longer.
+    /// [`PublishError::Conflict`] if the node is not as expected.
+    /// [`PublishError::HiddenAcl`] if the node must be created with an ACL that this client cannot see.
+    /// Otherwise those of [`Publish`].
     ///
     /// # Cancel safety
     ///
-    /// As of [`Publish`].
-    ///
-    /// # Session loss
-    ///
-    /// As of [`Publish`].
+    /// See [`Publish`].
     ///
     /// # Cost
     ///
@@ -293,25 +281,25 @@ impl<C> Publisher<C> {
     {
         let path = path.try_into().map_err(Into::into)?;
         let deadline = self.options.deadline(&self.session);
-        let mut kept = history::kept(&self.session, &path, revision, deadline).await?;
+        let mut kept = history::read_revision(&self.session, &path, revision, deadline).await?;
         if kept.is_none() {
-            // The server may lag behind the one that it was replaced at.
+            // The server may lag behind the replacement.
             let sync = self.session.sync(&path);
             sync.timeout(history::remaining(deadline)).await?;
-            kept = history::kept(&self.session, &path, revision, deadline).await?;
+            kept = history::read_revision(&self.session, &path, revision, deadline).await?;
         }
         let Some((data, acl)) = kept else {
             return Err(PublishError::NoSuchRevision { path, revision });
         };
         let acl = match &self.options.acl {
-            Some(ours) if history::is_masked(&acl) => ours.clone(),
+            Some(configured) if history::is_masked(&acl) => configured.clone(),
             _ => acl,
         };
-        let mut all = self.several().all;
-        all.add(Ok::<_, ParsePathError>(path), |_| Ok(Some(data)));
-        all.making_with(acl);
-        all.expecting(expected);
-        Publish { all }.await
+        let mut keys = self.transaction().keys;
+        keys.add(Ok::<_, ParsePathError>(path), |_| Ok(Some(data)));
+        keys.create_with_acl(acl);
+        keys.expecting(expected);
+        Publish { keys }.await
     }
 }
 
@@ -319,25 +307,25 @@ impl<C> Publisher<C> {
 ///
 /// # Errors
 ///
-/// [`PublishError::Conflict`] when what was [expected](Self::expecting) is not so.
-/// [`PublishError::Operation`] with [`TooLarge`](zk_core::ErrorKind::TooLarge) when the value is larger than servers take,
-/// and with whatever else a session may say: [`NoAuth`](zk_core::ErrorKind::NoAuth),
+/// [`PublishError::Conflict`] if the node is not as [expected](Self::expecting).
+/// [`PublishError::Operation`] with [`TooLarge`](zk_core::ErrorKind::TooLarge) if the value is larger than servers
+/// accept, and with any other error of the session, such as [`NoAuth`](zk_core::ErrorKind::NoAuth) and
 /// [`NotConnected`](zk_core::ErrorKind::NotConnected).
-/// [`PublishError::OutcomeUnknown`] when the answer was lost and what is there does not tell what became of it.
+/// [`PublishError::OutcomeUnknown`] if the reply was lost and the nodes do not show the outcome.
 /// [`PublishError::Encode`], [`PublishError::InvalidPath`], [`PublishError::ReservedPath`]: nothing was sent.
 ///
-/// # After a lost answer
+/// # After a lost reply
 ///
-/// The server is made to catch up, and the node is compared with what it was: whether it is untouched, replaced by
-/// somebody else, or as this was to make it.
-/// Untouched or replaced by somebody else, it is tried again if what is expected still holds.
-/// As this was to make it, it is taken for the work of this call if nothing was expected, because then it makes no
-/// difference who made it so, or if the [history](PublishOptions::with_history) says so; otherwise the outcome is unknown.
+/// The server catches up, and the node is compared with the node that was read before.
+/// If it is unchanged, or was replaced by another client, the publication is repeated if its condition still holds.
+/// If it has the published data, the publication has succeeded, provided that nothing was expected (then it does not
+/// matter who wrote the data) or that the [history](PublishOptions::with_history) proves it. Otherwise the outcome is
+/// unknown.
 ///
 /// # Cancel safety
 ///
-/// Not safe once it was polled, because a request that has left cannot be called back: all may still change, or nothing.
-/// Read the keys afterwards. Dropped before its first poll, nothing has happened.
+/// Not safe once it was polled: a request that was sent cannot be cancelled, and may still be carried out. Read the
+/// keys afterwards. Before the first poll nothing is sent.
 ///
 /// # Session loss
 ///
@@ -345,26 +333,25 @@ impl<C> Publisher<C> {
 ///
 /// # Cost
 ///
-/// Two round trips: what is there, and the change; three more where a key goes that has histories below it.
-/// A list and, when something is replaced, the access rules are read in
-/// the first with a history.
-/// When parents or the place for the history are missing, two more per missing node, once.
+/// Two round trips: a read and the transaction. Three more if a removed key has histories below it.
+/// With a history the first one also lists its entries and reads the ACL.
+/// Two more for each missing parent of a key or of its history, once.
 #[derive(Debug)]
 #[must_use = "nothing is published until it is awaited"]
 pub struct Publish {
-    all: Several,
+    keys: KeyRequests,
 }
 
 impl Publish {
-    /// Publishes only if this is so; the default is [`Expected::Any`].
+    /// Sets the condition of the publication. The default is [`Expected::Any`].
     pub fn expecting(mut self, expected: Expected) -> Self {
-        self.all.expecting(expected);
+        self.keys.expecting(expected);
         self
     }
 
-    /// Leaves the node as it is if it has this data already, so that nobody is told of a change that is none.
+    /// Leaves a node that has this data already, so that its listeners receive no event.
     pub fn only_if_changed(mut self) -> Self {
-        self.all.only_if_changed();
+        self.keys.only_if_changed();
         self
     }
 }
@@ -375,16 +362,16 @@ impl IntoFuture for Publish {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let mut published = self.all.publish().await?;
-            Ok(published.pop().expect("one answer for one key"))
+            let mut published = self.keys.publish().await?;
+            Ok(published.pop().expect("one result for one key"))
         })
     }
 }
 
-/// A publication of several keys at once; made by [`Publisher::several`].
+/// A publication of several keys; made by [`Publisher::transaction`].
 ///
-/// All keys change in one transaction or none does: a reader sees the old ones or the new ones.
-/// Errors, cancel safety and cost are those of [`Publish`]; each path may occur once.
+/// Either all keys change, in one transaction, or none does: a reader sees all old values or all new ones.
+/// Errors, cancel safety and cost are those of [`Publish`]. Each path may occur once.
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
@@ -393,7 +380,7 @@ impl IntoFuture for Publish {
 ///
 /// let publisher = Publisher::new(&session, Text);
 /// let published = publisher
-///     .several()
+///     .transaction()
 ///     .set("/app/host", &"db2".to_owned())
 ///     .expecting(Expected::Version(3))
 ///     .set("/app/port", &"5433".to_owned())
@@ -406,75 +393,71 @@ impl IntoFuture for Publish {
 /// ```
 #[derive(Debug)]
 #[must_use = "nothing is published until `publish` is awaited"]
-pub struct PublishSeveral<'a, C> {
+pub struct PublishTransaction<'a, C> {
     codec: &'a C,
-    all: Several,
+    keys: KeyRequests,
 }
 
-impl<C> PublishSeveral<'_, C> {
-    /// Adds a key to be created or replaced.
+impl<C> PublishTransaction<'_, C> {
+    /// Adds a key to create or replace.
     pub fn set<T, P>(mut self, path: P, value: &T) -> Self
     where
         C: Codec<T>,
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        self.all.set(self.codec, path, value);
+        self.keys.set(self.codec, path, value);
         self
     }
 
-    /// Adds a key to be removed.
+    /// Adds a key to remove.
     pub fn remove<P>(mut self, path: P) -> Self
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        self.all.add(path.try_into(), |_| Ok(None));
+        self.keys.add(path.try_into(), |_| Ok(None));
         self
     }
 
-    /// Publishes all only if this is so of the key that was added last.
+    /// Sets the condition of the key that was added last. All keys are published only if all conditions hold.
     pub fn expecting(mut self, expected: Expected) -> Self {
-        self.all.expecting(expected);
+        self.keys.expecting(expected);
         self
     }
 
-    /// Leaves the key that was added last as it is if it has this data already.
+    /// Leaves the key that was added last if it has this data already.
     ///
-    /// The others are published only if it still has.
+    /// The other keys are published only if it still has the data then.
     pub fn only_if_changed(mut self) -> Self {
-        self.all.only_if_changed();
+        self.keys.only_if_changed();
         self
     }
 
-    /// Publishes all or nothing, and answers what became of each key in the order in which they were added.
+    /// Publishes all keys or none, and returns the results in the order in which the keys were added.
     ///
     /// # Errors
     ///
-    /// As of [`Publish`].
+    /// See [`Publish`].
     ///
     /// # Cancel safety
     ///
-    /// As of [`Publish`].
-    ///
-    /// # Session loss
-    ///
-    /// As of [`Publish`].
+    /// See [`Publish`].
     pub async fn publish(self) -> Result<Vec<Published>, PublishError> {
-        self.all.publish().await
+        self.keys.publish().await
     }
 }
 
-/// Keys that are published together.
+/// The keys of one publication.
 #[derive(Debug)]
-struct Several {
+struct KeyRequests {
     session: Session,
     options: Arc<PublishOptions>,
-    /// Or the first thing that is wrong with them.
-    keys: Result<Vec<Key>, PublishError>,
+    /// The keys, or the first error in them.
+    requests: Result<Vec<KeyRequest>, PublishError>,
 }
 
-impl Several {
+impl KeyRequests {
     fn set<T, P>(&mut self, codec: &impl Codec<T>, path: P, value: &T)
     where
         P: TryInto<NodePath>,
@@ -494,14 +477,14 @@ impl Several {
         path: Result<NodePath, E>,
         wanted: impl FnOnce(&NodePath) -> Result<Option<Vec<u8>>, PublishError>,
     ) {
-        let Ok(keys) = &mut self.keys else {
+        let Ok(requests) = &mut self.requests else {
             return;
         };
-        let key = path.map_err(|error| error.into().into()).and_then(|path| {
-            if let Some(rule) = problem_of(&path, keys) {
+        let request = path.map_err(|error| error.into().into()).and_then(|path| {
+            if let Some(rule) = reserved_path_rule(&path, requests) {
                 return Err(PublishError::ReservedPath { path, rule });
             }
-            Ok(Key {
+            Ok(KeyRequest {
                 wanted: wanted(&path)?,
                 path,
                 acl: None,
@@ -509,46 +492,52 @@ impl Several {
                 only_if_changed: false,
             })
         });
-        match key {
-            Ok(key) => keys.push(key),
-            Err(error) => self.keys = Err(error),
+        match request {
+            Ok(request) => requests.push(request),
+            Err(error) => self.requests = Err(error),
         }
     }
 
+    fn last_mut(&mut self) -> Option<&mut KeyRequest> {
+        self.requests.as_mut().ok()?.last_mut()
+    }
+
     fn expecting(&mut self, expected: Expected) {
-        if let Some(key) = self.keys.as_mut().ok().and_then(|keys| keys.last_mut()) {
+        if let Some(key) = self.last_mut() {
             key.expected = expected;
         }
     }
 
-    fn making_with(&mut self, acl: Acl) {
-        if let Some(key) = self.keys.as_mut().ok().and_then(|keys| keys.last_mut()) {
+    fn create_with_acl(&mut self, acl: Acl) {
+        if let Some(key) = self.last_mut() {
             key.acl = Some(acl);
         }
     }
 
     fn only_if_changed(&mut self) {
-        if let Some(key) = self.keys.as_mut().ok().and_then(|keys| keys.last_mut()) {
+        if let Some(key) = self.last_mut() {
             key.only_if_changed = true;
         }
     }
 
     async fn publish(self) -> Result<Vec<Published>, PublishError> {
-        Publication::new(&self.session, &self.options, self.keys?)
+        Publication::new(&self.session, &self.options, self.requests?)
             .run()
             .await
     }
 }
 
+/// The timeout of a deadline that overflows the clock.
 const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-fn problem_of(path: &NodePath, others: &[Key]) -> Option<&'static str> {
+/// Returns why a path cannot be published at, with the remedy.
+fn reserved_path_rule(path: &NodePath, others: &[KeyRequest]) -> Option<&'static str> {
     if path.is_root() {
-        Some("the root is no key; name a node below it")
+        Some("the root is not a key; name a node below it")
     } else if history::is_history(path) {
-        Some("it belongs to a history; roll back to a revision instead")
+        Some("it belongs to a history; use `Publisher::roll_back` for a revision")
     } else if others.iter().any(|other| other.path == *path) {
-        Some("the same publication has it already; name each key once")
+        Some("the publication contains it already; add each key once")
     } else {
         None
     }

@@ -1,4 +1,4 @@
-//! A node and everything below it, as one value.
+//! A node and everything below it, read as one value.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use zk_core::NodePath;
 
-use crate::plan::Found;
+use crate::plan::NodeContent;
 
 /// A node and everything below it, as they were together at one moment.
 ///
-/// Nodes are named by their paths from the root of the subtree: `host`, `pool/size`; the root itself is the empty text.
+/// A node is named by its path relative to the root of the subtree: `host`, `pool/size`. The name of the root is empty.
 /// Histories are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subtree {
@@ -19,7 +19,7 @@ pub struct Subtree {
 }
 
 impl Subtree {
-    pub(crate) fn new(root: NodePath, all: &BTreeMap<NodePath, Found>) -> Self {
+    pub(crate) fn new(root: NodePath, all: &BTreeMap<NodePath, NodeContent>) -> Self {
         let skipped = if root.is_root() {
             1
         } else {
@@ -40,7 +40,7 @@ impl Subtree {
         &self.root
     }
 
-    /// Tells whether there is nothing, not even the root.
+    /// Tells whether there are no nodes, not even the root.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -50,7 +50,7 @@ impl Subtree {
         self.nodes.get(name).map(Vec::as_slice)
     }
 
-    /// Returns all nodes and their data, in the order of their names, the root first.
+    /// Returns all nodes with their data, ordered by name, the root first.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.nodes
             .iter()
@@ -72,19 +72,19 @@ mod deserialize {
     use super::Subtree;
 
     impl Subtree {
-        /// Takes the subtree for one value: a node with children is a table or a structure, one without is a text.
+        /// Deserialises the subtree: a node with children is a table or structure, one without is a text.
         ///
-        /// Texts become numbers and truth values where the type wants them.
-        /// A node with children must have no data of its own; one without data and children is an empty text.
+        /// Texts are converted to numbers and booleans where the type needs them.
+        /// A node with children must have no data. A node without data and children is an empty text.
         ///
         /// # Errors
         ///
-        /// When a text is not UTF-8, a node has both children and data, a node is more than 128 levels below the root, or
-        /// the whole is not of the type: the message names the node.
+        /// If a text is not UTF-8, a node has both children and data, a node is more than 128 levels below the root, or
+        /// the subtree does not match the type. The message names the node.
         pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
-            if let Some(deep) = self.nodes.keys().find(|name| depth(name) > MOST_LEVELS) {
+            if let Some(deep) = self.nodes.keys().find(|name| depth(name) > MAX_LEVELS) {
                 let message = format!(
-                    "the node {deep:?} is {} levels below the root; at most {MOST_LEVELS} can be read",
+                    "the node {deep:?} is {} levels below the root; at most {MAX_LEVELS} can be read",
                     depth(deep)
                 );
                 return Err(DecodeError::new(FORMAT, DecodeErrorKind::Shape, message));
@@ -144,8 +144,8 @@ mod deserialize {
     }
 
     const FORMAT: &str = "a subtree of texts";
-    /// A tree is walked, compared and dropped level by level on the stack, which a deep one would use up.
-    const MOST_LEVELS: usize = 128;
+    /// A value is visited, compared and dropped recursively, so that a deep one would overflow the stack.
+    const MAX_LEVELS: usize = 128;
 }
 
 #[cfg(all(test, feature = "layers"))]

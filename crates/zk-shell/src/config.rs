@@ -6,9 +6,9 @@ use std::time::Duration;
 use std::time::SystemTime;
 
 use similar::TextDiff;
-use zk_config::Change;
 use zk_config::Event;
 use zk_config::Expected;
+use zk_config::KeyChange;
 use zk_config::Listener;
 use zk_config::PublishError;
 use zk_config::PublishOptions;
@@ -105,8 +105,8 @@ pub(crate) async fn carry_out(
                 ));
             }
             let lines = history.iter().map(|one| {
-                let (revision, replaced) = (one.revision, java_date(one.replaced));
-                let (by, bytes) = (one.by, one.data.len());
+                let (revision, replaced) = (one.revision, java_date(one.replaced_at));
+                let (by, bytes) = (one.replaced_by, one.data.len());
                 format!(
                     "{revision:#x}  replaced {replaced} by session {by}  {bytes} bytes
 "
@@ -186,9 +186,9 @@ fn difference(old_name: &str, old: &str, new_name: &str, new: &str) -> String {
 
 fn told(published: &Published) -> String {
     let what = match published.change {
-        Change::Created => "Created",
-        Change::Replaced => "Replaced",
-        Change::Unchanged => "Unchanged:",
+        KeyChange::Created => "Created",
+        KeyChange::Replaced => "Replaced",
+        KeyChange::Unchanged => "Unchanged:",
         _ => "Removed",
     };
     let path = &published.path;

@@ -1,4 +1,4 @@
-//! Which layer wins, key by key.
+//! Precedence of layers, and their errors.
 
 use serde::Deserialize;
 
@@ -35,7 +35,7 @@ fn variables(all: &[(&str, &str)]) -> HashMap<String, String> {
 
 // covers: G5
 #[test]
-fn each_layer_wins_over_those_before_key_by_key() {
+fn each_layer_overrides_those_before_it_key_by_key() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pool.toml");
     std::fs::write(&file, "host = \"file\"\nsize = 2\n[limits]\nidle = 2\n").unwrap();
@@ -58,7 +58,7 @@ fn each_layer_wins_over_those_before_key_by_key() {
 
 // covers: G5
 #[test]
-fn variables_stay_the_texts_they_are_unless_the_type_wants_a_number() {
+fn variables_are_texts_unless_the_type_needs_a_number() {
     #[derive(Debug, PartialEq, Deserialize)]
     struct All {
         zip: String,
@@ -93,17 +93,17 @@ fn variables_stay_the_texts_they_are_unless_the_type_wants_a_number() {
             by_name: [("yes".to_owned(), "1e3".to_owned())].into(),
         }
     );
-    let no_number = Layers::new().variables("APP", variables(&[("APP_SIZE", "1.5")]));
-    let no_number = no_number.defaults(&pool(1, "x", 1, 1)).unwrap();
-    let error = no_number.merged::<Pool>(None).unwrap_err();
+    let not_a_number = Layers::new().variables("APP", variables(&[("APP_SIZE", "1.5")]));
+    let not_a_number = not_a_number.defaults(&pool(1, "x", 1, 1)).unwrap();
+    let error = not_a_number.merged::<Pool>(None).unwrap_err();
     assert_eq!(error.kind(), DecodeErrorKind::Shape, "{error}");
 }
 
-/// The environment is that of a process, so that this test runs itself in another one.
+/// The environment belongs to a process, so the test runs itself in another one.
 // covers: G5
 #[cfg(unix)]
 #[test]
-fn variable_that_is_not_utf8_harms_nothing_but_its_own_layer() {
+fn a_variable_that_is_not_utf8_fails_only_its_own_layer() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
 
@@ -119,7 +119,7 @@ fn variable_that_is_not_utf8_harms_nothing_but_its_own_layer() {
         );
         return;
     }
-    let this = "layers::tests::variable_that_is_not_utf8_harms_nothing_but_its_own_layer";
+    let this = "layers::tests::a_variable_that_is_not_utf8_fails_only_its_own_layer";
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", this])
         .env(INNER, "1")
@@ -140,7 +140,7 @@ fn variable_that_is_not_utf8_harms_nothing_but_its_own_layer() {
 // covers: G5
 // covers: G3
 #[test]
-fn what_is_wrong_in_a_layer_is_named() {
+fn an_error_in_a_layer_names_its_place() {
     let layers = Layers::new().defaults(&pool(1, "x", 1, 1)).unwrap();
     let syntax = layers
         .merged::<Pool>(Some(b"size = 3\nhost =\n"))
@@ -160,7 +160,7 @@ fn what_is_wrong_in_a_layer_is_named() {
 
 // covers: G5
 #[test]
-fn empty_list_dotted_key_and_moment_are_taken_as_they_are() {
+fn empty_lists_dotted_keys_and_dates_are_taken_literally() {
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Hosts {
         names: Vec<String>,

@@ -1,29 +1,29 @@
-//! Every short course of events around a transaction, and what is told of each.
+//! Judges a transaction after every short sequence of writes around it.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// A node and its parent, as a server keeps them.
+/// A model server: some nodes and their parent.
 #[derive(Debug, Clone, Default)]
 struct World {
     zxid: i64,
     parent: Option<Stat>,
-    nodes: BTreeMap<&'static str, Found>,
-    /// Which revision was replaced by whom, by key.
+    nodes: BTreeMap<&'static str, NodeContent>,
+    /// Each replaced revision: the key, the revision, and whether our transaction replaced it.
     history: Vec<(&'static str, i64, bool)>,
-    /// What our transaction takes for the revisions it replaces.
+    /// The revisions that our transaction has read.
     read: BTreeMap<&'static str, i64>,
 }
 
-/// What somebody does.
+/// A write to the model server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Act {
-    /// Our transaction, if its steps can be carried out.
+    /// Our transaction, if its steps are possible.
     Ours,
-    /// Somebody else writes or creates.
+    /// Another client writes or creates.
     Write(&'static str, &'static [u8]),
-    /// Somebody else deletes.
+    /// Another client deletes.
     Delete(&'static str),
 }
 
@@ -49,11 +49,11 @@ impl World {
         parent.cversion += 1;
     }
 
-    /// Does one thing to one node, as a part of the transaction of now.
+    /// Changes one node as part of the current transaction.
     fn step(&mut self, key: &'static str, data: Option<&[u8]>, is_ours: bool) {
         let zxid = self.zxid;
         if let Some(found) = self.nodes.get(key) {
-            // A node that was made anew may have the version that was read, too.
+            // A node that was created again may have the same version.
             let revision = if is_ours {
                 self.read[key]
             } else {
@@ -71,7 +71,7 @@ impl World {
                 let mut stat = Stat::zeroed();
                 (stat.czxid, stat.mzxid) = (zxid, zxid);
                 let data = data.to_vec();
-                self.nodes.insert(key, Found { data, stat });
+                self.nodes.insert(key, NodeContent { data, stat });
                 self.child_changed();
             }
             (None, Some(_)) => {
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Whether it was applied.
+    /// Returns whether our transaction was applied.
     fn act(&mut self, act: Act, plan: &[(&'static str, Option<&'static [u8]>, Step)]) -> bool {
         self.zxid += 1;
         match act {
@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-/// Every sequence of up to `length` acts of others, with ours at each place or nowhere.
+/// Every sequence of up to `length` writes of others, with ours at each position or absent.
 fn courses(others: &[Act], length: usize) -> Vec<Vec<Act>> {
     let mut all = vec![vec![]];
     for _ in 0..length {
@@ -143,12 +143,12 @@ fn courses(others: &[Act], length: usize) -> Vec<Vec<Act>> {
     all.into_iter().chain(with_ours).collect()
 }
 
-/// Plays every course of events on a plan and counts the verdicts: applied, not applied, unknown.
+/// Judges a plan after every sequence, and counts the verdicts: applied, not applied, unknown.
 fn play(
     there: &[&'static str],
     plan: &[(&'static str, Option<&'static [u8]>, Step)],
     has_history: bool,
-    is_any_writer_right: bool,
+    accepts_same_effect: bool,
 ) -> [usize; 3] {
     let others = [
         Act::Write("a", b"new"),
@@ -169,53 +169,57 @@ fn play(
         for act in &course {
             was_applied |= world.act(*act, plan);
         }
-        let mark = |key: &'static str, step: Step| {
+        let history = |key: &'static str, step: Step| {
             let Some(before) = start.nodes.get(key) else {
-                return Mark::None;
+                return HistoryEvidence::NoEntry;
             };
             let has = |is_ours| world.history.contains(&(key, before.stat.mzxid, is_ours));
             match (has_history && step.replaces(), has(true), has(false)) {
-                (true, true, _) => Mark::Ours,
-                (true, false, true) => Mark::Others,
-                _ => Mark::None,
+                (true, true, _) => HistoryEvidence::OwnEntry,
+                (true, false, true) => HistoryEvidence::OtherEntry,
+                _ => HistoryEvidence::NoEntry,
             }
         };
-        let traces: Vec<_> = plan
+        let keys: Vec<_> = plan
             .iter()
-            .map(|(key, wanted, step)| Trace {
+            .map(|(key, wanted, step)| WriteEvidence {
                 step: *step,
                 wanted: *wanted,
                 before: start.nodes.get(key),
                 parent_before: start.parent.as_ref(),
                 after: world.nodes.get(key),
                 parent_after: world.parent.as_ref(),
-                mark: mark(key, *step),
+                history: history(key, *step),
             })
             .collect();
-        let verdict = judge(&traces, is_any_writer_right);
+        let verdict = judge(&keys, accepts_same_effect);
         let what = format!("{course:?} on {plan:?}: {verdict:?}");
         match verdict {
-            Verdict::Applied => {
+            CommitVerdict::Applied => {
                 let is_so = plan.iter().all(|(key, wanted, step)| {
                     !step.is_change()
                         || world.nodes.get(key).map(|found| found.data.as_slice()) == *wanted
                 });
-                assert!(was_applied || (is_any_writer_right && is_so), "{what}");
+                assert!(was_applied || (accepts_same_effect && is_so), "{what}");
             }
-            Verdict::NotApplied => assert!(!was_applied, "{what}"),
-            Verdict::Unknown => {}
+            CommitVerdict::NotApplied => assert!(!was_applied, "{what}"),
+            CommitVerdict::Unknown => {}
         }
-        // Without anybody else it is always known.
+        // Without other writers the outcome is always known.
         if course.iter().all(|act| *act == Act::Ours) && !matches!(plan[0].2, Step::Check { .. }) {
             let known = if was_applied {
-                Verdict::Applied
+                CommitVerdict::Applied
             } else {
-                Verdict::NotApplied
+                CommitVerdict::NotApplied
             };
-            let is_twin = was_applied && !has_history && !is_any_writer_right;
+            let is_ambiguous = was_applied && !has_history && !accepts_same_effect;
             assert_eq!(
                 verdict,
-                if is_twin { Verdict::Unknown } else { known },
+                if is_ambiguous {
+                    CommitVerdict::Unknown
+                } else {
+                    known
+                },
                 "{what}"
             );
         }
@@ -229,44 +233,44 @@ const SET: Step = Step::Set { version: 0 };
 
 // covers: G1
 #[test]
-fn verdict_is_never_wrong_whoever_else_writes() {
+fn a_verdict_is_never_wrong_whatever_others_write() {
     let delete = Step::Delete { version: 0 };
     let check = Step::Check { version: 0 };
-    for is_any_writer_right in [false, true] {
+    for accepts_same_effect in [false, true] {
         for has_history in [false, true] {
-            // A create has nothing to keep, so that history tells nothing of it.
-            if !has_history || is_any_writer_right {
+            // A create replaces nothing, so that the history does not show it.
+            if !has_history || accepts_same_effect {
                 play(
                     &[],
                     &[("a", NEW, Step::Create)],
                     has_history,
-                    is_any_writer_right,
+                    accepts_same_effect,
                 );
             }
-            play(&["a"], &[("a", NEW, SET)], has_history, is_any_writer_right);
+            play(&["a"], &[("a", NEW, SET)], has_history, accepts_same_effect);
             play(
                 &["a"],
                 &[("a", None, delete)],
                 has_history,
-                is_any_writer_right,
+                accepts_same_effect,
             );
             play(
                 &["a", "b"],
                 &[("a", NEW, SET), ("b", NEW, SET)],
                 has_history,
-                is_any_writer_right,
+                accepts_same_effect,
             );
             play(
                 &["a"],
                 &[("a", NEW, SET), ("b", NEW, Step::Create)],
                 has_history,
-                is_any_writer_right,
+                accepts_same_effect,
             );
             play(
                 &["a", "b"],
                 &[("a", NEW, SET), ("b", NEW, check)],
                 has_history,
-                is_any_writer_right,
+                accepts_same_effect,
             );
         }
     }
@@ -274,7 +278,7 @@ fn verdict_is_never_wrong_whoever_else_writes() {
 
 // covers: G1
 #[test]
-fn history_leaves_nothing_unknown_of_what_it_keeps() {
+fn with_a_history_every_replacement_is_known() {
     let [_, _, unknown] = play(&["a"], &[("a", NEW, SET)], true, false);
     assert_eq!(unknown, 0);
     let [_, _, unknown] = play(&["a"], &[("a", NEW, SET)], false, false);

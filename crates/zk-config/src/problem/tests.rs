@@ -1,4 +1,4 @@
-//! Which of several problems is told.
+//! Which of several problems is reported.
 
 use proptest::prelude::*;
 
@@ -23,10 +23,10 @@ fn rejected() -> Problem {
     }
 }
 
-/// What is told, in a word.
-fn word(health: &Health) -> &'static str {
+/// Names the reported problem.
+fn word(health: &ValueHealth) -> &'static str {
     match health.problem().as_deref() {
-        None => "well",
+        None => "healthy",
         Some(Problem::NotRead { .. }) => "not read",
         Some(Problem::Stale { .. }) => "stale",
         Some(Problem::SessionLost { .. }) => "lost",
@@ -36,76 +36,76 @@ fn word(health: &Health) -> &'static str {
 }
 
 #[test]
-fn one_session_tells_its_own_story() {
-    let mut health = Health::new(path());
-    let only = health.join();
+fn a_single_session_reports_its_own_problems() {
+    let mut health = ValueHealth::new(path());
+    let only = health.add();
     assert_eq!(word(&health), "not read");
-    health.read(only, None);
-    assert_eq!(word(&health), "well");
-    health.trouble(only, stale());
+    health.on_read(only, None);
+    assert_eq!(word(&health), "healthy");
+    health.mark_failing(only, stale());
     assert_eq!(word(&health), "stale");
-    health.read(only, Some(rejected()));
+    health.on_read(only, Some(rejected()));
     assert_eq!(word(&health), "rejected");
-    health.leave(only, Some(lost()));
+    health.remove(only, Some(lost()));
     assert_eq!(word(&health), "lost");
 }
 
 #[test]
-fn whoever_leaves_well_leaves_what_may_grow_old() {
-    let mut health = Health::new(path());
-    let first = health.join();
-    health.read(first, None);
-    health.leave(first, None);
+fn the_value_is_stale_after_a_healthy_session_leaves() {
+    let mut health = ValueHealth::new(path());
+    let first = health.add();
+    health.on_read(first, None);
+    health.remove(first, None);
     assert_eq!(word(&health), "stale");
 
-    let second = health.join();
-    health.read(second, Some(rejected()));
-    health.leave(second, None);
-    assert_eq!(word(&health), "rejected", "what is wrong is still there");
+    let second = health.add();
+    health.on_read(second, Some(rejected()));
+    health.remove(second, None);
+    assert_eq!(word(&health), "rejected", "the data is still wrong");
 }
 
 #[test]
-fn a_session_that_never_looked_leaves_nothing() {
-    let mut health = Health::new(path());
-    let late = health.join();
-    health.leave(late, None);
+fn a_session_that_has_read_nothing_leaves_no_problem() {
+    let mut health = ValueHealth::new(path());
+    let late = health.add();
+    health.remove(late, None);
     assert_eq!(word(&health), "not read");
 }
 
 #[test]
-fn the_trouble_of_one_session_is_none_while_another_is_well() {
-    let mut health = Health::new(path());
-    let (one, other) = (health.join(), health.join());
-    health.read(one, None);
-    health.read(other, None);
-    health.trouble(one, stale());
-    assert_eq!(word(&health), "well");
-    health.leave(one, Some(lost()));
-    assert_eq!(word(&health), "well");
-    health.trouble(other, stale());
-    assert_eq!(word(&health), "stale", "now nobody sees what there is");
+fn a_failing_session_is_ignored_while_another_is_healthy() {
+    let mut health = ValueHealth::new(path());
+    let (one, other) = (health.add(), health.add());
+    health.on_read(one, None);
+    health.on_read(other, None);
+    health.mark_failing(one, stale());
+    assert_eq!(word(&health), "healthy");
+    health.remove(one, Some(lost()));
+    assert_eq!(word(&health), "healthy");
+    health.mark_failing(other, stale());
+    assert_eq!(word(&health), "stale", "no session reads the current data");
 }
 
 #[test]
-fn what_is_wrong_with_the_data_outlives_who_found_it() {
-    let mut health = Health::new(path());
-    let (one, other) = (health.join(), health.join());
-    health.read(one, None);
-    health.read(other, Some(rejected()));
-    health.leave(other, None);
+fn a_problem_with_the_data_outlives_the_session_that_found_it() {
+    let mut health = ValueHealth::new(path());
+    let (one, other) = (health.add(), health.add());
+    health.on_read(one, None);
+    health.on_read(other, Some(rejected()));
+    health.remove(other, None);
     assert_eq!(word(&health), "rejected");
-    health.leave(one, None);
+    health.remove(one, None);
     assert_eq!(word(&health), "rejected");
 }
 
 #[test]
-fn the_newest_trouble_is_told() {
-    let mut health = Health::new(path());
-    let (one, other) = (health.join(), health.join());
-    health.trouble(other, lost());
-    health.trouble(one, stale());
+fn the_newest_problem_is_reported() {
+    let mut health = ValueHealth::new(path());
+    let (one, other) = (health.add(), health.add());
+    health.mark_failing(other, lost());
+    health.mark_failing(one, stale());
     assert_eq!(word(&health), "stale");
-    health.trouble(other, lost());
+    health.mark_failing(other, lost());
     assert_eq!(word(&health), "lost");
 }
 
@@ -113,50 +113,50 @@ fn the_newest_trouble_is_told() {
 enum Step {
     Join,
     Read(usize, bool),
-    Trouble(usize),
+    Fail(usize),
     Leave(usize, bool),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         Just(Step::Join),
-        (0..4_usize, any::<bool>()).prop_map(|(who, is_good)| Step::Read(who, is_good)),
-        (0..4_usize).prop_map(Step::Trouble),
-        (0..4_usize, any::<bool>()).prop_map(|(who, is_lost)| Step::Leave(who, is_lost)),
+        (0..4_usize, any::<bool>()).prop_map(|(session, is_good)| Step::Read(session, is_good)),
+        (0..4_usize).prop_map(Step::Fail),
+        (0..4_usize, any::<bool>()).prop_map(|(session, is_lost)| Step::Leave(session, is_lost)),
     ]
 }
 
 proptest! {
-    /// Without a session that sees what there is, nobody is told that all is well; with one, what is told is the data.
+    /// Without a healthy session there is a problem; with one, only a problem with the data.
     #[test]
-    fn all_is_well_only_if_somebody_sees_it(steps in prop::collection::vec(step(), 0..40)) {
-        let mut health = Health::new(path());
-        let mut there: Vec<(Follower, bool)> = Vec::new();
+    fn no_problem_means_that_a_session_reads_good_data(steps in prop::collection::vec(step(), 0..40)) {
+        let mut health = ValueHealth::new(path());
+        let mut sessions: Vec<(FollowId, bool)> = Vec::new();
         let mut is_good = true;
         for step in steps {
             match step {
-                Step::Join => there.push((health.join(), false)),
-                Step::Read(who, good) if who < there.len() => {
-                    health.read(there[who].0, (!good).then(rejected));
-                    there[who].1 = true;
+                Step::Join => sessions.push((health.add(), false)),
+                Step::Read(session, good) if session < sessions.len() => {
+                    health.on_read(sessions[session].0, (!good).then(rejected));
+                    sessions[session].1 = true;
                     is_good = good;
                 }
-                Step::Trouble(who) if who < there.len() => {
-                    health.trouble(there[who].0, stale());
-                    there[who].1 = false;
+                Step::Fail(session) if session < sessions.len() => {
+                    health.mark_failing(sessions[session].0, stale());
+                    sessions[session].1 = false;
                 }
-                Step::Leave(who, is_lost) if who < there.len() => {
-                    let (gone, _) = there.remove(who);
-                    health.leave(gone, is_lost.then(lost));
+                Step::Leave(session, is_lost) if session < sessions.len() => {
+                    let (removed, _) = sessions.remove(session);
+                    health.remove(removed, is_lost.then(lost));
                 }
                 _ => {}
             }
-            let is_seen = there.iter().any(|(_, sees)| *sees);
+            let is_seen = sessions.iter().any(|(_, is_healthy)| *is_healthy);
             match word(&health) {
-                "well" => prop_assert!(is_seen && is_good),
-                told if is_seen => {
+                "healthy" => prop_assert!(is_seen && is_good),
+                problem if is_seen => {
                     prop_assert!(!is_good);
-                    prop_assert_eq!(told, "rejected");
+                    prop_assert_eq!(problem, "rejected");
                 }
                 _ => {}
             }

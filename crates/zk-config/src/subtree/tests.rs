@@ -1,4 +1,4 @@
-//! Subtrees as structures.
+//! Deserialises subtrees.
 
 use serde::Deserialize;
 use zk_core::Stat;
@@ -20,13 +20,13 @@ struct Limits {
 
 fn subtree(root: &str, nodes: &[(&str, &[u8])]) -> Subtree {
     let nodes = nodes.iter().map(|(path, data)| {
-        let found = Found {
+        let found = NodeContent {
             data: data.to_vec(),
             stat: Stat::zeroed(),
         };
-        (path.parse().expect("a good path"), found)
+        (path.parse().expect("a valid path"), found)
     });
-    Subtree::new(root.parse().expect("a good path"), &nodes.collect())
+    Subtree::new(root.parse().expect("a valid path"), &nodes.collect())
 }
 
 const GOOD: [(&str, &[u8]); 7] = [
@@ -41,7 +41,7 @@ const GOOD: [(&str, &[u8]); 7] = [
 
 // covers: G4
 #[test]
-fn nodes_with_children_are_structures_and_the_others_texts() {
+fn nodes_with_children_are_structures_and_leaves_are_texts() {
     let tree = subtree("/app", &GOOD);
     let pool: Pool = tree.deserialize().unwrap();
     assert_eq!(
@@ -63,7 +63,7 @@ fn nodes_with_children_are_structures_and_the_others_texts() {
 // covers: G4
 // covers: G3
 #[test]
-fn what_is_wrong_names_its_node() {
+fn an_error_names_its_node() {
     let with = |path: &'static str, data: &'static [u8]| {
         let mut nodes = GOOD.to_vec();
         nodes.retain(|(other, _)| *other != path);
@@ -83,7 +83,7 @@ fn what_is_wrong_names_its_node() {
 
 // covers: G4
 #[test]
-fn a_subtree_that_is_too_deep_is_refused_by_name() {
+fn a_subtree_that_is_too_deep_is_refused() {
     let nested = |levels: usize| {
         let below = (1..=levels).map(|level| "/d".repeat(level));
         let paths: Vec<String> = below.map(|path| format!("/app{path}")).collect();
@@ -91,7 +91,7 @@ fn a_subtree_that_is_too_deep_is_refused_by_name() {
         nodes.extend(paths.iter().map(|path| (path.as_str(), &b""[..])));
         subtree("/app", &nodes).deserialize::<serde::de::IgnoredAny>()
     };
-    nested(128).expect("as deep as it may be");
+    nested(128).expect("128 levels are allowed");
     let error = nested(129).unwrap_err().to_string();
     assert!(error.contains("129 levels"), "{error}");
     assert!(error.contains(&"d/".repeat(128)), "{error}");

@@ -1,4 +1,4 @@
-//! Which public types may move between threads and be shared: a table the compiler checks.
+//! Public types and futures that are `Send`, `Sync` or `Clone`, checked by the compiler.
 
 use zk_config::*;
 use zk_core::codec::Raw;
@@ -17,12 +17,12 @@ macro_rules! send_sync_clone {
 #[test]
 fn public_types_are_send_and_sync() {
     send_sync_clone!(
-        Change,
+        KeyChange,
         Current<String>,
-        Delivery,
+        ValueDelivery,
         Event<String>,
         Expected,
-        Lasting,
+        ListenMode,
         Layers,
         Listener<Text>,
         Problem,
@@ -30,14 +30,14 @@ fn public_types_are_send_and_sync() {
         PublishOptions,
         Published,
         Publisher<Text>,
-        Replaced,
+        HistoryEntry,
         Subtree,
         Typed<String>,
         Value<String>,
     );
     is_send::<Events<String>>();
-    is_send::<Following>();
-    is_send::<Listening>();
+    is_send::<FollowHandle>();
+    is_send::<ListenerHandle>();
     is_send::<TypedBuilder<String>>();
     is_error::<CallbackPanicked>();
     is_error::<LayerError>();
@@ -49,12 +49,12 @@ fn public_types_are_send_and_sync() {
 fn public_futures_are_send() {
     let _ = |one: Publisher<Raw>| {
         is_send_value(&one.publish("/a", &Vec::new()).into_future());
-        is_send_value(&one.several().remove("/a").publish());
+        is_send_value(&one.transaction().remove("/a").publish());
         is_send_value(&one.history("/a"));
         is_send_value(&one.roll_back("/a", 1, Expected::Any));
     };
     let _ = |mut events: Events<String>| is_send_value(&events.next());
-    let _ = |mut listening: Listening| is_send_value(&listening.ended());
+    let _ = |mut handle: ListenerHandle| is_send_value(&handle.ended());
     let _ = |mut typed: Typed<String>| {
         is_send_value(&typed.ready());
         is_send_value(&typed.changed());

@@ -1,11 +1,11 @@
-//! Publishing and following while answers are lost, servers die and bad payloads come.
+//! Publishers and typed values during lost replies, dying servers and bad payloads.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde::Serialize;
-use zk_config::Change;
 use zk_config::Expected;
+use zk_config::KeyChange;
 use zk_config::Problem;
 use zk_config::PublishOptions;
 use zk_config::Publisher;
@@ -31,7 +31,7 @@ struct Pool {
 
 // covers: G2
 #[tokio::test(flavor = "multi_thread")]
-async fn each_listener_of_the_scenario_is_told_exactly_its_events() {
+async fn each_listener_of_the_scenario_receives_exactly_its_events() {
     with_servers(3, async |ensemble| {
         let (publishing, listening) = (connect(ensemble).await, connect(ensemble).await);
         scenario::play(&publishing, &listening).await;
@@ -41,7 +41,7 @@ async fn each_listener_of_the_scenario_is_told_exactly_its_events() {
 
 // covers: G3
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_payloads_leave_the_last_good_value_and_say_where_they_are_bad() {
+async fn bad_payloads_leave_the_value_and_report_their_position() {
     with_servers(1, async |ensemble| {
         let session = connect(ensemble).await;
         let publisher = Publisher::new(&session, Toml);
@@ -57,11 +57,15 @@ async fn bad_payloads_leave_the_last_good_value_and_say_where_they_are_bad() {
         ] {
             session.set("/pool", data).await.unwrap();
             let mut problems = typed.problems();
-            let told = problems.wait_for(|problem| {
+            let reported = problems.wait_for(|problem| {
                 matches!(problem.as_deref(), Some(Problem::Invalid(error)) if error.kind() == kind)
             });
-            let told = soon("it is told", told).await.unwrap().clone().unwrap();
-            let Problem::Invalid(error) = &*told else {
+            let reported = soon("the problem is reported", reported)
+                .await
+                .unwrap()
+                .clone()
+                .unwrap();
+            let Problem::Invalid(error) = &*reported else {
                 unreachable!();
             };
             assert_eq!(error.position().map_or(0, |at| at.line), line, "{error}");
@@ -73,8 +77,8 @@ async fn bad_payloads_leave_the_last_good_value_and_say_where_they_are_bad() {
         assert!(error.await.unwrap_err().is_too_large());
         publisher.publish("/pool", &Pool { size: 2 }).await.unwrap();
         let mut problems = typed.problems();
-        let well = problems.wait_for(Option::is_none);
-        drop(soon("it is well", well).await.unwrap());
+        let healthy = problems.wait_for(Option::is_none);
+        drop(soon("there is no problem", healthy).await.unwrap());
         assert_eq!(**typed.current().unwrap(), Pool { size: 2 });
     })
     .await;
@@ -83,7 +87,7 @@ async fn bad_payloads_leave_the_last_good_value_and_say_where_they_are_bad() {
 // covers: G1
 // covers: G5
 #[tokio::test(flavor = "multi_thread")]
-async fn publication_whose_answer_is_lost_happens_once() {
+async fn a_publication_with_a_lost_reply_is_applied_once() {
     with_servers(3, async |ensemble| {
         let session = connect(ensemble).await;
         let options = PublishOptions::default().with_history(5);
@@ -103,7 +107,7 @@ async fn publication_whose_answer_is_lost_happens_once() {
             let value = (version + 1).to_string();
             let publish = publisher.publish("/app/motto", &value);
             let published = publish.expecting(Expected::Version(version)).await.unwrap();
-            assert_eq!(published.change, Change::Replaced);
+            assert_eq!(published.change, KeyChange::Replaced);
             assert_eq!(published.stat.unwrap().version, version + 1);
         }
         let history = publisher.history("/app/motto").await.unwrap();
@@ -114,7 +118,7 @@ async fn publication_whose_answer_is_lost_happens_once() {
         assert_eq!(back.await.unwrap().stat.unwrap().version, 5);
         assert_eq!(session.get("/app/motto").await.unwrap().0, b"2");
 
-        // A removed key comes back with the access rules it had, and its history goes with the node above.
+        // A removed key is restored with its ACL, and its history is deleted with the node above.
         let owner = Session::builder(ensemble.connect_string()).digest_auth("anna", "secret");
         let owner = owner.connect().await.unwrap();
         let options = PublishOptions::default().with_history(5);
@@ -129,7 +133,7 @@ async fn publication_whose_answer_is_lost_happens_once() {
         back.await.unwrap();
         assert_eq!(owner.acl("/app/hidden").await.unwrap().0, had);
         let keys = publisher
-            .several()
+            .transaction()
             .remove("/app/hidden")
             .remove("/app/motto");
         keys.publish().await.unwrap();
@@ -139,8 +143,8 @@ async fn publication_whose_answer_is_lost_happens_once() {
     .await;
 }
 
-/// A session that outlives an election on a machine that is busy.
-async fn lasting(ensemble: &Ensemble) -> Session {
+/// Connects with timeouts that outlast an election on a busy machine.
+async fn connect_with_long_timeouts(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
         .session_timeout(Duration::from_secs(30))
         .operation_timeout(Duration::from_secs(30))
@@ -152,9 +156,12 @@ async fn lasting(ensemble: &Ensemble) -> Session {
 // covers: G3
 // covers: G4
 #[tokio::test(flavor = "multi_thread")]
-async fn values_and_subtrees_follow_through_the_death_of_the_leading_server() {
+async fn values_and_subtrees_follow_after_the_leader_is_killed() {
     with_servers(3, async |ensemble| {
-        let (publishing, following) = (lasting(ensemble).await, lasting(ensemble).await);
+        let (publishing, following) = (
+            connect_with_long_timeouts(ensemble).await,
+            connect_with_long_timeouts(ensemble).await,
+        );
         let mut size = Typed::<String>::node("/pool/size", Text).unwrap().build();
         let mut pool = Typed::subtree("/pool", Subtree::deserialize::<Pool>)
             .unwrap()

@@ -1,17 +1,17 @@
-//! What readers on a real server see: a value that is there at the start, and several keys that change together.
+//! Readers on a real server: an initial value, and several keys that change in one transaction.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use zk_config::Delivery;
 use zk_config::Event;
 use zk_config::Events;
-use zk_config::Following;
-use zk_config::Lasting;
+use zk_config::FollowHandle;
+use zk_config::ListenMode;
 use zk_config::Listener;
 use zk_config::Publisher;
 use zk_config::Typed;
+use zk_config::ValueDelivery;
 use zk_core::Session;
 use zk_core::codec::Codec;
 use zk_core::codec::Text;
@@ -22,19 +22,19 @@ use zk_harness::proxy::Close;
 use zk_harness::proxy::Match;
 
 use crate::connect;
+use crate::scenario::expect_events;
 use crate::scenario::next;
-use crate::scenario::tells;
 use crate::soon;
 
-/// How many publications the readers see some of.
+/// The number of publications.
 const PUBLICATIONS: usize = 300;
-/// The key that is there at the start.
+/// The key that exists at the start.
 const MOTTO: &str = "/present/motto";
 const KEYS: [&str; 5] = ["a", "b/c", "b/d", "e", "f"];
 
 // covers: G2 G4
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_get_present_values_and_never_a_mixture() {
+async fn readers_get_initial_values_and_never_a_mixture() {
     let ensemble = Ensemble::builder()
         .servers(1)
         .data(DataStore::Memory)
@@ -42,69 +42,69 @@ async fn readers_get_present_values_and_never_a_mixture() {
         .start();
     let ensemble = ensemble.await.expect("a server starts");
     tokio::join!(
-        value_at_the_start_is_delivered_or_not(&ensemble),
-        keys_that_change_together_are_seen_together(&ensemble),
+        an_initial_value_is_delivered_or_skipped(&ensemble),
+        keys_of_one_transaction_are_seen_together(&ensemble),
     );
     ensemble.down().await.expect("the server goes down");
 }
 
-async fn value_at_the_start_is_delivered_or_not(ensemble: &Ensemble) {
+async fn an_initial_value_is_delivered_or_skipped(ensemble: &Ensemble) {
     let (session, publishing) = (connect(ensemble).await, connect(ensemble).await);
     let publisher = Publisher::new(&publishing, Text);
     let publish = async |value: &str| publisher.publish(MOTTO, &value.to_owned()).await.unwrap();
     publish("one").await;
     let listener = Listener::new(&session, MOTTO, Text).unwrap();
     let mut all = listener.clone().events::<String>();
-    let mut once = listener.clone().lasting(Lasting::Once).events::<String>();
-    let skipping = listener.initial(Delivery::Skip);
-    let mut next_once = skipping.clone().lasting(Lasting::Once).events::<String>();
+    let mut once = listener.clone().mode(ListenMode::Once).events::<String>();
+    let skipping = listener.initial(ValueDelivery::Skip);
+    let mut next_once = skipping.clone().mode(ListenMode::Once).events::<String>();
     let mut skipping = skipping.events::<String>();
-    let Some(Event::Present(value)) = soon("the value is there", all.next()).await else {
-        panic!("the value is there");
+    let Some(Event::Present(value)) = soon("the node exists", all.next()).await else {
+        panic!("the node exists");
     };
     assert_eq!(value.value, "one");
     assert_eq!(value.stat, publishing.stat(MOTTO).await.unwrap());
-    tells(&mut once, &["present one"]).await;
+    expect_events(&mut once, &["present one"]).await;
     assert_eq!(next(&mut once).await, None);
     for events in [&mut skipping, &mut next_once] {
         has_read_and_skipped(ensemble, &session, events).await;
     }
     publish("two").await;
     for events in [&mut all, &mut skipping, &mut next_once] {
-        tells(events, &["changed two"]).await;
+        expect_events(events, &["changed two"]).await;
     }
     assert_eq!(next(&mut next_once).await, None);
 
-    // The server goes away and comes back with what it had: that is not told again, and its end is.
+    // A reconnect does not repeat the value; later changes and the end are reported.
     let mut late = Listener::new(&session, MOTTO, Text)
         .unwrap()
         .events::<String>();
-    tells(&mut late, &["present two"]).await;
+    expect_events(&mut late, &["present two"]).await;
     cut(ensemble, &session).await;
     publish("three").await;
     for events in [&mut late, &mut all, &mut skipping] {
-        tells(events, &["changed three"]).await;
+        expect_events(events, &["changed three"]).await;
     }
     publisher.remove(MOTTO).await.unwrap();
     for events in [&mut late, &mut all, &mut skipping] {
-        tells(events, &["deleted"]).await;
+        expect_events(events, &["deleted"]).await;
     }
     ensemble.expire(session.id().as_i64()).await.unwrap();
     for events in [&mut late, &mut all, &mut skipping] {
-        tells(events, &["session lost"]).await;
+        expect_events(events, &["session lost"]).await;
         assert_eq!(next(events).await, None);
     }
 }
 
-/// Bursts of publications at full speed, each of which replaces all keys; one reader loses its connection now and then,
-/// and one begins in the midst of it.
-async fn keys_that_change_together_are_seen_together(ensemble: &Ensemble) {
+/// Publishes in bursts, and replaces all keys each time. One reader loses its connection now and then, and one starts
+/// late.
+async fn keys_of_one_transaction_are_seen_together(ensemble: &Ensemble) {
     let (writing, reading) = (connect(ensemble).await, connect(ensemble).await);
     let cut_off = connect(ensemble).await;
     let publisher = Publisher::new(&writing, Text);
     let mut readers = vec![Reader::start(&reading), Reader::start(&cut_off)];
     for round in 0..PUBLICATIONS {
-        let mut all = publisher.several();
+        let mut all = publisher.transaction();
         for key in KEYS {
             all = all.set(format!("/swapped/{key}"), &round.to_string());
         }
@@ -127,16 +127,16 @@ async fn keys_that_change_together_are_seen_together(ensemble: &Ensemble) {
     }
 }
 
-/// After so many publications the readers are waited for, so that they see some of each burst.
+/// The number of publications after which all readers must have caught up.
 const BURST: usize = 10;
 
 type Keys = BTreeMap<String, String>;
 
-/// One that follows all keys as one value.
+/// A reader of all keys as one value.
 struct Reader {
     typed: Typed<Keys>,
-    _following: Following,
-    /// Looks at each value that it sees, up to the last one.
+    _following: FollowHandle,
+    /// Checks each value up to the last one.
     judging: tokio::task::JoinHandle<()>,
 }
 
@@ -185,7 +185,7 @@ impl Reader {
     }
 }
 
-/// The one publication that all keys are from; `None` when there is none yet.
+/// Returns the publication that all keys are from; `None` before the first one.
 fn publication(keys: &Keys) -> Option<&String> {
     // The root and `b` have no values.
     let values: Vec<_> = keys.values().filter(|value| !value.is_empty()).collect();
@@ -201,22 +201,25 @@ fn publication(keys: &Keys) -> Option<&String> {
     Some(first)
 }
 
-/// Waits until a listener that delivers nothing now has read the value.
+/// Waits until a listener has read the value, and checks that it does not deliver it.
 async fn has_read_and_skipped(ensemble: &Ensemble, session: &Session, events: &mut Events<String>) {
     let proxy = ensemble.proxy().expect("the ensemble has a proxy");
     let replies = Match::get(MOTTO).session(session.id().as_i64()).reply();
     let before = proxy.log().count(&replies);
     tokio::select! {
-        event = events.next() => panic!("it delivers nothing: {event:?}"),
+        event = events.next() => panic!("the listener delivers nothing: {event:?}"),
         read = proxy.wait_for(&replies, before + 1, Duration::from_secs(30)) => read.unwrap(),
     }
-    // An answer that comes later than the value's: then the listener has the value.
+    // The reply to `sync` arrives after the value.
     session.sync("/").await.unwrap();
     let nothing = events.next().now_or_never();
-    assert!(nothing.is_none(), "it delivers nothing: {nothing:?}");
+    assert!(
+        nothing.is_none(),
+        "the listener delivers nothing: {nothing:?}"
+    );
 }
 
-/// Cuts the connection of a session, which finds the server again at once.
+/// Cuts the connection of a session, which reconnects at once.
 async fn cut(ensemble: &Ensemble, session: &Session) {
     let proxy = ensemble.proxy().expect("the ensemble has a proxy");
     let its = Clients::Session(session.id().as_i64());

@@ -1,19 +1,19 @@
-//! Two nodes and two listeners: one for the first value, with delivery on create; one for ever, with delivery only of
-//! changes. Three rounds of publishing, and both nodes are deleted between the second and the third.
+//! Two nodes and two listeners: one receives the first value, also that of a creation; the other receives only changes,
+//! for ever. Three rounds of publications, with a deletion of both nodes before the third.
 
 use std::time::Duration;
 
-use zk_config::Delivery;
 use zk_config::Event;
 use zk_config::Events;
-use zk_config::Lasting;
+use zk_config::ListenMode;
 use zk_config::Listener;
 use zk_config::Publisher;
+use zk_config::ValueDelivery;
 use zk_core::Session;
 use zk_core::codec::Text;
 
-/// What an event says, without its stat.
-pub(crate) fn told(event: &Event<String>) -> String {
+/// Formats an event without its stat.
+pub(crate) fn describe(event: &Event<String>) -> String {
     match event {
         Event::Present(value) => format!("present {}", value.value),
         Event::Created(value) => format!("created {}", value.value),
@@ -25,27 +25,27 @@ pub(crate) fn told(event: &Event<String>) -> String {
     }
 }
 
-/// Takes the next event, within half a minute; `None` at the end.
+/// Waits up to 30 seconds for the next event; `None` at the end.
 pub(crate) async fn next(events: &mut Events<String>) -> Option<String> {
     let event = tokio::time::timeout(Duration::from_secs(30), events.next()).await;
     event
         .expect("an event comes within 30 s")
         .as_ref()
-        .map(told)
+        .map(describe)
 }
 
-/// Asserts that these events come, one after the other.
-pub(crate) async fn tells(events: &mut Events<String>, expected: &[&str]) {
+/// Asserts that these events arrive in order.
+pub(crate) async fn expect_events(events: &mut Events<String>, expected: &[&str]) {
     for expected in expected {
         assert_eq!(next(events).await.as_deref(), Some(*expected));
     }
 }
 
-/// Asserts that the value that was published last is told as a change.
+/// Asserts that the last published value is reported as a change.
 ///
-/// A listener that is late sees the node together with its second value, and takes that for its creation: then another
-/// value is published, until one is a change.
-async fn changed(
+/// A slow listener may read the node only with its second value, and then reports a creation. So this publishes another
+/// value until one is reported as a change.
+async fn expect_change(
     publisher: &Publisher<Text>,
     path: &str,
     events: &mut Events<String>,
@@ -54,22 +54,22 @@ async fn changed(
     for attempt in 1..=15 {
         let event = tokio::time::timeout(Duration::from_secs(2), events.next()).await;
         if let Ok(event) = event {
-            let told = told(&event.expect("it goes on"));
-            let is_it = told == format!("changed {value}") || is_again(&told);
-            assert!(is_it, "{told}");
+            let event = describe(&event.expect("the listener continues"));
+            let is_change = event == format!("changed {value}") || is_again(&event);
+            assert!(is_change, "{event}");
             return;
         }
         let again = format!("again {attempt}");
         publisher.publish(path, &again).await.unwrap();
     }
-    panic!("no change is told after half a minute");
+    panic!("no change is reported within half a minute");
 }
 
-fn is_again(told: &str) -> bool {
-    told.starts_with("changed again ")
+fn is_again(event: &str) -> bool {
+    event.starts_with("changed again ")
 }
 
-/// Publishes by one session and listens by another; each listener is asked after each round.
+/// Publishes on one session and listens on another, and checks each listener after each round.
 pub(crate) async fn play(publishing: &Session, listening: &Session) {
     const ONCE: &str = "/app/once";
     const EVER: &str = "/app/ever";
@@ -81,41 +81,45 @@ pub(crate) async fn play(publishing: &Session, listening: &Session) {
     };
     let mut once = Listener::new(listening, ONCE, Text)
         .unwrap()
-        .on_create(Delivery::Deliver)
-        .lasting(Lasting::Once)
+        .on_create(ValueDelivery::Deliver)
+        .mode(ListenMode::Once)
         .events::<String>();
     let mut ever = Listener::new(listening, EVER, Text)
         .unwrap()
-        .initial(Delivery::Skip)
-        .on_create(Delivery::Skip)
+        .initial(ValueDelivery::Skip)
+        .on_create(ValueDelivery::Skip)
         .events::<String>();
-    tells(&mut once, &["absent"]).await;
-    tells(&mut ever, &["absent"]).await;
+    expect_events(&mut once, &["absent"]).await;
+    expect_events(&mut ever, &["absent"]).await;
 
     publish("one").await;
-    tells(&mut once, &["created one"]).await;
-    assert_eq!(next(&mut once).await, None, "it has had its one value");
+    expect_events(&mut once, &["created one"]).await;
+    assert_eq!(
+        next(&mut once).await,
+        None,
+        "it has delivered its one value"
+    );
     // The creation is not delivered.
     let nothing = tokio::time::timeout(Duration::from_millis(500), ever.next()).await;
     assert!(nothing.is_err(), "{nothing:?}");
 
     publish("two").await;
-    changed(&publisher, EVER, &mut ever, "two").await;
+    expect_change(&publisher, EVER, &mut ever, "two").await;
 
     for path in [ONCE, EVER] {
         publisher.remove(path).await.unwrap();
     }
-    let mut told = next(&mut ever).await;
-    while told.as_deref().is_some_and(is_again) {
-        told = next(&mut ever).await;
+    let mut event = next(&mut ever).await;
+    while event.as_deref().is_some_and(is_again) {
+        event = next(&mut ever).await;
     }
-    assert_eq!(told.as_deref(), Some("deleted"));
+    assert_eq!(event.as_deref(), Some("deleted"));
 
     publish("three").await;
-    // And not its creation: the next thing told is a change that comes after it.
+    // The second creation is not delivered either: the next event is a later change.
     let nothing = tokio::time::timeout(Duration::from_millis(500), ever.next()).await;
     assert!(nothing.is_err(), "{nothing:?}");
     publisher.publish(EVER, &"last".to_owned()).await.unwrap();
-    changed(&publisher, EVER, &mut ever, "last").await;
+    expect_change(&publisher, EVER, &mut ever, "last").await;
     assert_eq!(next(&mut once).await, None);
 }

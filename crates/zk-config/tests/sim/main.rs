@@ -1,4 +1,4 @@
-//! Configuration on a simulated ensemble, under paused time: each failure happens exactly where the test wants it.
+//! Configuration on a simulated ensemble, under paused time, with faults at chosen requests.
 
 #![cfg(test)]
 
@@ -25,7 +25,7 @@ fn publisher(session: &Session) -> Publisher<Text> {
     Publisher::new(session, Text)
 }
 
-fn keeping(session: &Session, revisions: usize) -> Publisher<Text> {
+fn with_history(session: &Session, revisions: usize) -> Publisher<Text> {
     Publisher::with_options(
         session,
         Text,
@@ -37,7 +37,7 @@ fn text(value: &str) -> String {
     value.to_owned()
 }
 
-/// The data of a node, as the leader has it.
+/// Returns the data of a node on the leader.
 fn data_of(ensemble: &Ensemble, path: &str) -> Option<String> {
     let tree = ensemble.tree();
     let node = tree.node(path)?;
@@ -45,9 +45,5 @@ fn data_of(ensemble: &Ensemble, path: &str) -> Option<String> {
 }
 
 fn stat_of(ensemble: &Ensemble, path: &str) -> Stat {
-    ensemble
-        .tree()
-        .node(path)
-        .expect("the node is there")
-        .stat()
+    ensemble.tree().node(path).expect("the node exists").stat()
 }

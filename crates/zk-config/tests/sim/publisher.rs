@@ -1,4 +1,4 @@
-//! Publishing, with answers lost at each request and others in between.
+//! Publications with a fault at each request, and with concurrent writers.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zk_config::Change;
 use zk_config::Expected;
+use zk_config::KeyChange;
 use zk_config::PublishError;
 use zk_config::PublishOptions;
 use zk_config::Publisher;
@@ -27,41 +27,47 @@ use zk_sim::matching;
 
 use crate::PATH;
 use crate::data_of;
-use crate::keeping;
 use crate::pass;
 use crate::polled;
 use crate::publisher;
 use crate::soon;
 use crate::stat_of;
 use crate::text;
+use crate::with_history;
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn key_is_created_replaced_left_alone_and_removed() {
+async fn a_key_is_created_replaced_left_alone_and_removed() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let publisher = publisher(&session);
 
     let made = publisher.publish(PATH, &text("one")).await.unwrap();
-    assert_eq!((made.path.as_str(), made.change), (PATH, Change::Created));
+    assert_eq!(
+        (made.path.as_str(), made.change),
+        (PATH, KeyChange::Created)
+    );
     assert_eq!(made.stat, Some(stat_of(&ensemble, PATH)));
 
     let replaced = publisher.publish(PATH, &text("two")).await.unwrap();
-    assert_eq!(replaced.change, Change::Replaced);
+    assert_eq!(replaced.change, KeyChange::Replaced);
     assert_eq!(replaced.stat.unwrap().version, 1);
     assert_eq!(replaced.stat, Some(stat_of(&ensemble, PATH)));
 
     let same = publisher.publish(PATH, &text("two")).only_if_changed();
     let same = same.await.unwrap();
-    assert_eq!((same.change, same.stat), (Change::Unchanged, replaced.stat));
+    assert_eq!(
+        (same.change, same.stat),
+        (KeyChange::Unchanged, replaced.stat)
+    );
     assert_eq!(stat_of(&ensemble, PATH).version, 1);
 
     let removed = publisher.remove(PATH).await.unwrap();
-    assert_eq!((removed.change, removed.stat), (Change::Removed, None));
+    assert_eq!((removed.change, removed.stat), (KeyChange::Removed, None));
     assert_eq!(data_of(&ensemble, PATH), None);
     let again = publisher.remove(PATH).await.unwrap();
-    assert_eq!((again.change, again.stat), (Change::Unchanged, None));
-    // Without a history nothing else is written.
+    assert_eq!((again.change, again.stat), (KeyChange::Unchanged, None));
+    // Without a history there are no other nodes.
     let paths: Vec<_> = ensemble
         .tree()
         .nodes()
@@ -72,7 +78,7 @@ async fn key_is_created_replaced_left_alone_and_removed() {
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn nothing_is_published_unless_what_is_expected_is_so() {
+async fn nothing_is_published_unless_the_condition_holds() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let publisher = publisher(&session);
@@ -102,7 +108,7 @@ async fn nothing_is_published_unless_what_is_expected_is_so() {
     version.await.unwrap();
     conflict(Expected::Revision(revision)).await;
 
-    // A node that was made anew has the same version and is another one.
+    // A node that was created again has the same version and another revision.
     session.delete(PATH).await.unwrap();
     session.create(PATH, "anew").await.unwrap();
     conflict(Expected::Revision(revision)).await;
@@ -111,7 +117,7 @@ async fn nothing_is_published_unless_what_is_expected_is_so() {
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn server_that_lags_is_made_to_catch_up_before_anything_is_refused() {
+async fn a_lagging_server_catches_up_before_a_condition_fails() {
     let ensemble = Ensemble::new(3);
     let ahead = ensemble.connect().server(3).await;
     let behind = ensemble.connect().server(1).await;
@@ -130,11 +136,11 @@ async fn server_that_lags_is_made_to_catch_up_before_anything_is_refused() {
         .publish(PATH, &text("four"))
         .await
         .unwrap();
-    // What it shows is the same as what is published, but no longer so.
+    // The lagging server shows the published value, which is old.
     let publish = publisher(&behind)
         .publish(PATH, &text("three"))
         .only_if_changed();
-    assert_eq!(publish.await.unwrap().change, Change::Replaced);
+    assert_eq!(publish.await.unwrap().change, KeyChange::Replaced);
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "three");
 
     publisher(&ahead).remove(PATH).await.unwrap();
@@ -145,25 +151,25 @@ async fn server_that_lags_is_made_to_catch_up_before_anything_is_refused() {
         .unwrap();
     assert_eq!(
         publisher(&behind).remove(PATH).await.unwrap().change,
-        Change::Removed
+        KeyChange::Removed
     );
 }
 
 // covers: G1
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn several_keys_change_together_or_not_at_all() {
+async fn keys_of_one_transaction_change_together_or_not_at_all() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let publisher = keeping(&session, 3);
+    let publisher = with_history(&session, 3);
     let all = publisher
-        .several()
+        .transaction()
         .set("/app/host", &text("a"))
         .set("/app/port", &text("1"))
         .publish();
     all.await.unwrap();
     let all = publisher
-        .several()
+        .transaction()
         .set("/app/host", &text("b"))
         .set("/other/deep/key", &text("x"))
         .remove("/app/port")
@@ -171,7 +177,7 @@ async fn several_keys_change_together_or_not_at_all() {
     let changes: Vec<_> = all.await.unwrap().iter().map(|one| one.change).collect();
     assert_eq!(
         changes,
-        [Change::Replaced, Change::Created, Change::Removed]
+        [KeyChange::Replaced, KeyChange::Created, KeyChange::Removed]
     );
     let (host, key) = (
         stat_of(&ensemble, "/app/host"),
@@ -180,15 +186,15 @@ async fn several_keys_change_together_or_not_at_all() {
     assert_eq!(host.mzxid, key.czxid);
 
     let some = publisher
-        .several()
+        .transaction()
         .set("/app/host", &text("c"))
         .set("/other/deep/key", &text("y"))
         .expecting(Expected::Absent)
         .publish();
     assert!(some.await.unwrap_err().is_conflict());
-    // What is left as it is has to be so still.
+    // An unchanged key is checked in the transaction.
     let unchanged = publisher
-        .several()
+        .transaction()
         .set("/app/host", &text("c"))
         .set("/other/deep/key", &text("x"))
         .only_if_changed()
@@ -199,13 +205,13 @@ async fn several_keys_change_together_or_not_at_all() {
         .iter()
         .map(|one| one.change)
         .collect();
-    assert_eq!(changes, [Change::Replaced, Change::Unchanged]);
-    assert_eq!(publisher.several().publish().await.unwrap(), []);
+    assert_eq!(changes, [KeyChange::Replaced, KeyChange::Unchanged]);
+    assert_eq!(publisher.transaction().publish().await.unwrap(), []);
 }
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn bad_keys_are_refused_before_anything_is_sent() {
+async fn invalid_keys_are_refused_before_a_write_is_sent() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     let publisher = publisher(&session);
@@ -213,28 +219,28 @@ async fn bad_keys_are_refused_before_anything_is_sent() {
     for (error, message) in [
         (
             publisher.publish("/", &text("x")).await.unwrap_err(),
-            "nothing can be published at /: the root is no key; name a node below it",
+            "/ cannot be published at: the root is not a key; name a node below it",
         ),
         (
             publisher
                 .publish("/_history_/a", &text("x"))
                 .await
                 .unwrap_err(),
-            "nothing can be published at /_history_/a: it belongs to a history; roll back to a revision instead",
+            "/_history_/a cannot be published at: it belongs to a history; use `Publisher::roll_back` for a revision",
         ),
         (
             publisher.publish("app", &text("x")).await.unwrap_err(),
-            "nothing can be published there",
+            "the path cannot be published at",
         ),
         (
             publisher
-                .several()
+                .transaction()
                 .set("/a", &text("x"))
                 .remove("/a")
                 .publish()
                 .await
                 .unwrap_err(),
-            "nothing can be published at /a: the same publication has it already; name each key once",
+            "/a cannot be published at: the publication contains it already; add each key once",
         ),
         (
             publisher
@@ -242,12 +248,12 @@ async fn bad_keys_are_refused_before_anything_is_sent() {
                 .expecting(Expected::Version(-1))
                 .await
                 .unwrap_err(),
-            "/a cannot be written under the version -1, which servers take for any; write it once with `Session::set`",
+            "the version -1 of /a means any version to servers; write the node once with `Session::set`",
         ),
     ] {
         assert_eq!(error.to_string(), message);
     }
-    // The last one has looked, twice.
+    // The last one has sent reads.
     assert!(ensemble.arrived(matching::writes()) == 0, "{before}");
     let large = publisher.publish("/a", &"x".repeat((1 << 20) + 1)).await;
     assert!(large.unwrap_err().is_too_large());
@@ -256,10 +262,10 @@ async fn bad_keys_are_refused_before_anything_is_sent() {
 
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn history_keeps_the_last_revisions_and_rolls_back_even_what_was_removed() {
+async fn a_history_rolls_back_replaced_and_removed_keys() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let publisher = keeping(&session, 3);
+    let publisher = with_history(&session, 3);
     let mut revisions = Vec::new();
     for value in ["one", "two", "three", "four", "five"] {
         let published = publisher.publish(PATH, &text(value)).await.unwrap();
@@ -278,7 +284,7 @@ async fn history_keeps_the_last_revisions_and_rolls_back_even_what_was_removed()
             (revisions[1], b"two"),
         ]
     );
-    assert!(history.iter().all(|one| one.by == session.id()));
+    assert!(history.iter().all(|one| one.replaced_by == session.id()));
 
     let roll_back = publisher.roll_back(PATH, revisions[0], Expected::Any);
     let error = roll_back.await.unwrap_err();
@@ -288,7 +294,7 @@ async fn history_keeps_the_last_revisions_and_rolls_back_even_what_was_removed()
     );
     let roll_back = publisher.roll_back(PATH, revisions[1], Expected::Version(4));
     let back = roll_back.await.unwrap();
-    assert_eq!(back.change, Change::Replaced);
+    assert_eq!(back.change, KeyChange::Replaced);
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "two");
 
     publisher.remove(PATH).await.unwrap();
@@ -296,13 +302,13 @@ async fn history_keeps_the_last_revisions_and_rolls_back_even_what_was_removed()
         .roll_back(PATH, back.stat.unwrap().mzxid, Expected::Absent)
         .await
         .unwrap();
-    assert_eq!(back.change, Change::Created);
+    assert_eq!(back.change, KeyChange::Created);
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "two");
     assert_eq!(publisher.history(PATH).await.unwrap().len(), 3);
     assert_eq!(publisher.history("/none").await.unwrap(), []);
 
-    // With less to keep, what is too much goes with the next publication.
-    keeping(&session, 1)
+    // A shorter history is cut by the next publication.
+    with_history(&session, 1)
         .publish(PATH, &text("six"))
         .await
         .unwrap();
@@ -311,25 +317,25 @@ async fn history_keeps_the_last_revisions_and_rolls_back_even_what_was_removed()
 
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn revision_is_not_missed_at_a_server_that_lags() {
+async fn a_rollback_on_a_lagging_server_finds_the_revision() {
     let ensemble = Ensemble::new(3);
     let ahead = ensemble.connect().server(3).await;
     let behind = ensemble.connect().server(1).await;
-    let publish = keeping(&ahead, 3).publish(PATH, &text("one"));
+    let publish = with_history(&ahead, 3).publish(PATH, &text("one"));
     let first = publish.await.unwrap().stat.unwrap().mzxid;
     ensemble.server(1).lag_by(Duration::from_millis(500));
-    let publish = keeping(&ahead, 3).publish(PATH, &text("two"));
+    let publish = with_history(&ahead, 3).publish(PATH, &text("two"));
     publish.await.unwrap();
-    let behind = keeping(&behind, 3);
+    let behind = with_history(&behind, 3);
     let back = behind.roll_back(PATH, first, Expected::Version(1));
     let back = back.await.unwrap();
-    assert_eq!(back.change, Change::Replaced);
+    assert_eq!(back.change, KeyChange::Replaced);
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "one");
 }
 
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_is_as_hidden_as_it_was() {
+async fn a_history_entry_has_the_acl_of_the_key() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().digest("anna", "secret").await;
     session.create("/app", "").await.unwrap();
@@ -338,7 +344,7 @@ async fn what_is_kept_is_as_hidden_as_it_was() {
         .acl(Acl::creator_only())
         .await
         .unwrap();
-    keeping(&session, 1)
+    with_history(&session, 1)
         .publish("/app/key", &text("new"))
         .await
         .unwrap();
@@ -360,7 +366,7 @@ async fn what_is_kept_is_as_hidden_as_it_was() {
 
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn removed_key_comes_back_with_the_access_rules_it_had() {
+async fn a_removed_key_is_restored_with_its_acl() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().digest("anna", "secret").await;
     session.create("/app", "").await.unwrap();
@@ -372,21 +378,21 @@ async fn removed_key_comes_back_with_the_access_rules_it_had() {
     let revision = published.stat.unwrap().mzxid;
     let (had, _) = session.acl(PATH).await.unwrap();
     publisher.remove(PATH).await.unwrap();
-    // By a publisher that knows nothing of them.
-    let other = keeping(&session, 3);
+    // By a publisher without that ACL in its options.
+    let other = with_history(&session, 3);
     let back = other.roll_back(PATH, revision, Expected::Absent);
-    assert_eq!(back.await.unwrap().change, Change::Created);
+    assert_eq!(back.await.unwrap().change, KeyChange::Created);
     assert_eq!(session.acl(PATH).await.unwrap().0, had);
     assert!(ensemble.connect().await.get(PATH).await.is_err());
 }
 
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn removed_key_comes_back_with_access_rules_that_were_tightened_since_the_revision() {
+async fn a_removed_key_is_restored_with_its_last_acl() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().digest("anna", "secret").await;
     session.create("/app", "").await.unwrap();
-    let publisher = keeping(&session, 3);
+    let publisher = with_history(&session, 3);
     let published = publisher.publish(PATH, &text("one")).await.unwrap();
     let revision = published.stat.unwrap().mzxid;
     publisher.publish(PATH, &text("two")).await.unwrap();
@@ -402,7 +408,7 @@ async fn removed_key_comes_back_with_access_rules_that_were_tightened_since_the_
 
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn removed_key_does_not_come_back_under_access_rules_that_are_hidden() {
+async fn a_removed_key_is_not_restored_with_a_hidden_acl() {
     let ensemble = Ensemble::new(1);
     let owner = ensemble.connect().digest("owner", "secret").await;
     let reader = [
@@ -417,12 +423,12 @@ async fn removed_key_does_not_come_back_under_access_rules_that_are_hidden() {
     publisher.remove(PATH).await.unwrap();
 
     let other = ensemble.connect().await;
-    let publisher = keeping(&other, 3);
+    let publisher = with_history(&other, 3);
     let back = publisher.roll_back(PATH, revision, Expected::Absent);
     let error = back.await.unwrap_err();
     assert!(matches!(error, PublishError::HiddenAcl { .. }), "{error:?}");
     assert_eq!(data_of(&ensemble, PATH), None);
-    // Unless it says itself which ones.
+    // With an ACL in the options it is restored.
     let chosen = options.with_acl(Acl::read_only());
     let publisher = Publisher::with_options(&other, Text, chosen);
     let back = publisher.roll_back(PATH, revision, Expected::Absent);
@@ -432,33 +438,33 @@ async fn removed_key_does_not_come_back_under_access_rules_that_are_hidden() {
 
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn rollback_never_overwrites_a_publication_that_was_not_seen() {
+async fn a_rollback_never_overwrites_an_unseen_publication() {
     let ensemble = Ensemble::new(1);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
-    let publisher = keeping(&session, 3);
+    let publisher = with_history(&session, 3);
     let first = publisher.publish(PATH, &text("one")).await.unwrap();
     let bad = publisher.publish(PATH, &text("bad")).await.unwrap();
     let (first, bad) = (first.stat.unwrap().mzxid, bad.stat.unwrap().mzxid);
-    let mended = keeping(&other, 3).publish(PATH, &text("mended"));
-    mended.await.unwrap();
+    let fixed = with_history(&other, 3).publish(PATH, &text("fixed"));
+    fixed.await.unwrap();
     let back = publisher.roll_back(PATH, first, Expected::Revision(bad));
     let error = back.await.unwrap_err();
     assert!(error.is_conflict(), "{error:?}");
-    assert_eq!(data_of(&ensemble, PATH).unwrap(), "mended");
+    assert_eq!(data_of(&ensemble, PATH).unwrap(), "fixed");
 }
 
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn histories_go_with_the_key_above_them_or_are_purged() {
+async fn histories_are_deleted_with_the_key_above_or_purged() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let publisher = keeping(&session, 3);
+    let publisher = with_history(&session, 3);
     for path in ["/app", "/app/host", "/app/port", "/other"] {
         for value in ["one", "two", "three"] {
             publisher.publish(path, &text(value)).await.unwrap();
         }
     }
-    // A child that is still there keeps it, and nothing is lost.
+    // The removal fails while a child exists, and deletes nothing.
     publisher.remove("/app/host").await.unwrap();
     let error = publisher.remove("/app").await.unwrap_err();
     assert!(
@@ -467,10 +473,10 @@ async fn histories_go_with_the_key_above_them_or_are_purged() {
     );
     assert_eq!(publisher.history("/app/host").await.unwrap().len(), 3);
 
-    // Together with the last child, and also without a history of one's own.
-    let several = publisher.several().remove("/app/port").remove("/app");
-    let removed = several.publish().await.unwrap();
-    assert!(removed.iter().all(|one| one.change == Change::Removed));
+    // It works together with the last child, and by a publisher without a history.
+    let together = publisher.transaction().remove("/app/port").remove("/app");
+    let removed = together.publish().await.unwrap();
+    assert!(removed.iter().all(|one| one.change == KeyChange::Removed));
     assert_eq!(data_of(&ensemble, "/app"), None);
     publisher.publish("/app/host", &text("new")).await.unwrap();
     publisher.remove("/app/host").await.unwrap();
@@ -490,19 +496,19 @@ async fn histories_go_with_the_key_above_them_or_are_purged() {
 
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn whichever_answer_is_lost_histories_go_once_with_the_key_above_them() {
-    let runs = struck_everywhere(
+async fn histories_below_a_key_are_removed_whichever_reply_is_lost() {
+    let runs = with_a_fault_at_each_request(
         async |session| {
-            let publisher = keeping(session, 3);
+            let publisher = with_history(session, 3);
             for value in ["one", "two"] {
                 publisher.publish("/app/key", &text(value)).await.unwrap();
             }
             publisher.remove("/app/key").await.unwrap();
         },
-        async |session| keeping(session, 3).remove("/app").await,
+        async |session| with_history(session, 3).remove("/app").await,
         |what, ensemble, done| {
             let published = done.unwrap_or_else(|error| panic!("{what}: {error:?}"));
-            assert_eq!(published.change, Change::Removed, "{what}");
+            assert_eq!(published.change, KeyChange::Removed, "{what}");
             assert_eq!(data_of(ensemble, "/app"), None, "{what}");
         },
     )
@@ -510,35 +516,35 @@ async fn whichever_answer_is_lost_histories_go_once_with_the_key_above_them() {
     assert!(runs > 25, "{runs} runs");
 }
 
-/// What strikes one request.
+/// A fault at one request.
 #[derive(Debug, Clone, Copy)]
-enum Strike {
+enum RequestFault {
     LoseRequest,
     LoseReply,
     StallThenMove,
     KillLeader(Proposal),
 }
 
-const STRIKES: [Strike; 5] = [
-    Strike::LoseRequest,
-    Strike::LoseReply,
-    Strike::StallThenMove,
-    Strike::KillLeader(Proposal::Survives),
-    Strike::KillLeader(Proposal::Vanishes),
+const FAULTS: [RequestFault; 5] = [
+    RequestFault::LoseRequest,
+    RequestFault::LoseReply,
+    RequestFault::StallThenMove,
+    RequestFault::KillLeader(Proposal::Survives),
+    RequestFault::KillLeader(Proposal::Vanishes),
 ];
 
-/// Strikes each request of a publication in turn, in each way, until there is no such request.
+/// Runs `act` once for each of its requests and each fault, and returns the number of runs.
 ///
-/// `prepare` makes the state before; `judge` looks at the end.
-async fn struck_everywhere<T>(
+/// `prepare` creates the nodes before; `judge` checks the result.
+async fn with_a_fault_at_each_request<T>(
     prepare: impl AsyncFn(&Session),
     act: impl AsyncFn(&Session) -> T,
     judge: impl Fn(&str, &Ensemble, T),
 ) -> usize {
     let mut runs = 0;
-    for strike in STRIKES {
+    for fault in FAULTS {
         for nth in 1.. {
-            let what = format!("{strike:?} at request {nth}");
+            let what = format!("{fault:?} at request {nth}");
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().server(1).await;
             prepare(&session).await;
@@ -546,11 +552,11 @@ async fn struck_everywhere<T>(
                 .on(matching::anything())
                 .session(session.id())
                 .nth(nth);
-            let scripted = match strike {
-                Strike::LoseRequest => scripted.lose_request(),
-                Strike::LoseReply => scripted.lose_reply(),
-                Strike::StallThenMove => scripted.stall_then_move(2),
-                Strike::KillLeader(proposal) => scripted.kill_leader(proposal),
+            let scripted = match fault {
+                RequestFault::LoseRequest => scripted.lose_request(),
+                RequestFault::LoseReply => scripted.lose_reply(),
+                RequestFault::StallThenMove => scripted.stall_then_move(2),
+                RequestFault::KillLeader(proposal) => scripted.kill_leader(proposal),
             };
             let done = soon(&what, act(&session)).await;
             let count = scripted.count();
@@ -569,21 +575,21 @@ async fn struck_everywhere<T>(
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn whichever_answer_is_lost_a_publication_happens_once() {
-    let runs = struck_everywhere(
+async fn a_key_changes_once_whichever_reply_is_lost() {
+    let runs = with_a_fault_at_each_request(
         async |session| {
-            keeping(session, 3)
+            with_history(session, 3)
                 .publish(PATH, &text("one"))
                 .await
                 .unwrap();
         },
         async |session| {
-            let publish = keeping(session, 3).publish(PATH, &text("two"));
+            let publish = with_history(session, 3).publish(PATH, &text("two"));
             publish.expecting(Expected::Version(0)).await
         },
         |what, ensemble, done| {
             let published = done.unwrap_or_else(|error| panic!("{what}: {error:?}"));
-            assert_eq!(published.change, Change::Replaced, "{what}");
+            assert_eq!(published.change, KeyChange::Replaced, "{what}");
             assert_eq!(published.stat, Some(stat_of(ensemble, PATH)), "{what}");
             assert_eq!(stat_of(ensemble, PATH).version, 1, "{what}");
             assert_eq!(data_of(ensemble, PATH).unwrap(), "two", "{what}");
@@ -598,8 +604,8 @@ async fn whichever_answer_is_lost_a_publication_happens_once() {
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn whichever_answer_is_lost_a_key_is_made_or_replaced_once_without_a_history() {
-    let replaced = struck_everywhere(
+async fn a_key_changes_once_whichever_reply_is_lost_without_a_history() {
+    let replaced = with_a_fault_at_each_request(
         async |session| {
             publisher(session)
                 .publish(PATH, &text("one"))
@@ -614,12 +620,12 @@ async fn whichever_answer_is_lost_a_key_is_made_or_replaced_once_without_a_histo
         },
     )
     .await;
-    let made = struck_everywhere(
+    let made = with_a_fault_at_each_request(
         async |_| {},
         async |session| publisher(session).publish(PATH, &text("one")).await,
         |what, ensemble, done| {
             let published = done.unwrap_or_else(|error| panic!("{what}: {error:?}"));
-            assert_eq!(published.change, Change::Created, "{what}");
+            assert_eq!(published.change, KeyChange::Created, "{what}");
             assert_eq!(published.stat, Some(stat_of(ensemble, PATH)), "{what}");
             assert_eq!(stat_of(ensemble, PATH).version, 0, "{what}");
         },
@@ -630,7 +636,7 @@ async fn whichever_answer_is_lost_a_key_is_made_or_replaced_once_without_a_histo
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn lost_answer_that_nothing_tells_of_is_reported_as_unknown() {
+async fn a_lost_reply_without_evidence_is_an_unknown_outcome() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     publisher(&session)
@@ -638,7 +644,7 @@ async fn lost_answer_that_nothing_tells_of_is_reported_as_unknown() {
         .await
         .unwrap();
     ensemble.on(matching::transactions(PATH)).lose_reply();
-    // Another one may have counted to two from one as well.
+    // Another client could have written "two" as well.
     let publish = publisher(&session).publish(PATH, &text("two"));
     let error = publish.expecting(Expected::Version(0)).await.unwrap_err();
     assert!(error.is_outcome_unknown(), "{error:?}");
@@ -651,12 +657,12 @@ async fn lost_answer_that_nothing_tells_of_is_reported_as_unknown() {
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn stat_after_a_lost_answer_is_never_that_of_somebody_else() {
+async fn the_stat_after_a_lost_reply_is_never_that_of_another_client() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
-    // With the second one the history has its place.
+    // The second publication creates the node of the history.
     for value in ["zero", "one"] {
-        let publish = keeping(&session, 5).publish(PATH, &text(value));
+        let publish = with_history(&session, 5).publish(PATH, &text(value));
         publish.await.unwrap();
     }
     ensemble
@@ -664,32 +670,35 @@ async fn stat_after_a_lost_answer_is_never_that_of_somebody_else() {
         .session(session.id())
         .lose_reply();
     let held = ensemble.on(matching::syncs()).session(session.id()).hold();
-    let publish = keeping(&session, 5).publish(PATH, &text("two"));
+    let publish = with_history(&session, 5).publish(PATH, &text("two"));
     let publishing = tokio::spawn(publish.into_future());
-    soon("it looks what became of it", async {
+    soon("it reads the outcome", async {
         while held.count() == 0 {
             pass(Duration::from_millis(10)).await;
         }
     })
     .await;
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "two");
-    let publish = keeping(&other, 5).publish(PATH, &text("three"));
+    let publish = with_history(&other, 5).publish(PATH, &text("three"));
     publish.await.unwrap();
     held.release();
     let published = soon("it is published", publishing).await.unwrap().unwrap();
-    // What it could expect next would overwrite the other one unseen.
-    assert_eq!((published.change, published.stat), (Change::Replaced, None));
+    // With the stat of the other client, the next publication could overwrite its value unseen.
+    assert_eq!(
+        (published.change, published.stat),
+        (KeyChange::Replaced, None)
+    );
     assert_eq!(data_of(&ensemble, PATH).unwrap(), "three");
 }
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn new_parent_and_its_children_are_made_and_removed_together() {
+async fn a_parent_and_its_children_are_created_and_removed_together() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let publisher = publisher(&session);
     let all = publisher
-        .several()
+        .transaction()
         .set("/app/pool/deep/size", &text("1"))
         .set("/app/pool/host", &text("a"))
         .set("/app/pool", &text("pool"))
@@ -698,7 +707,7 @@ async fn new_parent_and_its_children_are_made_and_removed_together() {
     let paths = ["/app/pool/deep/size", "/app/pool/host", "/app/pool"];
     let czxid = stat_of(&ensemble, "/app/pool").czxid;
     for (one, path) in published.iter().zip(paths) {
-        assert_eq!((one.path.as_str(), one.change), (path, Change::Created));
+        assert_eq!((one.path.as_str(), one.change), (path, KeyChange::Created));
         let stat = one.stat.unwrap();
         assert_eq!((stat.czxid, stat.mzxid), (czxid, czxid), "{path}");
         assert_eq!(stat_of(&ensemble, path).mzxid, czxid, "{path}");
@@ -707,19 +716,22 @@ async fn new_parent_and_its_children_are_made_and_removed_together() {
     session.delete("/app/pool/deep").recursive().await.unwrap();
 
     let all = publisher
-        .several()
+        .transaction()
         .remove("/app/pool")
         .set("/app/other", &text("x"))
         .remove("/app/pool/host");
     let changes: Vec<_> = all.publish().await.unwrap();
     let changes: Vec<_> = changes.iter().map(|one| one.change).collect();
-    assert_eq!(changes, [Change::Removed, Change::Created, Change::Removed]);
+    assert_eq!(
+        changes,
+        [KeyChange::Removed, KeyChange::Created, KeyChange::Removed]
+    );
     assert_eq!(data_of(&ensemble, "/app/pool"), None);
 }
 
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn history_under_access_rules_that_are_not_told_is_refused() {
+async fn a_history_with_a_hidden_acl_is_refused() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().digest("app", "secret").await;
     session.create("/app", "").await.unwrap();
@@ -733,7 +745,7 @@ async fn history_under_access_rules_that_are_not_told_is_refused() {
         .acl(no_admin)
         .await
         .unwrap();
-    let error = keeping(&session, 1)
+    let error = with_history(&session, 1)
         .publish("/app/key", &text("two"))
         .await
         .unwrap_err();
@@ -743,17 +755,17 @@ async fn history_under_access_rules_that_are_not_told_is_refused() {
     );
     assert!(error.to_string().contains("ADMIN"), "{error}");
     assert_eq!(data_of(&ensemble, "/app/key").unwrap(), "one");
-    // Without a history nothing has to be copied.
+    // Without a history no ACL is copied.
     let publish = publisher(&session).publish("/app/key", &text("two"));
     publish.await.unwrap();
 }
 
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn entry_that_cannot_be_read_is_left_out_of_the_history() {
+async fn an_unreadable_entry_is_left_out_of_the_history() {
     let ensemble = Ensemble::new(1);
     let owner = ensemble.connect().digest("anna", "secret").await;
-    let publisher = keeping(&owner, 5);
+    let publisher = with_history(&owner, 5);
     for value in ["one", "two", "three"] {
         publisher.publish("/app/key", &text(value)).await.unwrap();
     }
@@ -763,19 +775,19 @@ async fn entry_that_cannot_be_read_is_left_out_of_the_history() {
         .set_acl(hidden.as_str(), Acl::creator_only())
         .await
         .unwrap();
-    let other = keeping(&ensemble.connect().await, 5);
+    let other = with_history(&ensemble.connect().await, 5);
     let history = other.history("/app/key").await.unwrap();
     let seen: Vec<_> = history.iter().map(|one| one.data.as_slice()).collect();
     assert_eq!(seen, [b"two"]);
 }
 
-/// A history that is shorter than it is would hide what one could roll back to.
+/// An incomplete history would hide revisions.
 // covers: G5
 #[tokio::test(start_paused = true)]
-async fn history_that_cannot_be_read_whole_is_an_error_and_what_went_meanwhile_is_none() {
+async fn an_incomplete_read_of_a_history_is_an_error() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
-    let publisher = keeping(&session, 5);
+    let publisher = with_history(&session, 5);
     for value in ["one", "two", "three"] {
         publisher.publish("/app/key", &text(value)).await.unwrap();
     }
@@ -795,7 +807,7 @@ async fn history_that_cannot_be_read_whole_is_an_error_and_what_went_meanwhile_i
 
     let listed = ensemble.on(matching::lists("/app/_history_/key")).hold();
     let reading = tokio::spawn(async move { publisher.history("/app/key").await });
-    soon("it has listed them", listed.happened()).await;
+    soon("it has listed the entries", listed.happened()).await;
     let other = ensemble.connect().await;
     let (names, _) = other.list("/app/_history_/key").await.unwrap();
     let oldest = names.iter().min().unwrap();
@@ -804,14 +816,17 @@ async fn history_that_cannot_be_read_whole_is_an_error_and_what_went_meanwhile_i
         .await
         .unwrap();
     listed.release();
-    let history = soon("it has read them", reading).await.unwrap().unwrap();
+    let history = soon("it has read the entries", reading)
+        .await
+        .unwrap()
+        .unwrap();
     let seen: Vec<_> = history.iter().map(|one| one.data.as_slice()).collect();
     assert_eq!(seen, [b"two"]);
 }
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn others_in_between_are_never_overwritten_unseen() {
+async fn concurrent_writes_are_never_overwritten_unseen() {
     let ensemble = Ensemble::new(3);
     let mut counters = Vec::new();
     let sum = Arc::new(AtomicUsize::new(0));
@@ -819,7 +834,7 @@ async fn others_in_between_are_never_overwritten_unseen() {
         let session = ensemble.connect().await;
         let sum = Arc::clone(&sum);
         counters.push(tokio::spawn(async move {
-            let publisher = keeping(&session, 2);
+            let publisher = with_history(&session, 2);
             for _ in 0..10 {
                 add_one(&session, &publisher, &sum).await;
             }
@@ -832,7 +847,7 @@ async fn others_in_between_are_never_overwritten_unseen() {
     assert_eq!(sum.load(Ordering::SeqCst), 40);
 }
 
-/// Counts on by compare and set; gives up when the outcome is not known.
+/// Increments the counter by compare-and-set; returns false if the outcome is unknown or the session is lost.
 async fn add_one(session: &Session, publisher: &Publisher<Text>, sum: &AtomicUsize) -> bool {
     loop {
         if session.state() != zk_core::ConnectionState::Connected {
@@ -872,16 +887,16 @@ fn counters_under_chaos_add_up() {
         .seeds_from_env()
         .run(async |ensemble, seed| {
             let sum = Arc::new(AtomicUsize::new(0));
-            let doubts = Arc::new(AtomicUsize::new(0));
+            let unknowns = Arc::new(AtomicUsize::new(0));
             let mut counters = Vec::new();
             for _ in 0..3 {
                 let session = ensemble.connect().await;
-                let (sum, doubts) = (Arc::clone(&sum), Arc::clone(&doubts));
+                let (sum, unknowns) = (Arc::clone(&sum), Arc::clone(&unknowns));
                 counters.push(tokio::spawn(async move {
-                    let publisher = keeping(&session, 50);
+                    let publisher = with_history(&session, 50);
                     for _ in 0..8 {
                         if !add_one(&session, &publisher, &sum).await {
-                            doubts.fetch_add(1, Ordering::SeqCst);
+                            unknowns.fetch_add(1, Ordering::SeqCst);
                         }
                         pass(Duration::from_millis(300)).await;
                     }
@@ -895,17 +910,17 @@ fn counters_under_chaos_add_up() {
                 soon("all have counted", counter).await.unwrap();
             }
             disturbing.await.unwrap();
-            let (sum, doubts) = (sum.load(Ordering::SeqCst), doubts.load(Ordering::SeqCst));
+            let (sum, unknowns) = (sum.load(Ordering::SeqCst), unknowns.load(Ordering::SeqCst));
             let count = data_of(&ensemble, "/count").map_or(0, |data| data.parse().unwrap());
             assert!(
-                (sum..=sum + doubts).contains(&count),
-                "seed {seed}: {count} of {sum} and {doubts} in doubt"
+                (sum..=sum + unknowns).contains(&count),
+                "seed {seed}: {count} of {sum} and {unknowns} unknown"
             );
             counted.set(counted.get() + sum);
-            unknown.set(unknown.get() + doubts);
+            unknown.set(unknown.get() + unknowns);
         });
     println!(
-        "{} counted, {} in doubt in {checked}",
+        "{} counted, {} unknown in {checked}",
         counted.get(),
         unknown.get()
     );
@@ -914,18 +929,18 @@ fn counters_under_chaos_add_up() {
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn dropped_anywhere_all_keys_have_changed_or_none() {
+async fn a_transaction_dropped_anywhere_changes_all_keys_or_none() {
     for polls in 0.. {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
-        let publisher = keeping(&session, 2);
+        let publisher = with_history(&session, 2);
         let first = publisher
-            .several()
+            .transaction()
             .set("/a", &text("1"))
             .set("/b", &text("1"));
         first.publish().await.unwrap();
         let second = publisher
-            .several()
+            .transaction()
             .set("/a", &text("2"))
             .set("/b", &text("2"));
         let done = polled(polls, second.publish()).await;
@@ -943,7 +958,7 @@ async fn dropped_anywhere_all_keys_have_changed_or_none() {
 
 // covers: G1
 #[tokio::test(start_paused = true)]
-async fn lost_session_ends_a_publication_with_a_fatal_error() {
+async fn a_publication_on_a_lost_session_is_a_fatal_error() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     publisher(&session)
