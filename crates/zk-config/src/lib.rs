@@ -75,10 +75,10 @@
 //!
 //! ```text
 //! /app
-//! ├── motto                                                              the data and nothing else, readable by every client
-//! └── _history_                                                          only with a history
+//! ├── motto                                              the data and nothing else, readable by every client
+//! └── _history_                                          only with a history
 //!     └── motto
-//!         └── 00000003000000ff-0100001a2b3c0001-00000004                 a replaced revision of motto
+//!         └── 00000003000000ff-0100001a2b3c0001-00000004 a replaced revision of motto
 //! ```
 //!
 //! The data of a key is the output of its codec. Curator, kazoo and a shell can read and write it as well.
@@ -92,8 +92,7 @@
 //! # Observing
 //!
 //! Every operation has the spans of `zk-core`. Repeated reads and values with a problem are `tracing` events at level
-//! debug.
-//! No span and no event contains data, except a fragment that the error message of a codec quotes.
+//! debug. No span and no event contains data, except a fragment that the error message of a codec quotes.
 //!
 //! # What it does not do
 //!

@@ -38,11 +38,11 @@ pub(crate) struct WriteEvidence<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HistoryEvidence {
     /// The entry of this transaction exists.
-    OwnEntry,
+    Own,
     /// An entry of another transaction for the same revision exists. A revision is replaced only once.
-    OtherEntry,
+    Other,
     /// There is no such entry, or no history.
-    NoEntry,
+    Missing,
 }
 
 /// What one key shows about the transaction.
@@ -100,9 +100,9 @@ pub(crate) fn stat_of(key: WriteEvidence<'_>) -> Option<Stat> {
 
 fn verdict_of(key: WriteEvidence<'_>) -> KeyVerdict {
     match key.history {
-        HistoryEvidence::OwnEntry => return KeyVerdict::Applied,
-        HistoryEvidence::OtherEntry => return KeyVerdict::NotApplied,
-        HistoryEvidence::NoEntry => {}
+        HistoryEvidence::Own => return KeyVerdict::Applied,
+        HistoryEvidence::Other => return KeyVerdict::NotApplied,
+        HistoryEvidence::Missing => {}
     }
     match (key.step, key.before) {
         (Step::Nothing | Step::Check { .. }, _) => KeyVerdict::NoTrace,

@@ -546,11 +546,9 @@ fn depth_of(path: &NodePath) -> i64 {
 /// Compares the entries of a history with the entry that the transaction creates.
 fn history_evidence(own: Option<EntryName>, entries: &[EntryName]) -> HistoryEvidence {
     match own {
-        Some(own) if entries.contains(&own) => HistoryEvidence::OwnEntry,
-        Some(own) if entries.iter().any(|it| it.revision == own.revision) => {
-            HistoryEvidence::OtherEntry
-        }
-        _ => HistoryEvidence::NoEntry,
+        Some(own) if entries.contains(&own) => HistoryEvidence::Own,
+        Some(own) if entries.iter().any(|it| it.revision == own.revision) => HistoryEvidence::Other,
+        _ => HistoryEvidence::Missing,
     }
 }
 

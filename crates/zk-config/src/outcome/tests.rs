@@ -171,13 +171,13 @@ fn play(
         }
         let history = |key: &'static str, step: Step| {
             let Some(before) = start.nodes.get(key) else {
-                return HistoryEvidence::NoEntry;
+                return HistoryEvidence::Missing;
             };
             let has = |is_ours| world.history.contains(&(key, before.stat.mzxid, is_ours));
             match (has_history && step.replaces(), has(true), has(false)) {
-                (true, true, _) => HistoryEvidence::OwnEntry,
-                (true, false, true) => HistoryEvidence::OtherEntry,
-                _ => HistoryEvidence::NoEntry,
+                (true, true, _) => HistoryEvidence::Own,
+                (true, false, true) => HistoryEvidence::Other,
+                _ => HistoryEvidence::Missing,
             }
         };
         let keys: Vec<_> = plan

@@ -12,6 +12,7 @@ use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
 
+mod layout;
 mod listener;
 mod publisher;
 #[path = "../shared/scenario.rs"]
