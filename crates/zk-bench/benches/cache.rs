@@ -7,15 +7,15 @@
 
 use std::path::Path;
 
+use zk_bench::Fixture;
 use zk_bench::Settings;
-use zk_bench::Stage;
 use zk_bench::cache;
 
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
-    let stage = Stage::new(settings)?;
-    let results = cache::run(&stage, settings)?;
-    stage.down()?;
+    let fixture = Fixture::new(settings)?;
+    let results = cache::run(&fixture, settings)?;
+    fixture.down()?;
     let command = settings.command("cache");
     println!("\n{}", results.section(&command));
     if settings.peers && !settings.smoke {

@@ -20,8 +20,8 @@ use free::FreeId;
 use snowflake::SnowflakeIdGenerator;
 use zk_bench::Settings;
 use zk_bench::WorkMeter;
-use zk_bench::ids::Lane;
 use zk_bench::ids::OURS;
+use zk_bench::ids::Series;
 use zk_bench::ids::alone;
 use zk_bench::ids::run;
 use zk_bench::ids::section;
@@ -53,20 +53,20 @@ fn main() -> anyhow::Result<()> {
         .enable_time()
         .build()?;
     let _entered = runtime.enter();
-    let mut lanes = vec![Lane::new("one read of the clock", "std", |ids| {
+    let mut series = vec![Series::new("one read of the clock", "std", |ids| {
         alone(ids, SystemTime::now)
     })];
-    lanes.extend(cost_alone(settings.peers || settings.smoke));
-    lanes.extend(cost_shared(settings.peers || settings.smoke));
-    lanes.extend(cap_alone(settings.peers || settings.smoke));
-    lanes.extend(cap_shared(settings.peers || settings.smoke));
+    series.extend(cost_alone(settings.peers || settings.smoke));
+    series.extend(cost_shared(settings.peers || settings.smoke));
+    series.extend(cap_alone(settings.peers || settings.smoke));
+    series.extend(cap_shared(settings.peers || settings.smoke));
     let (rounds, time) = match (settings.smoke, settings.quick) {
         (true, _) => (0, Duration::from_micros(10)),
         (_, true) => (3, Duration::from_millis(100)),
         _ => (9, Duration::from_millis(800)),
     };
-    run(&mut lanes, rounds, time);
-    let text = section(&settings.command("id"), meter.read([]), &lanes);
+    run(&mut series, rounds, time);
+    let text = section(&settings.command("id"), meter.read([]), &series);
     println!("{text}");
     if settings.peers && !settings.smoke {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -76,64 +76,64 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// Without a wait: 22 bits of sequence.
-fn cost_alone(peers: bool) -> Vec<Lane> {
+fn cost_alone(peers: bool) -> Vec<Series> {
     const QUESTION: &str = "cost, 1 thread";
     let ours = Generator::spawn(FREE, 0, SystemClock::default());
     let mine = ours.clone();
-    let mut lanes = vec![
-        Lane::new(QUESTION, OURS, move |ids| alone(ids, || one(&ours))),
-        Lane::new(QUESTION, "zk-id, runs of 64", move |ids| {
+    let mut series = vec![
+        Series::new(QUESTION, OURS, move |ids| alone(ids, || one(&ours))),
+        Series::new(QUESTION, "zk-id, runs of 64", move |ids| {
             alone(ids / 64, || many(&mine))
         }),
     ];
     if peers {
         let atomic = AtomicSnowflakeGenerator::<FreeId, _>::new(0, clock());
         let basic = BasicSnowflakeGenerator::<FreeId, _>::new(0, clock());
-        lanes.extend([
-            Lane::new(QUESTION, "ferroid, atomic", move |ids| {
+        series.extend([
+            Series::new(QUESTION, "ferroid, atomic", move |ids| {
                 alone(ids, || atomic.next_id(|_| spin_loop()))
             })
             .peer(),
-            Lane::new(QUESTION, "ferroid, not for several threads", move |ids| {
+            Series::new(QUESTION, "ferroid, not for several threads", move |ids| {
                 alone(ids, || basic.next_id(|_| spin_loop()))
             }),
         ]);
     }
-    lanes
+    series
 }
 
-fn cost_shared(peers: bool) -> Vec<Lane> {
+fn cost_shared(peers: bool) -> Vec<Series> {
     const QUESTION: &str = "cost, 2 threads";
     let ours = Generator::spawn(FREE, 0, SystemClock::default());
     let mine = ours.clone();
-    let mut lanes = vec![
-        Lane::new(QUESTION, OURS, move |ids| shared(2, ids, || one(&ours))),
-        Lane::new(QUESTION, "zk-id, runs of 64", move |ids| {
+    let mut series = vec![
+        Series::new(QUESTION, OURS, move |ids| shared(2, ids, || one(&ours))),
+        Series::new(QUESTION, "zk-id, runs of 64", move |ids| {
             shared(2, ids / 64, || many(&mine))
         }),
     ];
     if peers {
         let atomic = AtomicSnowflakeGenerator::<FreeId, _>::new(0, clock());
         let locked = LockSnowflakeGenerator::<FreeId, _>::new(0, clock());
-        lanes.extend([
-            Lane::new(QUESTION, "ferroid, atomic", move |ids| {
+        series.extend([
+            Series::new(QUESTION, "ferroid, atomic", move |ids| {
                 shared(2, ids, || atomic.next_id(|_| spin_loop()))
             })
             .peer(),
-            Lane::new(QUESTION, "ferroid, lock", move |ids| {
+            Series::new(QUESTION, "ferroid, lock", move |ids| {
                 shared(2, ids, || locked.try_next_id(|_| spin_loop()))
             })
             .peer(),
         ]);
     }
-    lanes
+    series
 }
 
 /// 12 bits of sequence: 244 ns, whoever makes them.
-fn cap_alone(peers: bool) -> Vec<Lane> {
+fn cap_alone(peers: bool) -> Vec<Series> {
     const QUESTION: &str = "41/10/12 bits, 1 thread";
     let ours = Generator::spawn(Layout::TWITTER, 1, SystemClock::default());
-    let mut lanes = vec![Lane::new(QUESTION, OURS, move |ids| {
+    let mut series = vec![Series::new(QUESTION, OURS, move |ids| {
         alone(ids, || one(&ours))
     })];
     if peers {
@@ -142,63 +142,63 @@ fn cap_alone(peers: bool) -> Vec<Lane> {
         let mut own = snowflaked::Generator::new(1);
         let mut real = SnowflakeIdGenerator::new(1, 1);
         let mut lazy = SnowflakeIdGenerator::new(1, 1);
-        lanes.extend([
-            Lane::new(QUESTION, "ferroid, atomic", move |ids| {
+        series.extend([
+            Series::new(QUESTION, "ferroid, atomic", move |ids| {
                 alone(ids, || atomic.next_id(|_| spin_loop()))
             })
             .peer(),
-            Lane::new(QUESTION, "snowflaked, sync", move |ids| {
+            Series::new(QUESTION, "snowflaked, sync", move |ids| {
                 alone(ids, || flaked.generate::<i64>())
             })
             .peer(),
-            Lane::new(
+            Series::new(
                 QUESTION,
                 "snowflaked, not for several threads",
                 move |ids| alone(ids, || own.generate::<i64>()),
             )
             .peer(),
-            Lane::new(
+            Series::new(
                 QUESTION,
                 "rs-snowflake, not for several threads",
                 move |ids| alone(ids, || real.real_time_generate()),
             )
             .peer(),
-            Lane::new(
+            Series::new(
                 QUESTION,
                 "rs-snowflake, lazy: runs ahead of the clock",
                 move |ids| alone(ids, || lazy.lazy_generate()),
             ),
         ]);
     }
-    lanes
+    series
 }
 
-fn cap_shared(peers: bool) -> Vec<Lane> {
+fn cap_shared(peers: bool) -> Vec<Series> {
     const QUESTION: &str = "41/10/12 bits, 2 threads";
     let ours = Generator::spawn(Layout::TWITTER, 1, SystemClock::default());
-    let mut lanes = vec![Lane::new(QUESTION, OURS, move |ids| {
+    let mut series = vec![Series::new(QUESTION, OURS, move |ids| {
         shared(2, ids, || one(&ours))
     })];
     if peers {
         let atomic = AtomicSnowflakeGenerator::<SnowflakeTwitterId, _>::new(1, clock());
         let locked = LockSnowflakeGenerator::<SnowflakeTwitterId, _>::new(1, clock());
         let flaked = snowflaked::sync::Generator::new(1);
-        lanes.extend([
-            Lane::new(QUESTION, "ferroid, atomic", move |ids| {
+        series.extend([
+            Series::new(QUESTION, "ferroid, atomic", move |ids| {
                 shared(2, ids, || atomic.next_id(|_| spin_loop()))
             })
             .peer(),
-            Lane::new(QUESTION, "ferroid, lock", move |ids| {
+            Series::new(QUESTION, "ferroid, lock", move |ids| {
                 shared(2, ids, || locked.try_next_id(|_| spin_loop()))
             })
             .peer(),
-            Lane::new(QUESTION, "snowflaked, sync", move |ids| {
+            Series::new(QUESTION, "snowflaked, sync", move |ids| {
                 shared(2, ids, || flaked.generate::<i64>())
             })
             .peer(),
         ]);
     }
-    lanes
+    series
 }
 
 /// An id as the peers make it: by spinning when there is none.

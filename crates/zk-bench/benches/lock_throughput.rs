@@ -9,20 +9,20 @@ use std::io;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
-use zk_bench::Contest;
-use zk_bench::Facts;
+use zk_bench::Environment;
+use zk_bench::Fixture;
+use zk_bench::PairedBenchmark;
 use zk_bench::Record;
 use zk_bench::Settings;
 use zk_bench::Side;
-use zk_bench::Stage;
-use zk_bench::Standing;
 use zk_bench::WorkMeter;
+use zk_bench::WorkloadResult;
+use zk_bench::baseline;
+use zk_bench::comparison;
 use zk_bench::lock;
-use zk_bench::race;
+use zk_bench::race_lock;
 use zk_bench::report;
 use zk_bench::table;
-use zk_bench::unfair;
-use zk_bench::wire;
 
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
@@ -30,149 +30,152 @@ fn main() -> anyhow::Result<()> {
         return next_to_peers(settings);
     }
     let meter = WorkMeter::begin();
-    let stage = Stage::new(settings)?;
-    let mut contest = Contest::new(&stage, settings);
-    contest.pair(
+    let fixture = Fixture::new(settings)?;
+    let mut benchmark = PairedBenchmark::new(&fixture, settings);
+    benchmark.pair(
         "uncontended",
         "acquire + release",
         ["lock", "create+delete"],
         uncontended,
     );
     for sessions in CONTENDERS {
-        contest.pair(
+        benchmark.pair(
             &format!("contention/{sessions}"),
             "hand-overs",
             ["lock", "chain"],
-            |stage| contention(stage, sessions),
+            |fixture| contention(fixture, sessions),
         );
     }
-    contest.pair("handover", "hand-overs", ["lock", "notify"], handover);
+    benchmark.pair("handover", "hand-overs", ["lock", "notify"], handover);
     for sessions in RACERS {
-        contest.pair(
+        benchmark.pair(
             &format!("race/{sessions}"),
             "hand-overs",
             ["race", "fair"],
-            |stage| without_a_queue(stage, sessions),
+            |fixture| without_a_queue(fixture, sessions),
         );
     }
-    let standings = contest.finish();
-    if !standings.is_empty() {
-        report(&stage, settings, &meter, standings)?;
+    let results = benchmark.finish();
+    if !results.is_empty() {
+        report(&fixture, settings, &meter, results)?;
     }
-    stage.down()
+    fixture.down()
 }
 
 fn report(
-    stage: &Stage,
+    fixture: &Fixture,
     settings: Settings,
     meter: &WorkMeter,
-    standings: Vec<Standing>,
+    results: Vec<WorkloadResult>,
 ) -> anyhow::Result<()> {
-    let facts = Facts::of(stage.ensemble()?, meter);
+    let environment = Environment::of(fixture.ensemble()?, meter);
     println!("\n{:<12} {}", "command", settings.command(NAME));
-    for (name, fact) in facts.lines() {
+    for (name, fact) in environment.lines() {
         println!("{name:<12} {fact}");
     }
-    println!("\n{}\n", table(&standings, io::stdout().is_terminal()));
-    if facts.other_work.is_too_much() {
+    println!("\n{}\n", table(&results, io::stdout().is_terminal()));
+    if environment.other_work.is_too_much() {
         println!("The machine had other work while this ran: these figures are not to be kept.\n");
     }
-    let path = Record::new(NAME, settings.command(NAME), facts, standings).write()?;
+    let path = Record::new(NAME, settings.command(NAME), environment, results).write()?;
     println!("written to {}", path.display());
     Ok(())
 }
 
 /// One session, and one of the wire client with the same server.
-fn uncontended(stage: &Stage) -> anyhow::Result<[Side<'_>; 2]> {
+fn uncontended(fixture: &Fixture) -> anyhow::Result<[Side<'_>; 2]> {
     const PARENT: &str = "/uncontended-raw";
-    let servers = stage.servers(1)?;
-    let (lock, client) = stage.run("the preparation", async move {
-        let client = wire::connect(&servers[0]).await?;
-        wire::make_parent(&client, PARENT).await?;
+    let servers = fixture.servers(1)?;
+    let (lock, client) = fixture.run("the preparation", async move {
+        let client = baseline::connect(&servers[0]).await?;
+        baseline::make_parent(&client, PARENT).await?;
         let lock = lock::handles(servers, "/uncontended".to_owned()).await?;
         Ok((lock[0].clone(), client))
     })?;
     Ok([
         Box::new(move |operations| {
-            stage.run(
+            fixture.run(
                 "acquire and release",
                 lock::acquire_release(lock.clone(), operations),
             )
         }),
         Box::new(move |operations| {
-            stage.run(
+            fixture.run(
                 "create and delete",
-                wire::create_delete(client.clone(), PARENT.to_owned(), operations),
+                baseline::create_delete(client.clone(), PARENT.to_owned(), operations),
             )
         }),
     ])
 }
 
 /// So many sessions, and as many of the wire client with the same servers.
-fn contention(stage: &Stage, sessions: usize) -> anyhow::Result<[Side<'_>; 2]> {
-    let servers = stage.servers(sessions)?;
+fn contention(fixture: &Fixture, sessions: usize) -> anyhow::Result<[Side<'_>; 2]> {
+    let servers = fixture.servers(sessions)?;
     let path = format!("/contention-{sessions}");
     let parent = format!("{path}-chain");
     let top = parent.clone();
-    let (locks, clients) = stage.run("the preparation", async move {
+    let (locks, clients) = fixture.run("the preparation", async move {
         let mut clients = Vec::with_capacity(servers.len());
         for server in &servers {
-            clients.push(wire::connect(server).await?);
+            clients.push(baseline::connect(server).await?);
         }
-        wire::make_parent(&clients[0], &top).await?;
+        baseline::make_parent(&clients[0], &top).await?;
         Ok((lock::handles(servers, path).await?, clients))
     })?;
     Ok([
         Box::new(move |hand_overs| {
-            stage.run("the contention", lock::contend(locks.clone(), hand_overs))
+            fixture.run("the contention", lock::contend(locks.clone(), hand_overs))
         }),
         Box::new(move |hand_overs| {
-            stage.run(
+            fixture.run(
                 "the bare chain",
-                wire::chain(clients.clone(), parent.clone(), hand_overs),
+                baseline::chain(clients.clone(), parent.clone(), hand_overs),
             )
         }),
     ])
 }
 
 /// So many sessions, which contend for the lock without a queue, and then for the fair one.
-fn without_a_queue(stage: &Stage, sessions: usize) -> anyhow::Result<[Side<'_>; 2]> {
-    let servers = stage.servers(sessions)?;
+fn without_a_queue(fixture: &Fixture, sessions: usize) -> anyhow::Result<[Side<'_>; 2]> {
+    let servers = fixture.servers(sessions)?;
     let path = format!("/race-{sessions}");
-    let (races, locks) = stage.run("the preparation", async move {
+    let (race_locks, locks) = fixture.run("the preparation", async move {
         let locks = lock::handles(servers, format!("{path}-fair")).await?;
-        Ok((unfair::handles(&locks, &path)?, locks))
+        Ok((race_lock::handles(&locks, &path)?, locks))
     })?;
     Ok([
         Box::new(move |hand_overs| {
-            stage.run("the race", unfair::contend(races.clone(), hand_overs))
+            fixture.run(
+                "the race",
+                race_lock::contend(race_locks.clone(), hand_overs),
+            )
         }),
         Box::new(move |hand_overs| {
-            stage.run("the contention", lock::contend(locks.clone(), hand_overs))
+            fixture.run("the contention", lock::contend(locks.clone(), hand_overs))
         }),
     ])
 }
 
 /// Two sessions with two followers, and two of the wire client with the same ones.
-fn handover(stage: &Stage) -> anyhow::Result<[Side<'_>; 2]> {
+fn handover(fixture: &Fixture) -> anyhow::Result<[Side<'_>; 2]> {
     const PARENT: &str = "/handover-raw";
-    let servers = stage.servers(2)?;
-    let (locks, holder, waiter) = stage.run("the preparation", async move {
-        let holder = wire::connect(&servers[0]).await?;
-        let waiter = wire::connect(&servers[1]).await?;
-        wire::make_parent(&holder, PARENT).await?;
+    let servers = fixture.servers(2)?;
+    let (locks, holder, waiter) = fixture.run("the preparation", async move {
+        let holder = baseline::connect(&servers[0]).await?;
+        let waiter = baseline::connect(&servers[1]).await?;
+        baseline::make_parent(&holder, PARENT).await?;
         let locks = lock::handles(servers, "/handover".to_owned()).await?;
         Ok(([locks[0].clone(), locks[1].clone()], holder, waiter))
     })?;
     Ok([
         Box::new(move |hand_overs| {
-            stage.run("the hand-over", lock::hand_over(locks.clone(), hand_overs))
+            fixture.run("the hand-over", lock::hand_over(locks.clone(), hand_overs))
         }),
         Box::new(move |hand_overs| {
             let (holder, waiter) = (holder.clone(), waiter.clone());
-            stage.run(
+            fixture.run(
                 "the bare notification",
-                wire::notify(holder, waiter, PARENT.to_owned(), hand_overs),
+                baseline::notify(holder, waiter, PARENT.to_owned(), hand_overs),
             )
         }),
     ])
@@ -185,19 +188,19 @@ fn next_to_peers(settings: Settings) -> anyhow::Result<()> {
     } else {
         &[false, true]
     };
-    let mut races = Vec::new();
+    let mut comparisons = Vec::new();
     for &memory in places {
         let mut settings = settings;
         settings.memory = memory;
         println!("data {}", if memory { "in memory" } else { "on disk" });
-        let stage = Stage::new(settings)?;
-        races.push(race::race(&stage, settings)?);
-        stage.down()?;
+        let fixture = Fixture::new(settings)?;
+        comparisons.push(comparison::run(&fixture, settings)?);
+        fixture.down()?;
     }
     let command = settings.command(NAME);
-    println!("\n{}", report::section(&command, &races));
+    println!("\n{}", report::section(&command, &comparisons));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    report::write(&root, &command, &races)?;
+    report::write(&root, &command, &comparisons)?;
     println!("written to BENCHMARKS.md and docs/bench/lock.svg");
     Ok(())
 }

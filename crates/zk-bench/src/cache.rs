@@ -1,7 +1,7 @@
-//! The cache: how long it takes to load, how soon it tells, how much, and what a read of it costs.
+//! Measures the cache: the time to load, the latency and rate of events, and the cost of a read.
 //!
-//! Next to it are the reads of all nodes on the wire client, by paths that are known: what a load costs at least; and
-//! with the peers Curator's `CuratorCache`.
+//! The reference for the load is to read all nodes with the wire client, by known paths. With `--peers` Curator's
+//! `CuratorCache` is measured as well.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,33 +24,33 @@ use zk_tests::peers::CacheFigures;
 use zk_tests::peers::Curator;
 use zk_tests::peers::measure_cache;
 
-use crate::facts::Facts;
+use crate::baseline;
+use crate::environment::Environment;
+use crate::fixture::Fixture;
 use crate::other_work::WorkMeter;
 use crate::report;
 use crate::report::markdown;
+use crate::result::Spread;
 use crate::round::Latencies;
 use crate::settings::Settings;
-use crate::stage::Stage;
-use crate::standing::Spread;
-use crate::wire;
 
-/// What all rounds came to.
+/// The measurements of all rounds.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Results {
     /// The machine and the ensemble.
-    pub facts: Facts,
-    /// On how much it was measured.
+    pub environment: Environment,
+    /// The size of the workload.
     pub course: CacheCourse,
-    /// Curator's version, if it took part.
+    /// Curator's version, if it was measured.
     pub curator: Option<String>,
     ours: Vec<CacheFigures>,
     theirs: Vec<CacheFigures>,
-    /// Milliseconds that the bare reads of all nodes took.
+    /// The times of the plain reads of all nodes, in milliseconds.
     bare: Vec<f64>,
 }
 
-/// How much is measured: little for a first look, next to nothing to see that it works.
+/// Returns the size of the workload for these options.
 pub const fn course(settings: Settings) -> CacheCourse {
     let (nodes, sets) = match (settings.smoke, settings.quick) {
         (true, _) => (1_000, 20),
@@ -68,21 +68,21 @@ pub const fn course(settings: Settings) -> CacheCourse {
     }
 }
 
-/// Measures ours, the bare reads and, if asked for, Curator's, in turns.
+/// Measures our cache, the plain reads and, with `--peers`, Curator's cache in turn.
 ///
 /// # Errors
 ///
-/// Those of the caches; that Curator is not there; and that a cache has not what it should have.
-pub fn run(stage: &Stage, settings: Settings) -> anyhow::Result<Results> {
+/// Those of the caches; also if Curator is missing, or a cache lacks nodes.
+pub fn run(fixture: &Fixture, settings: Settings) -> anyhow::Result<Results> {
     let meter = WorkMeter::begin();
     let course = course(settings);
     let curator = if settings.peers && !settings.smoke {
-        Some(stage.run_unlimited("looking for Curator", Curator::find())?)
+        Some(fixture.run_unlimited("looking for Curator", Curator::find())?)
     } else {
         None
     };
-    let address = stage.servers(1)?.remove(0);
-    stage.run("the preparation", prepare(address.clone(), course))?;
+    let address = fixture.servers(1)?.remove(0);
+    fixture.run("the preparation", prepare(address.clone(), course))?;
     let (mut our_figures, mut theirs, mut bare_millis) = (Vec::new(), Vec::new(), Vec::new());
     let rounds = match (settings.smoke, settings.quick) {
         (true, _) => 1,
@@ -90,22 +90,22 @@ pub fn run(stage: &Stage, settings: Settings) -> anyhow::Result<Results> {
         _ => 5,
     };
     if !settings.smoke {
-        // The servers compile what runs often: whoever went first would be the slowest.
-        stage.run("the warm-up", bare(address.clone(), course))?;
-        stage.run("the warm-up", ours(address.clone(), course))?;
+        // The servers' JVM compiles what runs often: without a warm-up the first side would be the slowest.
+        fixture.run("the warm-up", bare(address.clone(), course))?;
+        fixture.run("the warm-up", ours(address.clone(), course))?;
     }
     for _ in 0..rounds {
-        let figures = stage.run("our cache", ours(address.clone(), course))?;
+        let figures = fixture.run("our cache", ours(address.clone(), course))?;
         our_figures.push(figures);
-        let took = stage.run("the bare reads", bare(address.clone(), course))?;
+        let took = fixture.run("the bare reads", bare(address.clone(), course))?;
         bare_millis.push(took.as_secs_f64() * 1e3);
         if let Some(curator) = &curator {
             let measured = measure_cache(curator, &address, ROOT, course);
-            theirs.push(stage.run_unlimited("Curator's cache", measured)?);
+            theirs.push(fixture.run_unlimited("Curator's cache", measured)?);
         }
     }
     Ok(Results {
-        facts: Facts::of(stage.ensemble()?, &meter),
+        environment: Environment::of(fixture.ensemble()?, &meter),
         course,
         curator: curator.as_ref().map(Curator::version),
         ours: our_figures,
@@ -114,7 +114,7 @@ pub fn run(stage: &Stage, settings: Settings) -> anyhow::Result<Results> {
     })
 }
 
-/// Makes the nodes, each with a hundred bytes.
+/// Creates the nodes, with 100 bytes each.
 async fn prepare(address: String, course: CacheCourse) -> anyhow::Result<()> {
     let session = connect(&address).await?;
     session.create(ROOT, "").await?;
@@ -133,7 +133,7 @@ async fn prepare(address: String, course: CacheCourse) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Loads a cache, and lets another session change what is in it.
+/// Loads a cache, and lets another session change its nodes.
 async fn ours(address: String, course: CacheCourse) -> anyhow::Result<CacheFigures> {
     let (session, writer) = (connect(&address).await?, connect(&address).await?);
     let options = CacheOptions::default().with_event_buffer(1 << 16);
@@ -144,7 +144,7 @@ async fn ours(address: String, course: CacheCourse) -> anyhow::Result<CacheFigur
     let expected = 1 + course.directories + course.nodes;
     ensure!(
         snapshot.len() == expected,
-        "{} nodes are cached of {expected}",
+        "the cache has {} of {expected} nodes",
         snapshot.len()
     );
     let mut events = cache.events_since(&snapshot);
@@ -165,7 +165,7 @@ async fn ours(address: String, course: CacheCourse) -> anyhow::Result<CacheFigur
     Ok(figures)
 }
 
-/// One change after the other, each from just before it until it is told.
+/// Measures the time from directly before a change until its event, one change after the other.
 async fn latencies(
     writer: &Session,
     events: &mut Events,
@@ -175,18 +175,18 @@ async fn latencies(
     for set in 0..course.sets {
         let begun = Instant::now();
         let set = writer.set(course.path(ROOT, set % course.nodes), vec![1; 100]);
-        let (set, told) = tokio::join!(set.into_future(), async {
-            let told = next_change(events).await;
-            (told, begun.elapsed())
+        let (set, (event, latency)) = tokio::join!(set.into_future(), async {
+            let event = next_change(events).await;
+            (event, begun.elapsed())
         });
         set?;
-        told.0?;
-        latencies.record(told.1);
+        event?;
+        latencies.record(latency);
     }
     Ok(latencies)
 }
 
-/// Many changes at once, each to another node.
+/// Measures the rate of events for many concurrent changes, each to another node.
 async fn burst(writer: &Session, mut events: Events, course: CacheCourse) -> anyhow::Result<f64> {
     let begun = Instant::now();
     let sets = (0..course.burst).map(|node| {
@@ -201,13 +201,13 @@ async fn burst(writer: &Session, mut events: Events, course: CacheCourse) -> any
         }
         anyhow::Ok(())
     };
-    let telling = async {
+    let receiving = async {
         for _ in 0..course.burst {
             next_change(&mut events).await?;
         }
         anyhow::Ok(begun.elapsed())
     };
-    let ((), took) = tokio::try_join!(writing, telling)?;
+    let ((), took) = tokio::try_join!(writing, receiving)?;
     Ok(per_second(course.burst, took))
 }
 
@@ -217,13 +217,13 @@ async fn next_change(events: &mut Events) -> anyhow::Result<()> {
             match events.next().await {
                 Some(Event::Changed { .. }) => return Ok(()),
                 Some(Event::Synchronized { .. }) => {}
-                other => anyhow::bail!("{other:?} was told in place of a change"),
+                other => anyhow::bail!("expected a change, but received {other:?}"),
             }
         }
     };
-    tokio::time::timeout(PATIENCE, next)
+    tokio::time::timeout(MAX_WAIT, next)
         .await
-        .with_context(|| format!("no change was told within {PATIENCE:?}"))?
+        .with_context(|| format!("no event arrived within {MAX_WAIT:?}"))?
 }
 
 fn reads(cache: &TreeCache, course: CacheCourse) -> anyhow::Result<f64> {
@@ -245,9 +245,9 @@ fn reads(cache: &TreeCache, course: CacheCourse) -> anyhow::Result<f64> {
     Ok(begun.elapsed().as_secs_f64() * 1e9 / per_second_divisor(course.reads))
 }
 
-/// The reads of all nodes by their paths, as many at once as the cache has.
+/// Reads all nodes by their paths, with as many requests in flight as the cache.
 async fn bare(address: String, course: CacheCourse) -> anyhow::Result<Duration> {
-    let client = wire::connect(&address).await?;
+    let client = baseline::connect(&address).await?;
     let paths: Vec<_> = (0..course.nodes)
         .map(|node| course.path(ROOT, node))
         .collect();
@@ -258,15 +258,15 @@ async fn bare(address: String, course: CacheCourse) -> anyhow::Result<Duration> 
     });
     let mut reads = stream::iter(reads).buffered(256);
     while let Some(read) = reads.next().await {
-        ensure!(read?.0.len() == 100, "a node has other data");
+        ensure!(read?.0.len() == 100, "a node does not have 100 bytes");
     }
     Ok(begun.elapsed())
 }
 
 async fn connect(address: &str) -> anyhow::Result<Session> {
     let session = Session::builder(address)
-        .session_timeout(wire::SESSION_TIMEOUT)
-        .operation_timeout(PATIENCE);
+        .session_timeout(baseline::SESSION_TIMEOUT)
+        .operation_timeout(MAX_WAIT);
     Ok(session.connect().await?)
 }
 
@@ -274,28 +274,28 @@ fn per_second(count: usize, took: Duration) -> f64 {
     per_second_divisor(count) / took.as_secs_f64()
 }
 
-/// A count as a number to divide by.
+/// Converts a count to a divisor.
 fn per_second_divisor(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 impl Results {
-    /// The figures in Markdown, with what they depend on.
+    /// Formats the figures and the environment in Markdown.
     pub fn section(&self, command: &str) -> String {
         let mut text = String::new();
-        if self.facts.other_work.is_too_much() {
+        if self.environment.other_work.is_too_much() {
             text += "**The machine had other work while this ran: not to be kept.**\n\n";
         }
-        let curator = self.curator.as_deref().unwrap_or("did not take part");
+        let curator = self.curator.as_deref().unwrap_or("not measured");
         let _ = writeln!(
             text,
             "- command: `{command}`\n- machine: {}; clients and servers share it\n- system: {}; other work: {}\n\
              - ensemble: {}; data: {}\n- Curator: {curator}\n- {} nodes of 100 bytes in {} directories, {} rounds\n",
-            self.facts.machine,
-            self.facts.system,
-            self.facts.other_work,
-            self.facts.ensemble,
-            self.facts.data,
+            self.environment.machine,
+            self.environment.system,
+            self.environment.other_work,
+            self.environment.ensemble,
+            self.environment.data,
             self.course.nodes,
             self.course.directories,
             self.ours.len()
@@ -313,25 +313,31 @@ impl Results {
             "CuratorCache",
             "min–max",
             "ours is",
-            "to reach",
+            "target",
         ]);
         let rows: [Row; 5] = [
             ("first load", "ms", |it| it.load_millis, false, "≥ 2 ×"),
             (
-                "remote set until told, p50",
+                "remote set until event, p50",
                 "µs",
                 |it| it.p50_micros,
                 false,
                 "",
             ),
             (
-                "remote set until told, p99",
+                "remote set until event, p99",
                 "µs",
                 |it| it.p99_micros,
                 false,
                 "",
             ),
-            ("events told", "/s", |it| it.events_per_second, true, ""),
+            (
+                "events delivered",
+                "/s",
+                |it| it.events_per_second,
+                true,
+                "",
+            ),
             (
                 "read of a cached value",
                 "ns",
@@ -367,17 +373,17 @@ impl Results {
         table
     }
 
-    /// Puts the figures into the repository's `BENCHMARKS.md`, in place of those of an earlier run.
+    /// Replaces the cache's section of the repository's `BENCHMARKS.md`.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or written, or has no place for them.
+    /// If the file cannot be read or written, or lacks the marks of the section.
     pub fn write(&self, root: &Path, command: &str) -> anyhow::Result<()> {
         report::put(root, BEGIN, &self.section(command))
     }
 }
 
-/// Name, unit, which figure it is, whether more is better, and what is to be reached.
+/// Name, unit, the figure, whether higher is better, and the target.
 type Row = (
     &'static str,
     &'static str,
@@ -392,5 +398,5 @@ fn shown(spread: Spread) -> [String; 2] {
 }
 
 const ROOT: &str = "/cache";
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 const BEGIN: &str = "<!-- written by cargo xtask bench cache --peers -->";

@@ -1,28 +1,27 @@
-//! The curve over the number of contenders, as a drawing.
+//! Draws the rate over the number of contenders as an SVG chart.
 
 use std::fmt::Write as _;
 
-use crate::race::CHAIN;
-use crate::race::CURATOR;
-use crate::race::Lane;
-use crate::race::OURS;
-use crate::race::Race;
-use crate::report::lane;
+use crate::comparison::CHAIN;
+use crate::comparison::CURATOR;
+use crate::comparison::Comparison;
+use crate::comparison::OURS;
+use crate::comparison::Series;
 use crate::report::place;
+use crate::report::series;
 
-/// Draws the hand-overs a second over the number of sessions, a panel for each race.
+/// Draws the hand-overs per second over the number of sessions, with one panel per comparison.
 ///
-/// Each contender has its place on the horizontal axis, the vertical one begins at zero; bars show the smallest and the
-/// largest of the rounds.
-pub(crate) fn svg(races: &[Race]) -> String {
-    let width = PANEL_WIDTH * races.len().max(1);
+/// The vertical axis begins at zero. Bars show the minimum and maximum of the rounds.
+pub(crate) fn svg(comparisons: &[Comparison]) -> String {
+    let width = PANEL_WIDTH * comparisons.len().max(1);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {HEIGHT}\" width=\"{width}\" height=\"{HEIGHT}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"{width}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
     );
-    for (at, race) in races.iter().enumerate() {
+    for (at, comparison) in comparisons.iter().enumerate() {
         let _ = writeln!(svg, "<g transform=\"translate({},0)\">", at * PANEL_WIDTH);
-        panel(&mut svg, race);
+        panel(&mut svg, comparison);
         svg += "</g>\n";
     }
     svg + "</svg>\n"
@@ -32,12 +31,14 @@ pub(crate) fn svg(races: &[Race]) -> String {
     clippy::cast_precision_loss,
     reason = "pixels and some hundred sessions"
 )]
-fn panel(svg: &mut String, race: &Race) {
-    let mut counts: Vec<usize> = contended(race).map(|lane| lane.contenders).collect();
+fn panel(svg: &mut String, comparison: &Comparison) {
+    let mut counts: Vec<usize> = contended(comparison)
+        .map(|series| series.contenders)
+        .collect();
     counts.sort_unstable();
     counts.dedup();
-    let most = contended(race)
-        .map(|lane| lane.rate().max)
+    let most = contended(comparison)
+        .map(|series| series.rate().max)
         .fold(1.0, f64::max);
     let step = step(most);
     let top = (most / step).ceil() * step;
@@ -51,7 +52,7 @@ fn panel(svg: &mut String, race: &Race) {
     let _ = writeln!(
         svg,
         "<text x=\"{LEFT}\" y=\"20\" font-weight=\"bold\">hand-overs a second, data {}</text>",
-        place(race)
+        place(comparison)
     );
     let mut rate = 0.0;
     while rate <= top {
@@ -78,13 +79,13 @@ fn panel(svg: &mut String, race: &Race) {
         f64::midpoint(LEFT, right),
         bottom + 36.0
     );
-    for (nth, (who, colour)) in LINES.iter().enumerate() {
+    for (nth, (client, colour)) in LINES.iter().enumerate() {
         let mut line = String::new();
         for (at, count) in counts.iter().enumerate() {
-            let Some(lane) = lane(race, "sessions", *count, who) else {
+            let Some(series) = series(comparison, "sessions", *count, client) else {
                 continue;
             };
-            let (x, spread) = (across(at), lane.rate());
+            let (x, spread) = (across(at), series.rate());
             let command = if line.is_empty() { 'M' } else { 'L' };
             let _ = write!(line, "{command}{x:.1} {:.1}", up(spread.median));
             let _ = writeln!(
@@ -99,19 +100,22 @@ fn panel(svg: &mut String, race: &Race) {
         let _ = writeln!(
             svg,
             "<path d=\"{line}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\n\
-             <path d=\"M{x} {:.1}h20\" stroke=\"{colour}\" stroke-width=\"2\"/><text x=\"{}\" y=\"{y}\">{who}</text>",
+             <path d=\"M{x} {:.1}h20\" stroke=\"{colour}\" stroke-width=\"2\"/><text x=\"{}\" y=\"{y}\">{client}</text>",
             y - 4.0,
             x + 26.0
         );
     }
 }
 
-fn contended(race: &Race) -> impl Iterator<Item = &Lane> {
-    let lanes = race.lanes.iter().filter(|lane| lane.workload == "sessions");
-    lanes.filter(|lane| LINES.iter().any(|(who, _)| lane.who == *who))
+fn contended(comparison: &Comparison) -> impl Iterator<Item = &Series> {
+    let series = comparison
+        .series
+        .iter()
+        .filter(|series| series.workload == "sessions");
+    series.filter(|series| LINES.iter().any(|(client, _)| series.client == *client))
 }
 
-/// A round number, of which about five reach `most`.
+/// Returns a round number of which about five make up `most`.
 fn step(most: f64) -> f64 {
     let power = 10_f64.powf((most / 5.0).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
@@ -138,7 +142,7 @@ mod tests {
         assert_eq!(svg.matches("<g ").count(), 2);
         assert_eq!(svg.matches("<g ").count(), svg.matches("</g>").count());
         assert_eq!(svg.matches(">Curator</text>").count(), 2);
-        // A point for each lane of a contended workload.
+        // A point for each series of a contended workload.
         assert_eq!(svg.matches("<circle").count(), 8);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }

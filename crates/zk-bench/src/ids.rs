@@ -1,65 +1,64 @@
-//! What an id costs, next to other generators of the same layout.
+//! Measures the cost of an id, next to other generators of the same layout.
 //!
-//! A layout caps what one worker gives out: with 12 bits of sequence one id in 244 ns, whoever makes it.
-//! So what an id *costs* is measured with so many bits of sequence that no generator ever waits.
+//! A layout limits the rate of one worker: with 12 bits of sequence, any generator issues one id in 244 ns.
+//! The *cost* of an id is therefore measured with so many bits of sequence that no generator waits.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::facts::Facts;
+use crate::environment::Environment;
 use crate::other_work::OtherWork;
-use crate::standing::Spread;
+use crate::result::Spread;
 
-/// One generator under one question.
-pub struct Lane {
-    /// What is asked, as `cost, 2 threads`.
+/// The measurements of one generator in one workload.
+pub struct Series {
+    /// The workload, such as `cost, 2 threads`.
     pub question: &'static str,
-    /// Which generator.
-    pub who: &'static str,
-    /// Whether it is a peer, which ours is compared with: shared among as many threads, of the same layout, with the time
-    /// of the clock.
+    /// The name of the generator.
+    pub generator: &'static str,
+    /// Whether ours is compared with it: it serves as many threads, has the same layout, and reads the clock.
     pub is_peer: bool,
     run: Box<dyn FnMut(u64) -> Duration>,
     nanos: Vec<f64>,
 }
 
-impl std::fmt::Debug for Lane {
+impl std::fmt::Debug for Series {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lane")
+        f.debug_struct("Series")
             .field("question", &self.question)
-            .field("who", &self.who)
+            .field("generator", &self.generator)
             .field("nanos", &self.nanos)
             .finish_non_exhaustive()
     }
 }
 
-impl Lane {
-    /// Makes a lane of what makes so many ids and answers how long it took.
+impl Series {
+    /// Creates a series; `run` creates the given number of ids and returns the time it took.
     pub fn new(
         question: &'static str,
-        who: &'static str,
+        generator: &'static str,
         run: impl FnMut(u64) -> Duration + 'static,
     ) -> Self {
         Self {
             question,
-            who,
+            generator,
             is_peer: false,
             run: Box::new(run),
             nanos: Vec::new(),
         }
     }
 
-    /// Says that ours is compared with it.
+    /// Marks the generator as one that ours is compared with.
     #[must_use]
     pub fn peer(mut self) -> Self {
         self.is_peer = true;
         self
     }
 
-    fn go(&mut self, time: Duration) -> f64 {
-        // As many as fill the time, by the rate of a few.
+    fn sample(&mut self, time: Duration) -> f64 {
+        // Increases the number of ids until they fill the time.
         let mut ids = 1000;
         loop {
             let took = (self.run)(ids);
@@ -71,20 +70,20 @@ impl Lane {
     }
 }
 
-/// Lets all lanes make ids, one after the other, so many times.
-pub fn run(lanes: &mut [Lane], rounds: usize, time: Duration) {
+/// Measures all generators in turn, `rounds` times.
+pub fn run(all: &mut [Series], rounds: usize, time: Duration) {
     for round in 0..=rounds {
-        for lane in &mut *lanes {
-            let nanos = lane.go(time);
+        for series in &mut *all {
+            let nanos = series.sample(time);
             // The first round warms up.
             if round > 0 || rounds == 0 {
-                lane.nanos.push(nanos);
+                series.nanos.push(nanos);
             }
         }
     }
 }
 
-/// Makes so many ids in this thread.
+/// Creates ids in this thread, and returns the time it took.
 pub fn alone<T>(ids: u64, mut next: impl FnMut() -> T) -> Duration {
     let since = Instant::now();
     for _ in 0..ids {
@@ -93,7 +92,7 @@ pub fn alone<T>(ids: u64, mut next: impl FnMut() -> T) -> Duration {
     since.elapsed()
 }
 
-/// Makes so many ids in several threads, an equal part in each.
+/// Creates ids in several threads, an equal share in each, and returns the time it took.
 pub fn shared<T>(threads: u64, ids: u64, next: impl Fn() -> T + Sync) -> Duration {
     let since = Instant::now();
     std::thread::scope(|scope| {
@@ -104,8 +103,8 @@ pub fn shared<T>(threads: u64, ids: u64, next: impl Fn() -> T + Sync) -> Duratio
     since.elapsed()
 }
 
-/// The figures, with what they depend on.
-pub fn section(command: &str, other_work: OtherWork, lanes: &[Lane]) -> String {
+/// Formats the figures and the environment.
+pub fn section(command: &str, other_work: OtherWork, all: &[Series]) -> String {
     let mut text = String::new();
     if other_work.is_too_much() {
         text += "**The machine had other work while this ran: not to be kept.**\n\n";
@@ -113,25 +112,25 @@ pub fn section(command: &str, other_work: OtherWork, lanes: &[Lane]) -> String {
     let _ = writeln!(
         text,
         "- command: `{command}`\n- machine: {}\n- other work: {other_work}\n",
-        Facts::this_machine()
+        Environment::this_machine()
     );
     text += "| question | generator | ns per id | min–max | ours is |\n|---|---|--:|--:|--:|\n";
-    for lane in lanes {
-        let spread = Spread::of(lane.nanos.iter().copied());
-        let ours = lanes
+    for series in all {
+        let spread = Spread::of(series.nanos.iter().copied());
+        let ours = all
             .iter()
-            .find(|other| other.question == lane.question && other.who == OURS);
+            .find(|other| other.question == series.question && other.generator == OURS);
         let ratio = ours
-            .filter(|_| lane.is_peer)
+            .filter(|_| series.is_peer)
             .map_or_else(String::new, |ours| {
-                let pairs = lane.nanos.iter().zip(&ours.nanos);
-                let ratio = Spread::of(pairs.map(|(lane, ours)| lane / ours));
+                let pairs = series.nanos.iter().zip(&ours.nanos);
+                let ratio = Spread::of(pairs.map(|(series, ours)| series / ours));
                 format!("{:.2}× ({:.2}–{:.2})", ratio.median, ratio.min, ratio.max)
             });
         let _ = writeln!(
             text,
             "| {} | {} | {:.1} | {:.1}–{:.1} | {ratio} |",
-            lane.question, lane.who, spread.median, spread.min, spread.max
+            series.question, series.generator, spread.median, spread.min, spread.max
         );
     }
     text
@@ -139,13 +138,13 @@ pub fn section(command: &str, other_work: OtherWork, lanes: &[Lane]) -> String {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "a count of ids that a benchmark makes"
+    reason = "a benchmark creates fewer than 2^53 ids"
 )]
 fn precise(ids: u64) -> f64 {
     ids as f64
 }
 
-/// The name of ours among the lanes.
+/// The name of our generator.
 pub const OURS: &str = "zk-id";
 
 #[cfg(test)]
@@ -154,14 +153,14 @@ mod tests {
 
     #[test]
     fn ours_is_compared_round_by_round_with_its_peers() {
-        let mut lanes = [
-            Lane::new("cost", OURS, |ids| Duration::from_nanos(ids * 5)),
-            Lane::new("cost", "other", |ids| Duration::from_nanos(ids * 20)).peer(),
-            Lane::new("cost", "not alike", Duration::from_nanos),
-            Lane::new("cap", "other", |ids| Duration::from_nanos(ids * 20)).peer(),
+        let mut series = [
+            Series::new("cost", OURS, |ids| Duration::from_nanos(ids * 5)),
+            Series::new("cost", "other", |ids| Duration::from_nanos(ids * 20)).peer(),
+            Series::new("cost", "not alike", Duration::from_nanos),
+            Series::new("cap", "other", |ids| Duration::from_nanos(ids * 20)).peer(),
         ];
-        run(&mut lanes, 3, Duration::from_millis(1));
-        let text = section("x", OtherWork { share: Some(0.0) }, &lanes);
+        run(&mut series, 3, Duration::from_millis(1));
+        let text = section("x", OtherWork { share: Some(0.0) }, &series);
         assert!(
             text.contains("| cost | zk-id | 5.0 | 5.0–5.0 |  |"),
             "{text}"

@@ -1,9 +1,9 @@
-//! Workloads, and the least that any client could do for the same: measured side by side, in one run.
+//! Benchmarks of the recipes, each measured next to the minimum that the servers allow for the same work.
 //!
-//! A figure of a distributed lock says little alone: it is mostly the disk, the number of cores and the ensemble.
-//! So each workload has a *reference* that does the unavoidable part of the same work on the wire client itself, on
-//! sessions placed on the same servers, and the two alternate (ours, reference, ours, reference, …), so that whatever
-//! else the machine does hits both. What is worth comparing over machines and days is the ratio.
+//! The absolute rate of a distributed lock mostly depends on the disk, the number of cores and the ensemble.
+//! Each workload therefore has a *reference*, which does only the unavoidable part of the work with the wire client, on
+//! sessions with the same servers. The two alternate (ours, reference, ours, reference, …), so that other load on the
+//! machine affects both. Compare ratios, not rates, between machines and between days.
 //!
 //! | group | ours | reference |
 //! |---|---|---|
@@ -12,54 +12,54 @@
 //! | `handover` | one session releases, another one waits | one session deletes a node, another one watches it |
 //! | `race/<n>` | n sessions acquire and release the lock without a queue | the same with the fair lock |
 //!
-//! The *bare chain* is a queue of nodes made beforehand, with all watches set: each session deletes its next node as
-//! soon as it is told that the node before is gone. A lock has to enlist for each turn, so no lock reaches it.
+//! The *bare chain* is a queue of nodes that are created and watched in advance: each session deletes its next node as
+//! soon as it is notified that the preceding node is gone. A lock must create a node for each turn, so no lock is as fast.
 //!
-//! - [`wire`] has the references, [`lock`] the workloads of the lock, as functions that return a [`Round`].
-//! - [`race`] sets the lock next to those of Curator, kazoo and the client crate, [`report`] writes that down.
-//! - [`cache`] has the workloads of the cache, which it runs next to Curator's and to the bare reads.
-//! - [`Contest`] lets them alternate under criterion, on an ensemble that [`Stage`] starts.
-//! - [`Standing`] is what a contest came to, [`table()`] and [`Record`] show and keep it.
-//! - [`ids`] measures what an id costs, without an ensemble.
+//! - [`baseline`] contains the references, and [`lock`] the workloads of the lock. Both return a [`Round`].
+//! - [`comparison`] measures the lock next to those of Curator, kazoo and the client crate; [`report`] writes the result.
+//! - [`cache`] measures the cache next to Curator's and to plain reads.
+//! - [`PairedBenchmark`] alternates the two sides under criterion, on an ensemble that [`Fixture`] starts.
+//! - [`WorkloadResult`] is the result of one side; [`table()`] prints it and [`Record`] stores it.
+//! - [`ids`] measures the cost of an id, without an ensemble.
 //!
-//! `cargo xtask bench lock`, `bench id`, `bench cache`, `bench queue` and `bench fleet` run them; `BENCHMARKS.md` has
-//! figures, with the machine they are from.
+//! `cargo xtask bench lock`, `bench id`, `bench cache`, `bench queue` and `bench fleet` run them. `BENCHMARKS.md` contains
+//! figures and describes the machine.
 
-mod baton;
+pub mod baseline;
 pub mod cache;
 mod chart;
-mod contest;
-mod facts;
+pub mod comparison;
+mod environment;
+mod fixture;
+mod handover_probe;
 pub mod ids;
 pub mod lock;
 mod other_work;
-pub mod race;
+mod paired;
+pub mod race_lock;
 mod record;
 pub mod report;
+mod result;
 mod round;
 mod settings;
-mod stage;
-mod standing;
 mod table;
 mod trace;
 mod traffic;
-pub mod unfair;
-pub mod wire;
 
-pub use self::baton::Baton;
-pub use self::contest::Contest;
-pub use self::contest::Side;
-pub use self::facts::Facts;
+pub use self::environment::Environment;
+pub use self::fixture::Fixture;
+pub use self::handover_probe::HandoverProbe;
 pub use self::other_work::OtherWork;
 pub use self::other_work::WorkMeter;
+pub use self::paired::PairedBenchmark;
+pub use self::paired::Side;
 pub use self::record::Record;
+pub use self::result::Reference;
+pub use self::result::Spread;
+pub use self::result::WorkloadResult;
 pub use self::round::Latencies;
 pub use self::round::Round;
 pub use self::settings::Settings;
-pub use self::stage::Stage;
-pub use self::standing::Reference;
-pub use self::standing::Spread;
-pub use self::standing::Standing;
 pub use self::table::table;
 pub use self::trace::Trace;
 pub use self::traffic::Traffic;

@@ -12,13 +12,13 @@ use zk_lock::CohortLock;
 use zk_lock::FairLock;
 use zk_lock::Guard;
 
-use crate::baton::Baton;
+use crate::baseline::SESSION_TIMEOUT;
+use crate::handover_probe::HandoverProbe;
 use crate::round::Latencies;
 use crate::round::Round;
 use crate::round::joined;
-use crate::wire::SESSION_TIMEOUT;
 
-/// Opens a session with each of the servers, and makes a handle to the lock at `path` on each of them.
+/// Opens a session with each server, and creates a handle to the lock at `path` on each session.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ use crate::wire::SESSION_TIMEOUT;
 ///
 /// # Cancel safety
 ///
-/// A session may be left that the server expires.
+/// Some sessions may stay open until the server expires them.
 pub async fn handles(servers: Vec<String>, path: String) -> anyhow::Result<Vec<FairLock>> {
     let mut handles = Vec::with_capacity(servers.len());
     for server in servers {
@@ -39,7 +39,7 @@ pub async fn handles(servers: Vec<String>, path: String) -> anyhow::Result<Vec<F
     Ok(handles)
 }
 
-/// Acquires and releases, so often, one after the other; a latency is that of both together.
+/// Acquires and releases `operations` times in sequence; a latency covers both.
 ///
 /// # Errors
 ///
@@ -59,108 +59,130 @@ pub async fn acquire_release(lock: FairLock, operations: u64) -> anyhow::Result<
     Ok(Round::new(started.elapsed(), latencies).of(operations))
 }
 
-/// Has all of them acquire and release, holding for no time, until there were so many hand-overs.
+/// Lets all sessions acquire and immediately release until `hand_overs` is reached.
 ///
-/// A latency is that from just before a release until the next acquire has returned.
+/// A latency is the time from directly before a release until the next acquire has returned.
 ///
 /// # Errors
 ///
-/// Those of the lock; and that two held it at once, or a fencing token did not grow.
+/// Those of the lock; also if two sessions held it at once, or a fencing token did not grow.
 ///
 /// # Cancel safety
 ///
 /// The lock is released in the background.
 pub async fn contend(locks: Vec<FairLock>, hand_overs: u64) -> anyhow::Result<Round> {
-    let baton = Arc::new(Baton::new(Baton::warm_up(locks.len()), hand_overs));
+    let probe = Arc::new(HandoverProbe::new(
+        HandoverProbe::warm_up(locks.len()),
+        hand_overs,
+    ));
     let mut tasks = JoinSet::new();
     for (holder, lock) in locks.into_iter().enumerate() {
-        tasks.spawn(compete(lock, holder, Arc::clone(&baton)));
+        tasks.spawn(compete(lock, holder, Arc::clone(&probe)));
     }
     let latencies = joined(tasks).await?;
-    Ok(Round::new(baton.elapsed(), latencies).of(baton.takes()))
+    Ok(Round::new(probe.elapsed(), latencies).of(probe.acquisitions()))
 }
 
-async fn compete(lock: FairLock, holder: usize, baton: Arc<Baton>) -> anyhow::Result<Latencies> {
+async fn compete(
+    lock: FairLock,
+    holder: usize,
+    probe: Arc<HandoverProbe>,
+) -> anyhow::Result<Latencies> {
     let mut latencies = Latencies::default();
-    while !baton.is_done() {
+    while !probe.is_done() {
         let guard = lock.acquire().await.context("cannot acquire")?;
-        if let Some(took) = baton.take(holder, guard.fencing_token().as_u64())? {
+        if let Some(took) = probe.acquired(holder, guard.fencing_token().as_u64())? {
             latencies.record(took);
         }
-        baton.let_go(holder)?;
+        probe.begin_release(holder)?;
         guard.release().await.context("cannot release")?;
     }
     Ok(latencies)
 }
 
-/// Has so many tasks of one process share a place in the queue, until there were so many hand-overs among them.
+/// Lets tasks of one process share one contender until `hand_overs` is reached.
 ///
-/// With a `stranger`, a session of its own acquires and releases all the time meanwhile; the second answer is how long
-/// its acquires took.
+/// With `other`, another session acquires and releases all the time; the second returned value is how long its acquires
+/// took.
 ///
 /// # Errors
 ///
-/// Those of the lock; and that two held it at once, or a token did not grow.
+/// Those of the lock; also if two tasks held it at once, or a token did not grow.
 ///
 /// # Cancel safety
 ///
 /// The lock is released in the background.
-pub async fn crowd(
+pub async fn cohort(
     lock: CohortLock,
     tasks: usize,
     hand_overs: u64,
-    stranger: Option<FairLock>,
+    other: Option<FairLock>,
 ) -> anyhow::Result<(Round, Latencies)> {
-    let baton = Arc::new(Baton::new(Baton::warm_up(tasks), hand_overs));
-    let mut crowd = JoinSet::new();
+    let probe = Arc::new(HandoverProbe::new(
+        HandoverProbe::warm_up(tasks),
+        hand_overs,
+    ));
+    let mut local = JoinSet::new();
     for holder in 0..tasks {
-        crowd.spawn(share(lock.clone(), holder, Arc::clone(&baton)));
+        local.spawn(contend_in_cohort(lock.clone(), holder, Arc::clone(&probe)));
     }
-    let mut strangers = JoinSet::new();
-    if let Some(stranger) = stranger {
-        strangers.spawn(intrude(stranger, tasks, Arc::clone(&baton)));
+    let mut others = JoinSet::new();
+    if let Some(other) = other {
+        others.spawn(contend_from_outside(other, tasks, Arc::clone(&probe)));
     }
-    let (latencies, waits) = (joined(crowd).await?, joined(strangers).await?);
-    let round = Round::new(baton.elapsed(), latencies).of(baton.takes());
+    let (latencies, waits) = (joined(local).await?, joined(others).await?);
+    let round = Round::new(probe.elapsed(), latencies).of(probe.acquisitions());
     Ok((round, waits))
 }
 
-async fn share(lock: CohortLock, holder: usize, baton: Arc<Baton>) -> anyhow::Result<Latencies> {
+async fn contend_in_cohort(
+    lock: CohortLock,
+    holder: usize,
+    probe: Arc<HandoverProbe>,
+) -> anyhow::Result<Latencies> {
     let mut latencies = Latencies::default();
-    while !baton.is_done() {
+    while !probe.is_done() {
         let guard = lock.acquire().await.context("cannot acquire")?;
         let token = guard.token();
-        ensure!(token.turn() < 1 << TURN_BITS, "one place had {token} turns");
+        ensure!(
+            token.turn() < 1 << TURN_BITS,
+            "the turns of {token} need more than {TURN_BITS} bits"
+        );
         let number = (token.place_token().as_u64() << TURN_BITS) + token.turn();
-        if let Some(took) = baton.take(holder, number)? {
+        if let Some(took) = probe.acquired(holder, number)? {
             latencies.record(took);
         }
-        baton.let_go(holder)?;
+        probe.begin_release(holder)?;
         guard.release().await.context("cannot release")?;
     }
     Ok(latencies)
 }
 
-async fn intrude(lock: FairLock, holder: usize, baton: Arc<Baton>) -> anyhow::Result<Latencies> {
+async fn contend_from_outside(
+    lock: FairLock,
+    holder: usize,
+    probe: Arc<HandoverProbe>,
+) -> anyhow::Result<Latencies> {
     let mut waits = Latencies::default();
-    while !baton.is_done() {
+    while !probe.is_done() {
         let begun = Instant::now();
         let guard = lock.acquire().await.context("cannot acquire")?;
         waits.record(begun.elapsed());
-        baton.take(holder, guard.fencing_token().as_u64() << TURN_BITS)?;
-        baton.let_go(holder)?;
+        probe.acquired(holder, guard.fencing_token().as_u64() << TURN_BITS)?;
+        probe.begin_release(holder)?;
         guard.release().await.context("cannot release")?;
     }
     Ok(waits)
 }
 
-/// Hands the lock to and fro between two sessions, of which the other one has settled in the queue before.
+/// Passes the lock back and forth between two sessions; the other session is always in the queue before the release.
 ///
-/// A latency is that from just before the release until the other's acquire has returned; only these times count.
+/// A latency is the time from directly before the release until the other session's acquire has returned. Only these
+/// times count.
 ///
 /// # Errors
 ///
-/// Those of the lock; and that the waiter did not queue up, or that a fencing token did not grow.
+/// Those of the lock; also if the waiter did not join the queue, or a fencing token did not grow.
 ///
 /// # Cancel safety
 ///
@@ -201,9 +223,9 @@ pub async fn hand_over(locks: [FairLock; 2], hand_overs: u64) -> anyhow::Result<
     Ok(Round::new(elapsed, latencies))
 }
 
-/// Returns once the waiter is in the queue and had the time of some round trips to watch the holder.
+/// Waits until the waiter is in the queue, and for some more round trips, in which it watches the holder.
 ///
-/// Should it not watch yet, it is granted the lock all the same, and what is measured is longer.
+/// A waiter that does not watch yet still acquires the lock; the measured time is longer then.
 async fn settled(waiter: &FairLock) -> anyhow::Result<()> {
     let session = waiter.session();
     let deadline = Instant::now() + QUEUEING;
@@ -214,22 +236,22 @@ async fn settled(waiter: &FairLock) -> anyhow::Result<()> {
         }
         ensure!(
             Instant::now() < deadline,
-            "the waiter did not queue up within {QUEUEING:?}: the lock has {} contenders",
+            "the waiter did not join the queue within {QUEUEING:?}: the lock has {} contenders",
             names.len()
         );
     }
     for _ in 0..ROUND_TRIPS {
-        // Carried out behind what the waiter has sent on the same session.
+        // The server executes it after what the waiter has sent on the same session.
         session.sync(waiter.path().clone()).await?;
     }
     Ok(())
 }
 
-/// A cohort's token as one number has so many bits for the turn.
+/// The number of bits for the turn in a cohort's token as one number.
 const TURN_BITS: u32 = 24;
 
-/// How long queueing up may take.
+/// The time limit for joining the queue.
 const QUEUEING: Duration = Duration::from_secs(10);
 
-/// The waiter needs one, for its watch.
+/// The waiter needs one round trip for its watch.
 const ROUND_TRIPS: u32 = 3;

@@ -1,6 +1,6 @@
-//! How much other processes did while a benchmark ran.
+//! Measures the CPU use of other processes while a benchmark runs.
 //!
-//! What came before it, like the compilation of the benchmark, does not count; what starts later does.
+//! CPU use before the benchmark, such as its compilation, does not count. Processes that start later do.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,32 +11,32 @@ use std::time::Instant;
 use serde::Deserialize;
 use serde::Serialize;
 
-/// What processes that are not part of a benchmark used of the processors while it ran.
+/// The CPU use of processes that do not belong to the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OtherWork {
-    /// The part of one core, 1 being all of it; `None` if it could not be measured.
+    /// The share of one core, between 0 and the number of cores; `None` if it could not be measured.
     pub share: Option<f64>,
 }
 
-/// Measures [`OtherWork`] from its beginning on.
+/// Measures [`OtherWork`] since its creation.
 #[derive(Debug)]
 pub struct WorkMeter {
     began: Instant,
     before: Vec<Process>,
 }
 
-/// A process that is no thread of the kernel.
+/// A process that is not a kernel thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     id: i32,
     parent: i32,
-    /// What it and those of its children that have ended used so far.
+    /// The CPU time of the process and of its ended children.
     ticks: u64,
 }
 
 impl OtherWork {
-    /// Whether the figures are not to be kept: other processes used too much, or how much is unknown.
+    /// Returns whether to discard the figures: other processes used too much CPU, or it is unknown how much.
     pub fn is_too_much(self) -> bool {
         self.share.is_none_or(|share| share > MOST)
     }
@@ -52,7 +52,7 @@ impl fmt::Display for OtherWork {
 }
 
 impl WorkMeter {
-    /// Begins to measure.
+    /// Starts measuring.
     pub fn begin() -> Self {
         Self {
             began: Instant::now(),
@@ -60,10 +60,9 @@ impl WorkMeter {
         }
     }
 
-    /// Returns what others did since the beginning.
+    /// Returns the CPU use of other processes since the start.
     ///
-    /// This process and its descendants are not others, and neither are the servers, by their process ids, which have to
-    /// run still.
+    /// This process, its descendants, and the servers with these process ids do not count. The servers must still run.
     pub fn read(&self, servers: impl IntoIterator<Item = i32>) -> OtherWork {
         let mut ours: BTreeSet<i32> = servers.into_iter().collect();
         ours.extend(i32::try_from(std::process::id()));
@@ -73,7 +72,7 @@ impl WorkMeter {
     }
 }
 
-/// The part of one core that processes used in this time which are neither `ours` nor descend from them.
+/// Returns the share of one core that processes used which are neither in `ours` nor descend from them.
 fn share(
     before: &[Process],
     after: &[Process],
@@ -83,13 +82,13 @@ fn share(
     if before.is_empty() || after.is_empty() || time.is_zero() {
         return None;
     }
-    // What a process used that has ended since is with its parent now, so that the sums tell.
+    // The CPU time of an ended process is added to its parent, so the sums include it.
     let used = others(after, ours).saturating_sub(others(before, ours));
     let seconds = Duration::from_millis(used.saturating_mul(1000 / TICKS_PER_SECOND));
     Some(seconds.as_secs_f64() / time.as_secs_f64())
 }
 
-/// The sum of what all others have used.
+/// Returns the CPU time of all other processes.
 fn others(processes: &[Process], ours: &BTreeSet<i32>) -> u64 {
     let mut ours = ours.clone();
     loop {
@@ -105,7 +104,7 @@ fn others(processes: &[Process], ours: &BTreeSet<i32>) -> u64 {
     others.map(|one| one.ticks).sum()
 }
 
-/// All processes there are now; none if they cannot be read.
+/// Returns all running processes, or none if they cannot be read.
 fn processes() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -115,10 +114,10 @@ fn processes() -> Vec<Process> {
     texts.filter_map(|text| process(&text)).collect()
 }
 
-/// The process of a `/proc/<id>/stat`, unless it is a thread of the kernel: those work for others, and for us as well.
+/// Parses a `/proc/<id>/stat`; `None` for a kernel thread, which works for the benchmark as well as for others.
 fn process(stat: &str) -> Option<Process> {
     let id = stat.split(' ').next()?.parse().ok()?;
-    // The name is in parentheses and may have some itself.
+    // The name is in parentheses and may contain some.
     let (_, rest) = stat.rsplit_once(") ")?;
     let fields: Vec<_> = rest.split(' ').collect();
     let field = |number: usize| fields.get(number - 3).copied();
@@ -133,9 +132,9 @@ fn process(stat: &str) -> Option<Process> {
     })
 }
 
-/// The most that others may use, of one core.
+/// The share of one core that other processes may use.
 const MOST: f64 = 0.03;
-/// `USER_HZ`, which Linux keeps whatever its own clock is.
+/// `USER_HZ`, which is constant on Linux.
 const TICKS_PER_SECOND: u64 = 100;
 /// `PF_KTHREAD`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -150,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_others_do_counts_and_what_is_ours_does_not() {
-        // 1 is the first process, 10 our parent, 20 is ours with a child, 30 is a server, 40 is another one.
+        // 1 is init, 10 our parent, 20 is ours with a child, 30 is a server, 40 is another process.
         let before = [
             one(1, 0, 500),
             one(10, 1, 9000),
@@ -175,7 +174,7 @@ mod tests {
         after[3].ticks += 1;
         assert!(share(&after).is_too_much(), "{}", share(&after));
         assert_eq!(share(&after).to_string(), "3.1 % of one core");
-        // One that began later, and one that ended: what it used is with its parent.
+        // A process that started later, and one that ended, whose CPU time its parent has.
         after[3] = one(41, 1, 31);
         after[0].ticks += 100;
         assert_eq!(share(&after).to_string(), "3.1 % of one core");

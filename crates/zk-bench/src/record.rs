@@ -1,4 +1,4 @@
-//! A run, kept as a file for later comparison.
+//! Stores the results of a run as a JSON file.
 
 use std::env;
 use std::fs;
@@ -9,44 +9,44 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::facts::Facts;
-use crate::standing::Standing;
+use crate::environment::Environment;
+use crate::result::WorkloadResult;
 
 /// What a benchmark writes to `target/bench/<benchmark>.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Record {
-    /// Its name.
+    /// The name of the benchmark.
     pub benchmark: String,
     /// The command that was run.
     pub command: String,
     /// The machine and the ensemble.
-    pub facts: Facts,
+    pub environment: Environment,
     /// The figures.
-    pub standings: Vec<Standing>,
+    pub results: Vec<WorkloadResult>,
 }
 
 impl Record {
-    /// Puts the parts together.
+    /// Combines the parts.
     pub fn new(
         benchmark: impl Into<String>,
         command: String,
-        facts: Facts,
-        standings: Vec<Standing>,
+        environment: Environment,
+        results: Vec<WorkloadResult>,
     ) -> Self {
         Self {
             benchmark: benchmark.into(),
             command,
-            facts,
-            standings,
+            environment,
+            results,
         }
     }
 
-    /// Writes it below the target directory, and returns where.
+    /// Writes the file below the target directory, and returns its path.
     ///
     /// # Errors
     ///
-    /// If that cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self) -> anyhow::Result<PathBuf> {
         let program = env::current_exe().context("cannot tell where this program lies")?;
         let path = directory(&program).join(format!("{}.json", self.benchmark));
@@ -77,9 +77,9 @@ fn directory(program: &Path) -> PathBuf {
 mod tests {
     use super::*;
     use crate::other_work::OtherWork;
+    use crate::result::results;
     use crate::round::Latencies;
     use crate::round::Round;
-    use crate::standing::standings;
     use std::time::Duration;
 
     #[test]
@@ -87,15 +87,15 @@ mod tests {
         let mut latencies = Latencies::default();
         latencies.record(Duration::from_millis(1));
         let round = Round::new(Duration::from_millis(3), latencies);
-        let facts = Facts {
+        let environment = Environment {
             machine: "m".to_owned(),
             system: "s".to_owned(),
             other_work: OtherWork { share: Some(0.01) },
             ensemble: "e".to_owned(),
             data: "d".to_owned(),
         };
-        let standings = standings("g", "operations", ["a", "b"], &[[round.clone(), round]]);
-        let record = Record::new("lock", "cargo".to_owned(), facts, standings.to_vec());
+        let results = results("g", "operations", ["a", "b"], &[[round.clone(), round]]);
+        let record = Record::new("lock", "cargo".to_owned(), environment, results.to_vec());
         let directory = env::temp_dir().join(format!("zk-bench-record-{}", std::process::id()));
         let path = directory.join("bench").join("lock.json");
         record.write_to(&path).unwrap();

@@ -1,4 +1,4 @@
-//! What a race came to, in Markdown: for `BENCHMARKS.md`, which the command writes itself.
+//! Formats the comparison with the peers in Markdown and writes it to `BENCHMARKS.md`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,37 +10,36 @@ use comfy_table::Table;
 use comfy_table::presets;
 
 use crate::chart;
-use crate::race::CHAIN;
-use crate::race::CURATOR;
-use crate::race::Lane;
-use crate::race::OURS;
-use crate::race::RAW;
-use crate::race::Race;
-use crate::race::SESSIONS;
-use crate::race::bound_millis;
-use crate::standing::Spread;
+use crate::comparison::CHAIN;
+use crate::comparison::CURATOR;
+use crate::comparison::Comparison;
+use crate::comparison::OURS;
+use crate::comparison::RAW;
+use crate::comparison::SESSIONS;
+use crate::comparison::Series;
+use crate::comparison::bound_millis;
+use crate::result::Spread;
 
-/// Puts races into the repository's `BENCHMARKS.md`, in place of those of an earlier run, and draws the chart.
+/// Replaces the lock's section of the repository's `BENCHMARKS.md`, and draws the chart.
 ///
 /// # Errors
 ///
-/// If a file cannot be read or written, or has no place for it.
-pub fn write(root: &Path, command: &str, races: &[Race]) -> anyhow::Result<()> {
+/// If a file cannot be read or written, or lacks the marks of the section.
+pub fn write(root: &Path, command: &str, comparisons: &[Comparison]) -> anyhow::Result<()> {
     let drawing = root.join(CHART);
     if let Some(directory) = drawing.parent() {
         fs::create_dir_all(directory)?;
     }
-    fs::write(&drawing, chart::svg(races))
+    fs::write(&drawing, chart::svg(comparisons))
         .with_context(|| format!("cannot write {}", drawing.display()))?;
-    put(root, BEGIN, &section(command, races))
+    put(root, BEGIN, &section(command, comparisons))
 }
 
-/// Puts figures into the repository's `BENCHMARKS.md`, in place of those between the line `begin` and the end that is
-/// marked behind it.
+/// Replaces the section of the repository's `BENCHMARKS.md` between the line `begin` and the next end mark.
 ///
 /// # Errors
 ///
-/// If the file cannot be read or written, or has no place for them.
+/// If the file cannot be read or written, or lacks one of the marks.
 pub fn put(root: &Path, begin: &str, section: &str) -> anyhow::Result<()> {
     let path = root.join("BENCHMARKS.md");
     let failed = || format!("cannot write the figures to {}", path.display());
@@ -52,46 +51,56 @@ pub fn put(root: &Path, begin: &str, section: &str) -> anyhow::Result<()> {
 fn replaced(text: &str, begin: &str, section: &str) -> anyhow::Result<String> {
     let (before, rest) = text
         .split_once(begin)
-        .with_context(|| format!("it has no {begin}"))?;
+        .with_context(|| format!("the mark {begin} is missing"))?;
     let (_, after) = rest
         .split_once(END)
-        .with_context(|| format!("it has no {END}"))?;
+        .with_context(|| format!("the mark {END} is missing"))?;
     Ok(format!("{before}{begin}\n{section}{END}{after}"))
 }
 
-/// The figures, with what they depend on.
-pub fn section(command: &str, races: &[Race]) -> String {
+/// Formats the figures and the environment.
+pub fn section(command: &str, comparisons: &[Comparison]) -> String {
     let mut text = String::new();
-    if races.iter().any(|race| race.facts.other_work.is_too_much()) {
+    if comparisons
+        .iter()
+        .any(|comparison| comparison.environment.other_work.is_too_much())
+    {
         text += "**The machine had other work while this ran: not to be kept.**\n\n";
     }
-    if let Some(race) = races.first() {
-        let facts = &race.facts;
-        let other_work = races.iter().map(|race| race.facts.other_work.to_string());
+    if let Some(comparison) = comparisons.first() {
+        let environment = &comparison.environment;
+        let other_work = comparisons
+            .iter()
+            .map(|comparison| comparison.environment.other_work.to_string());
         let other_work: Vec<_> = other_work.collect();
         let _ = writeln!(
             text,
             "- command: `{command}`\n- machine: {}; clients and servers share it\n- system: {}; other work: {}\n\
              - ensemble: {}\n- peers: {}\n",
-            facts.machine,
-            facts.system,
+            environment.machine,
+            environment.system,
             other_work.join(", then "),
-            facts.ensemble,
-            race.peers.join(", ")
+            environment.ensemble,
+            comparison.peers.join(", ")
         );
     }
     let _ = writeln!(
         text,
         "![hand-overs a second by number of sessions]({CHART})\n"
     );
-    text += &figures_to_reach(races);
-    for race in races {
-        let _ = writeln!(text, "\n### Data {}\n\n{}", race.facts.data, table(race));
-        if let Some([middle, longest]) = race.stranger {
+    text += &figures_to_reach(comparisons);
+    for comparison in comparisons {
+        let _ = writeln!(
+            text,
+            "\n### Data {}\n\n{}",
+            comparison.environment.data,
+            table(comparison)
+        );
+        if let Some([middle, longest]) = comparison.other_session {
             let _ = writeln!(
                 text,
-                "\nA stranger that wants the lock all the time while the {SESSIONS} tasks do waited {middle:.0} ms in the \
-                 middle and {longest:.0} ms at most; the bound is {} ms, and what joining the queue and handing over take.",
+                "\nAnother session, which contends all the time with the {SESSIONS} tasks, waited {middle:.0} ms in the \
+                 median and {longest:.0} ms at most; the bound is {} ms, plus the time to join the queue and hand over.",
                 bound_millis()
             );
         }
@@ -99,26 +108,19 @@ pub fn section(command: &str, races: &[Race]) -> String {
     text
 }
 
-/// Each figure to reach, and what it came to.
-fn figures_to_reach(races: &[Race]) -> String {
-    let mut table = markdown(&[
-        "figure",
-        "to reach",
-        "data",
-        "came to",
-        "min–max",
-        "reached",
-    ]);
+/// Formats the targets and the measured figures.
+fn figures_to_reach(comparisons: &[Comparison]) -> String {
+    let mut table = markdown(&["figure", "target", "data", "measured", "min–max", "reached"]);
     for (workload, contenders, reference, least) in FIGURES {
-        for race in races {
-            let Some(ratio) = ratio(race, workload, contenders, reference) else {
+        for comparison in comparisons {
+            let Some(ratio) = ratio(comparison, workload, contenders, reference) else {
                 continue;
             };
             let is_reached = ratio.median >= least;
             table.add_row([
                 format!("{} over {reference}", named(workload, contenders)),
                 format!("≥ {least}"),
-                place(race).to_owned(),
+                place(comparison).to_owned(),
                 format!("{:.2}", ratio.median),
                 format!("{:.2}–{:.2}", ratio.min, ratio.max),
                 if is_reached { "yes" } else { "**no**" }.to_owned(),
@@ -128,26 +130,31 @@ fn figures_to_reach(races: &[Race]) -> String {
     format!("{table}\n")
 }
 
-fn ratio(race: &Race, workload: &str, contenders: usize, reference: &str) -> Option<Spread> {
-    let lane = |who: &str| lane(race, workload, contenders, who);
-    Some(lane(OURS)?.over(lane(reference)?))
-}
-
-pub(crate) fn lane<'a>(
-    race: &'a Race,
+fn ratio(
+    comparison: &Comparison,
     workload: &str,
     contenders: usize,
-    who: &str,
-) -> Option<&'a Lane> {
-    race.lanes
-        .iter()
-        .find(|lane| lane.workload == workload && lane.contenders == contenders && lane.who == who)
+    reference: &str,
+) -> Option<Spread> {
+    let series = |client: &str| series(comparison, workload, contenders, client);
+    Some(series(OURS)?.over(series(reference)?))
 }
 
-fn table(race: &Race) -> String {
+pub(crate) fn series<'a>(
+    comparison: &'a Comparison,
+    workload: &str,
+    contenders: usize,
+    client: &str,
+) -> Option<&'a Series> {
+    comparison.series.iter().find(|series| {
+        series.workload == workload && series.contenders == contenders && series.client == client
+    })
+}
+
+fn table(comparison: &Comparison) -> String {
     let mut table = markdown(&[
         "workload",
-        "who",
+        "client",
         "rate /s",
         "min–max",
         "p50 ms",
@@ -159,16 +166,16 @@ fn table(race: &Race) -> String {
         "bytes in",
         "bytes out",
     ]);
-    for lane in &race.lanes {
-        let rate = lane.rate();
-        let times = match lane.who.as_str() {
+    for series in &comparison.series {
+        let rate = series.rate();
+        let times = match series.client.as_str() {
             OURS => String::new(),
-            who => ratio(race, &lane.workload, lane.contenders, who)
+            client => ratio(comparison, &series.workload, series.contenders, client)
                 .map_or_else(String::new, |ratio| format!("{:.2} ×", ratio.median)),
         };
         let each = |digits: usize, number: fn(&crate::Traffic) -> f64| {
-            let known = lane.goes.iter().all(|go| go.traffic.is_some());
-            let middle = lane.median(|go| go.traffic.as_ref().map_or(0.0, number));
+            let known = series.samples.iter().all(|sample| sample.traffic.is_some());
+            let middle = series.median(|sample| sample.traffic.as_ref().map_or(0.0, number));
             if known {
                 format!("{middle:.digits$}")
             } else {
@@ -176,12 +183,12 @@ fn table(race: &Race) -> String {
             }
         };
         table.add_row([
-            named(&lane.workload, lane.contenders),
-            lane.who.clone(),
+            named(&series.workload, series.contenders),
+            series.client.clone(),
             format!("{:.0}", rate.median),
             format!("{:.0}–{:.0}", rate.min, rate.max),
-            format!("{:.3}", lane.median(|go| go.p50_micros) / 1e3),
-            format!("{:.3}", lane.median(|go| go.p99_micros) / 1e3),
+            format!("{:.3}", series.median(|sample| sample.p50_micros) / 1e3),
+            format!("{:.3}", series.median(|sample| sample.p99_micros) / 1e3),
             times,
             each(2, |traffic| traffic.received),
             each(2, |traffic| traffic.sent),
@@ -210,15 +217,15 @@ fn named(workload: &str, contenders: usize) -> String {
     }
 }
 
-pub(crate) fn place(race: &Race) -> &'static str {
-    if race.in_memory {
+pub(crate) fn place(comparison: &Comparison) -> &'static str {
+    if comparison.in_memory {
         "in memory"
     } else {
         "on disk"
     }
 }
 
-/// The workload, how many contend, the reference, and the least ratio to it.
+/// The targets: workload, number of contenders, reference, and the least ratio to it.
 const FIGURES: [(&str, usize, &str, f64); 5] = [
     ("alone", 1, RAW, 0.95),
     ("alone", 1, CURATOR, 1.2),
@@ -234,19 +241,19 @@ const END: &str = "<!-- to here -->";
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::facts::Facts;
+    use crate::comparison::Sample;
+    use crate::environment::Environment;
     use crate::other_work::OtherWork;
-    use crate::race::Go;
     use crate::traffic::Traffic;
 
-    pub(crate) fn example() -> Race {
-        let lane = |workload: &str, contenders, who: &str, rates: &[f64]| Lane {
+    pub(crate) fn example() -> Comparison {
+        let series = |workload: &str, contenders, client: &str, rates: &[f64]| Series {
             workload: workload.to_owned(),
             contenders,
-            who: who.to_owned(),
-            goes: rates
+            client: client.to_owned(),
+            samples: rates
                 .iter()
-                .map(|rate| Go {
+                .map(|rate| Sample {
                     per_second: *rate,
                     p50_micros: 1e6 / rate,
                     p99_micros: 2e6 / rate,
@@ -261,8 +268,8 @@ pub(crate) mod tests {
                 .collect(),
         };
         let text = str::to_owned;
-        Race {
-            facts: Facts {
+        Comparison {
+            environment: Environment {
                 machine: text("m"),
                 system: text("s"),
                 other_work: OtherWork { share: Some(0.25) },
@@ -271,15 +278,15 @@ pub(crate) mod tests {
             },
             in_memory: true,
             peers: vec![text("Curator 5.4.0")],
-            lanes: vec![
-                lane("alone", 1, OURS, &[90.0, 100.0, 110.0]),
-                lane("alone", 1, RAW, &[100.0, 100.0, 100.0]),
-                lane("sessions", 2, OURS, &[500.0]),
-                lane("sessions", 20, OURS, &[900.0]),
-                lane("sessions", 20, CURATOR, &[500.0]),
-                lane("sessions", 100, CURATOR, &[300.0]),
+            series: vec![
+                series("alone", 1, OURS, &[90.0, 100.0, 110.0]),
+                series("alone", 1, RAW, &[100.0, 100.0, 100.0]),
+                series("sessions", 2, OURS, &[500.0]),
+                series("sessions", 20, OURS, &[900.0]),
+                series("sessions", 20, CURATOR, &[500.0]),
+                series("sessions", 100, CURATOR, &[300.0]),
             ],
-            stranger: Some([80.0, 104.0]),
+            other_session: Some([80.0, 104.0]),
         }
     }
 
@@ -312,7 +319,7 @@ pub(crate) mod tests {
         let each = "other work: 25.0 % of one core, then 25.0 % of one core";
         assert!(text.contains(each), "{text}");
         let mut quiet = example();
-        quiet.facts.other_work.share = Some(0.01);
+        quiet.environment.other_work.share = Some(0.01);
         assert!(!section("x", &[quiet]).contains("not to be kept"));
     }
 
@@ -323,6 +330,6 @@ pub(crate) mod tests {
         assert_eq!(once, format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
         assert_eq!(replaced(&once, BEGIN, "new\n").unwrap(), once);
         let error = replaced("nothing", BEGIN, "new").unwrap_err().to_string();
-        assert!(error.starts_with("it has no <!--"), "{error}");
+        assert!(error.starts_with("the mark <!--"), "{error}");
     }
 }

@@ -1,26 +1,26 @@
-//! What one go at a workload came to.
+//! The measurements of one round of a workload.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
 
-/// One go at a workload: so many operations in so much time.
+/// One round of a workload: a number of operations and the time they took.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Round {
-    /// How often the thing was done whose rate is of interest: a pair of requests, a hand-over.
+    /// How many operations were measured: pairs of requests, or hand-overs.
     pub operations: u64,
-    /// How often it was done in all, also while that was not measured; zero if that is not known.
+    /// How many operations were done, including unmeasured ones; zero if that is unknown.
     pub done: u64,
-    /// The time that took, without the preparations.
+    /// The time of the measured operations, without preparation.
     pub elapsed: Duration,
-    /// How long the single ones took.
+    /// The latencies of the measured operations.
     pub latencies: Latencies,
 }
 
 impl Round {
-    /// A round of as many operations as there are latencies.
+    /// Creates a round with one operation per latency.
     pub fn new(elapsed: Duration, latencies: Latencies) -> Self {
         Self {
             operations: latencies.len(),
@@ -30,13 +30,13 @@ impl Round {
         }
     }
 
-    /// The same round, of which so much was done in all.
+    /// Sets how many operations were done, including unmeasured ones.
     #[must_use]
     pub fn of(self, done: u64) -> Self {
         Self { done, ..self }
     }
 
-    /// Operations per second.
+    /// Returns the operations per second.
     #[expect(clippy::cast_precision_loss, reason = "no round has 2^53 operations")]
     pub fn rate(&self) -> f64 {
         self.operations as f64 / self.elapsed.as_secs_f64()
@@ -48,7 +48,7 @@ impl Round {
 pub struct Latencies(Histogram<u64>);
 
 impl Latencies {
-    /// Adds one.
+    /// Adds a latency.
     pub fn record(&mut self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.0.saturating_record(nanos);
@@ -65,17 +65,17 @@ impl Latencies {
             .expect("all of them have the same bounds");
     }
 
-    /// How many were added.
+    /// Returns the number of latencies.
     pub fn len(&self) -> u64 {
         self.0.len()
     }
 
-    /// Whether none was added.
+    /// Returns whether the histogram is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The duration that so many per cent do not exceed.
+    /// Returns the given percentile.
     pub fn percentile(&self, percent: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_percentile(percent))
     }
@@ -88,19 +88,19 @@ impl Default for Latencies {
     }
 }
 
-/// What tasks of one round measured, as one histogram; the first error ends the round.
+/// Waits for the tasks of one round and merges their histograms; the first error ends the round.
 pub(crate) async fn joined(
     mut tasks: tokio::task::JoinSet<anyhow::Result<Latencies>>,
 ) -> anyhow::Result<Latencies> {
     let mut all = Latencies::default();
     while let Some(ended) = tasks.join_next().await {
-        // Dropping the set stops the others, which would wait for this one for ever.
+        // Dropping the set aborts the other tasks, which would wait for this one forever.
         all.merge(&ended.context("a task of the round panicked")??);
     }
     Ok(all)
 }
 
-/// Whatever takes longer counts as this long.
+/// The largest latency of the histogram; longer ones count as this.
 const LONGEST: Duration = Duration::from_secs(600);
 
 #[cfg(test)]

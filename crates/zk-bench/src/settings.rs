@@ -1,4 +1,4 @@
-//! What `cargo xtask bench` asks for, through the environment.
+//! Reads the options of a benchmark, which `cargo xtask bench` sets in the environment.
 
 use std::env;
 use std::time::Duration;
@@ -6,23 +6,23 @@ use std::time::Duration;
 use anyhow::bail;
 use criterion::Criterion;
 
-/// How a benchmark is to be run.
+/// The options of a benchmark.
 ///
-/// The command line belongs to criterion: filters, `--save-baseline` and the like come behind `--`.
+/// The command line belongs to criterion: filters, `--save-baseline` and other options follow `--`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "options of a command line, none of which excludes another"
+    reason = "independent options of a command line"
 )]
 pub struct Settings {
     /// Few and short rounds: `ZK_BENCH_QUICK`.
     pub quick: bool,
-    /// Also measure the peers, where they are found: `ZK_BENCH_PEERS`.
+    /// Also measure the peers: `ZK_BENCH_PEERS`.
     pub peers: bool,
-    /// Keep the servers' data in memory, to measure without the disk: `ZK_BENCH_MEMORY`.
+    /// Keep the servers' data in memory: `ZK_BENCH_MEMORY`.
     pub memory: bool,
-    /// Do everything once and measure nothing: `--test`, or no `--bench`, as for every benchmark of criterion.
+    /// Run everything once without measuring: `--test`, or no `--bench`, as criterion's benchmarks do.
     pub smoke: bool,
 }
 
@@ -43,7 +43,7 @@ impl Settings {
         let flag = |name: &str| match variable(name).as_deref() {
             None | Some("" | "0") => Ok(false),
             Some("1") => Ok(true),
-            Some(other) => bail!("{name} is 0 or 1, not {other:?}"),
+            Some(other) => bail!("{name} is {other:?}: set it to 0 or 1"),
         };
         let (mut bench, mut test) = (false, false);
         for arg in args {
@@ -58,7 +58,7 @@ impl Settings {
         })
     }
 
-    /// Criterion with rounds of the length asked for.
+    /// Returns criterion, configured for these options.
     pub fn criterion(&self) -> Criterion {
         let criterion = Criterion::default().without_plots();
         let criterion = if self.quick {
@@ -76,12 +76,12 @@ impl Settings {
             .configure_from_args()
     }
 
-    /// How many rounds criterion makes for one of the two sides.
+    /// Returns the number of rounds that criterion measures for one of the two sides.
     pub const fn sample_size(&self) -> usize {
         if self.quick { 10 } else { 20 }
     }
 
-    /// The command that runs `benchmark` so.
+    /// Returns the command that runs `benchmark` with these options.
     pub fn command(&self, benchmark: &str) -> String {
         let mut command = format!("cargo xtask bench {benchmark}");
         for (given, option) in [
@@ -138,6 +138,9 @@ mod tests {
     #[test]
     fn a_value_that_is_no_flag_is_said() {
         let error = read(&[("ZK_BENCH_QUICK", "yes")], &[]).unwrap_err();
-        assert_eq!(error.to_string(), "ZK_BENCH_QUICK is 0 or 1, not \"yes\"");
+        assert_eq!(
+            error.to_string(),
+            "ZK_BENCH_QUICK is \"yes\": set it to 0 or 1"
+        );
     }
 }

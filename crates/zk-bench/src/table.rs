@@ -1,14 +1,14 @@
-//! The result as a table.
+//! Formats the results as a table.
 
 use comfy_table::CellAlignment;
 use comfy_table::Table;
 use comfy_table::presets;
 
-use crate::standing::Spread;
-use crate::standing::Standing;
+use crate::result::Spread;
+use crate::result::WorkloadResult;
 
-/// The standings as a table: for a terminal, or else in Markdown, which is plain enough to be read and can be kept.
-pub fn table(standings: &[Standing], terminal: bool) -> String {
+/// Formats the results: with box-drawing characters for a terminal, otherwise in Markdown.
+pub fn table(results: &[WorkloadResult], terminal: bool) -> String {
     let mut table = Table::new();
     table.load_style(if terminal {
         presets::UTF8_FULL_CONDENSED
@@ -25,8 +25,8 @@ pub fn table(standings: &[Standing], terminal: bool) -> String {
         "ratio",
         "min–max",
     ]);
-    for standing in standings {
-        let (reference, ratio, spread) = match &standing.reference {
+    for result in results {
+        let (reference, ratio, spread) = match &result.reference {
             Some(reference) => (
                 reference.workload.clone(),
                 format!("{:.2}", reference.ratio.median),
@@ -35,11 +35,11 @@ pub fn table(standings: &[Standing], terminal: bool) -> String {
             None => Default::default(),
         };
         table.add_row([
-            standing.workload.clone(),
-            format!("{:.0}", standing.rate.median),
-            range(standing.rate, 0),
-            millis(standing.p50_micros),
-            millis(standing.p99_micros),
+            result.workload.clone(),
+            format!("{:.0}", result.rate.median),
+            range(result.rate, 0),
+            millis(result.p50_micros),
+            millis(result.p99_micros),
             reference,
             ratio,
             spread,
@@ -68,11 +68,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::result::results;
     use crate::round::Latencies;
     use crate::round::Round;
-    use crate::standing::standings;
 
-    fn example() -> [Standing; 2] {
+    fn example() -> [WorkloadResult; 2] {
         let round = |millis: u64| {
             let mut latencies = Latencies::default();
             for _ in 0..1000 {
@@ -85,7 +85,7 @@ mod tests {
             [round(1250), round(500)],
             [round(1000), round(1000)],
         ];
-        standings("contention/5", "hand-overs", ["lock", "chain"], &pairs)
+        results("contention/5", "hand-overs", ["lock", "chain"], &pairs)
     }
 
     #[test]

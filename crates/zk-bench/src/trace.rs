@@ -1,4 +1,4 @@
-//! A hand-over taken apart: what the client, the wire and the servers do in it.
+//! Splits the time of a hand-over between the clients, the network and the servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use zk_harness::proxy::Event;
 use zk_harness::proxy::Op;
 use zk_harness::proxy::What;
 
-/// How long each step of a hand-over took.
+/// The duration of each step of a hand-over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace {
-    /// From the call of `release` until the acquire returned.
+    /// From the call of `release` until `acquire` returned.
     whole: Duration,
-    /// From the arrival of the delete at the proxy until it had gone on.
+    /// From the arrival of the delete at the proxy until the proxy had forwarded it.
     passing: Duration,
-    /// From then until the server's notification of the waiter arrived at the proxy.
+    /// From then until the server's notification for the waiter arrived at the proxy.
     servers: Duration,
     /// From the notification until the reply to the delete arrived.
     reply: Duration,
 }
 
 impl Trace {
-    /// Whether the node was read, which whoever waits for it does to watch it, and the client has heard of it.
+    /// Returns whether the waiter has read the node, which also sets its watch, and received the reply.
     pub fn is_watched(events: &[Event], node: &Arc<str>) -> bool {
         events.iter().any(|event| match &event.what {
             What::Delivered { request, code: 0 } => {
@@ -31,7 +31,7 @@ impl Trace {
         })
     }
 
-    /// Takes apart what a proxy has seen of the deletion of `node`, of all of which the client says how long it took.
+    /// Computes the steps from what a proxy saw of the deletion of `node`; `whole` is the time that the client measured.
     pub fn of(events: &[Event], node: &Arc<str>, whole: Duration) -> Option<Self> {
         let at = |is_it: &dyn Fn(&What) -> bool| {
             let event = events.iter().find(|event| is_it(&event.what))?;
@@ -53,7 +53,7 @@ impl Trace {
         })
     }
 
-    /// The steps in words, with the times of all hand-overs.
+    /// Returns the name of each step, with its times in all hand-overs.
     pub fn steps(traces: &[Self]) -> Vec<(&'static str, Vec<Duration>)> {
         let all = |step: fn(&Self) -> Duration| traces.iter().map(step).collect::<Vec<_>>();
         vec![

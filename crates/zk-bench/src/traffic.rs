@@ -1,27 +1,27 @@
-//! What a workload costs the server, by the server's own counters.
+//! Measures the load of a workload on a server, from the server's own counters.
 
 use anyhow::Context as _;
 use serde::Deserialize;
 use serde::Serialize;
 use zk_harness::Server;
 
-/// What one operation cost the server, on average.
+/// The average load of one operation on the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// Packets that it received.
+    /// Packets received.
     pub received: f64,
-    /// Packets that it sent, events included.
+    /// Packets sent, including watch events.
     pub sent: f64,
     /// Watches that fired.
     pub fired: f64,
-    /// Bytes that it received.
+    /// Bytes received.
     pub bytes_in: f64,
-    /// Bytes that it answered, without events.
+    /// Bytes of replies, without watch events.
     pub bytes_out: f64,
 }
 
-/// The server's counters at one moment.
+/// The server's counters at one time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted([f64; 5]);
 
@@ -31,15 +31,15 @@ impl Counted {
         let number = |key: &str| mntr.get(key).and_then(|value| value.parse::<f64>().ok());
         let fired = FIRED.iter().filter_map(|key| number(key)).sum();
         Ok(Self([
-            number("zk_packets_received").context("the server does not count packets")?,
-            number("zk_packets_sent").context("the server does not count packets")?,
+            number("zk_packets_received").context("the server reports no packet counters")?,
+            number("zk_packets_sent").context("the server reports no packet counters")?,
             fired,
             number("zk_bytes_received_count").unwrap_or_default(),
             number("zk_response_bytes").unwrap_or_default(),
         ]))
     }
 
-    /// What so many operations cost since an earlier moment.
+    /// Returns the load per operation since `before`.
     pub(crate) fn since(self, before: Self, operations: u64) -> Traffic {
         #[expect(clippy::cast_precision_loss, reason = "no round has 2^53 operations")]
         let each = |at: usize| (self.0[at] - before.0[at]) / operations.max(1) as f64;
@@ -53,7 +53,7 @@ impl Counted {
     }
 }
 
-/// Sums of watches that fired, by what happened to the node.
+/// The counters of fired watches, by event.
 const FIRED: [&str; 4] = [
     "zk_sum_node_created_watch_count",
     "zk_sum_node_deleted_watch_count",

@@ -14,7 +14,7 @@ use comfy_table::presets;
 use futures_util::StreamExt as _;
 use futures_util::TryStreamExt as _;
 use futures_util::stream;
-use zk_bench::Facts;
+use zk_bench::Environment;
 use zk_bench::Settings;
 use zk_bench::WorkMeter;
 use zk_core::Session;
@@ -94,12 +94,12 @@ async fn main() -> anyhow::Result<()> {
     let holding = measured(&ensemble).await?;
     let lost = guards.iter().filter(|guard| !guard.is_trusted()).count();
 
-    let facts = Facts::of(&ensemble, &meter);
-    say(&format!(
+    let environment = Environment::of(&ensemble, &meter);
+    print_line(&format!(
         "\n{count} sessions with a timeout of {SESSION_TIMEOUT:?}, {MEASURED:?} each\n"
     ))?;
-    for (name, fact) in facts.lines() {
-        say(&format!("{name:<12} {fact}"))?;
+    for (name, fact) in environment.lines() {
+        print_line(&format!("{name:<12} {fact}"))?;
     }
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header([
@@ -123,7 +123,7 @@ async fn main() -> anyhow::Result<()> {
             format!("{memory:.0}"),
         ]);
     }
-    say(&format!("\n{table}\n"))?;
+    print_line(&format!("\n{table}\n"))?;
     for (target, figure, most) in [
         (
             "requests/s of an idle session",
@@ -140,7 +140,7 @@ async fn main() -> anyhow::Result<()> {
         // As it is shown: what this asks of the servers itself is in it.
         let is_met = (figure * 100.0).round() <= most * 100.0;
         let verdict = if is_met { "met" } else { "MISSED" };
-        say(&format!("{verdict}: {target}: {figure:.2}, at most {most}"))?;
+        print_line(&format!("{verdict}: {target}: {figure:.2}, at most {most}"))?;
     }
     drop(guards);
     drop(sessions);
@@ -199,7 +199,7 @@ async fn pass(time: Duration) {
     drop(tokio::time::timeout(time, future::pending::<()>()).await);
 }
 
-fn say(line: &str) -> anyhow::Result<()> {
+fn print_line(line: &str) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stdout(), "{line}")?)
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use comfy_table::Table;
 use comfy_table::presets;
-use zk_bench::Facts;
+use zk_bench::Environment;
 use zk_bench::Settings;
 use zk_bench::Trace;
 use zk_bench::WorkMeter;
@@ -25,7 +25,7 @@ const ROUNDS: usize = 400;
 /// Thrown away, because nothing is warm yet.
 const WARM_UP: usize = 50;
 /// For whatever should take milliseconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -52,10 +52,10 @@ async fn main() -> anyhow::Result<()> {
             traces.push(trace);
         }
     }
-    let facts = Facts::of(&ensemble, &meter);
-    say("\na hand-over step by step, in microseconds\n")?;
-    for (name, fact) in facts.lines() {
-        say(&format!("{name:<12} {fact}"))?;
+    let environment = Environment::of(&ensemble, &meter);
+    print_line("\na hand-over step by step, in microseconds\n")?;
+    for (name, fact) in environment.lines() {
+        print_line(&format!("{name:<12} {fact}"))?;
     }
     let mut table = Table::new();
     table
@@ -69,7 +69,7 @@ async fn main() -> anyhow::Result<()> {
         };
         table.add_row([step.to_owned(), at(50), at(10), at(90)]);
     }
-    say(&format!("\n{table}\n"))?;
+    print_line(&format!("\n{table}\n"))?;
     ensemble.down().await?;
     Ok(())
 }
@@ -107,13 +107,13 @@ async fn hand_over(
             looks.tick().await;
         }
     };
-    tokio::time::timeout(PATIENCE, waits)
+    tokio::time::timeout(MAX_WAIT, waits)
         .await
         .context("the waiter does not watch the holder's node")?;
     log.clear();
     let released = Instant::now();
     let release = tokio::spawn(held.release());
-    let (acquired, guard) = tokio::time::timeout(PATIENCE, acquiring)
+    let (acquired, guard) = tokio::time::timeout(MAX_WAIT, acquiring)
         .await
         .context("the waiter is not granted the lock")???;
     release.await??;
@@ -122,6 +122,6 @@ async fn hand_over(
     trace.context("the proxy has not seen the whole of a hand-over")
 }
 
-fn say(line: &str) -> anyhow::Result<()> {
+fn print_line(line: &str) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stdout(), "{line}")?)
 }

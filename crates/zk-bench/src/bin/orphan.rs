@@ -37,11 +37,11 @@ async fn main() -> anyhow::Result<()> {
     let mut names = vec!["zk-lock".to_owned(), "zookeeper-client 0.11.2".to_owned()];
     match &peers.kazoo {
         Ok(kazoo) => names.push(format!("kazoo {}", kazoo.version())),
-        Err(error) => say(&format!("not run: kazoo: {error:#}"))?,
+        Err(error) => print_line(&format!("not run: kazoo: {error:#}"))?,
     }
     match &peers.curator {
         Ok(curator) => names.push(format!("Curator {}", curator.version())),
-        Err(error) => say(&format!("not run: Curator: {error:#}"))?,
+        Err(error) => print_line(&format!("not run: Curator: {error:#}"))?,
     }
 
     let mut endings: BTreeMap<(usize, u64), Vec<Ending>> = BTreeMap::new();
@@ -55,7 +55,7 @@ async fn main() -> anyhow::Result<()> {
                     .play(Slow::FromLeader, Duration::from_millis(lag), begin)
                     .await
                     .with_context(|| format!("{name}, {lag} ms"))?;
-                say(&format!("{name}, {lag} ms: {ending:?}"))?;
+                print_line(&format!("{name}, {lag} ms: {ending:?}"))?;
                 endings.entry((at, lag)).or_default().push(ending);
             }
         }
@@ -69,7 +69,7 @@ async fn main() -> anyhow::Result<()> {
         let cells = LAGS.map(|lag| cell(&endings[&(at, lag)]));
         table.add_row([vec![name.clone()], cells.to_vec()].concat());
     }
-    say(&format!(
+    print_line(&format!(
         "\nZooKeeper {}, three servers, data in memory; what the leader says is late by so much, each lock {TIMES} times\n{table}",
         stage.version()
     ))?;
@@ -109,7 +109,7 @@ fn cell(endings: &[Ending]) -> String {
     }
 }
 
-fn say(line: &str) -> std::io::Result<()> {
+fn print_line(line: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()

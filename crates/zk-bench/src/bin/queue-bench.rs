@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use comfy_table::Table;
 use comfy_table::presets;
-use zk_bench::Facts;
+use zk_bench::Environment;
 use zk_bench::Settings;
 use zk_bench::Spread;
 use zk_bench::WorkMeter;
@@ -94,15 +94,15 @@ async fn main() -> anyhow::Result<()> {
         None
     };
     let connect = ensemble.connect_string();
-    let (mut ours, mut floor, mut curator, mut kazoo) =
+    let (mut ours, mut baseline, mut curator, mut kazoo) =
         (Rates::new(), Rates::new(), Rates::new(), Rates::new());
     for round in 0..sizes.rounds {
         measure_ours(&connect, &format!("/bench/ours-{round}"), sizes, &mut ours).await?;
-        measure_floor(
+        measure_baseline(
             &connect,
-            &format!("/bench/floor-{round}"),
+            &format!("/bench/baseline-{round}"),
             sizes,
-            &mut floor,
+            &mut baseline,
         )
         .await?;
         if let Some((with_curator, with_kazoo)) = &peers {
@@ -120,23 +120,23 @@ async fn main() -> anyhow::Result<()> {
             }
         }
     }
-    let facts = Facts::of(&ensemble, &meter);
-    say("\nqueues, items a second\n")?;
-    for (name, fact) in facts.lines() {
-        say(&format!("{name:<12} {fact}"))?;
+    let environment = Environment::of(&ensemble, &meter);
+    print_line("\nqueues, items a second\n")?;
+    for (name, fact) in environment.lines() {
+        print_line(&format!("{name:<12} {fact}"))?;
     }
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(["workload", "who", "rate /s", "min–max", "zk-queue is"]);
+    table.set_header(["workload", "client", "rate /s", "min–max", "zk-queue is"]);
     for workload in Workload::ALL {
         let of = |rates: &Rates| {
             let found = rates.iter().find(|(its, _)| *its == workload);
             found.map(|(_, rates)| Spread::of(rates.iter().copied()))
         };
         let reference = of(&ours).context("ours was measured")?;
-        for (who, rates) in [
+        for (client, rates) in [
             ("zk-queue", &ours),
-            ("create or delete", &floor),
+            ("create or delete", &baseline),
             ("Curator", &curator),
             ("kazoo", &kazoo),
         ] {
@@ -146,10 +146,10 @@ async fn main() -> anyhow::Result<()> {
             let times = reference.median / spread.median;
             table.add_row([
                 workload.name().to_owned(),
-                who.to_owned(),
+                client.to_owned(),
                 format!("{:.0}", spread.median),
                 format!("{:.0}–{:.0}", spread.min, spread.max),
-                if who == "zk-queue" {
+                if client == "zk-queue" {
                     String::new()
                 } else {
                     format!("{times:.2} ×")
@@ -157,7 +157,7 @@ async fn main() -> anyhow::Result<()> {
             ]);
         }
     }
-    say(&format!("\n{table}\n"))?;
+    print_line(&format!("\n{table}\n"))?;
     ensemble.down().await?;
     Ok(())
 }
@@ -227,7 +227,7 @@ async fn measure_ours(
 }
 
 /// The creates and deletes that there are in any case, without knowing what became of them.
-async fn measure_floor(
+async fn measure_baseline(
     connect: &str,
     path: &str,
     sizes: Sizes,
@@ -302,7 +302,7 @@ fn per_second(count: u32, began: Instant) -> f64 {
     f64::from(count) / began.elapsed().as_secs_f64()
 }
 
-fn say(line: &str) -> anyhow::Result<()> {
+fn print_line(line: &str) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stdout(), "{line}")?)
 }
 

@@ -27,7 +27,7 @@ async fn main() -> anyhow::Result<()> {
         .with_session_timeout(timeout)
         .connect(&connect)
         .await?;
-    say(&format!("ready {:x}", client.session_id().0))?;
+    print_line(&format!("ready {:x}", client.session_id().0))?;
     let mut held = None;
     let mut commands = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = commands.next_line().await? {
@@ -42,31 +42,31 @@ async fn main() -> anyhow::Result<()> {
                 match tokio::time::timeout(wait, client.lock(prefix, b"", options)).await {
                     Ok(Ok(lock)) => {
                         held = Some(lock);
-                        say(&format!("acquired {}", monotonic().as_nanos()))?;
+                        print_line(&format!("acquired {}", monotonic().as_nanos()))?;
                     }
-                    Ok(Err(error)) => say(&format!("failed {error}"))?,
-                    Err(_) => say(&format!("timeout {}", monotonic().as_nanos()))?,
+                    Ok(Err(error)) => print_line(&format!("failed {error}"))?,
+                    Err(_) => print_line(&format!("timeout {}", monotonic().as_nanos()))?,
                 }
             }
             ["release"] => {
                 let before = monotonic();
                 // Its nodes are deleted in the background.
                 drop(held.take());
-                say(&format!("released {}", before.as_nanos()))?;
+                print_line(&format!("released {}", before.as_nanos()))?;
             }
             ["quit"] => {
                 drop(held.take());
                 // The session ends with the client, which ends with this process's last words.
-                say("bye")?;
+                print_line("bye")?;
                 return Ok(());
             }
-            _ => say(&format!("failed unknown command {line}"))?,
+            _ => print_line(&format!("failed unknown command {line}"))?,
         }
     }
     anyhow::bail!("the driver has gone away")
 }
 
-fn say(line: &str) -> std::io::Result<()> {
+fn print_line(line: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()

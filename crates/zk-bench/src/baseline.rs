@@ -1,6 +1,6 @@
-//! The references: the least that the same work needs, on the wire client itself.
+//! The references: the minimum requests for the same work, sent with the wire client.
 //!
-//! There is no retry, no deadline and no clean-up here. A session that breaks ends the round.
+//! They have no retries, deadlines or clean-up. A broken session ends the round.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use zookeeper_client::LockPrefix;
 use zookeeper_client::OneshotWatcher;
 use zookeeper_client::WatchedEvent;
 
-use crate::baton::Baton;
+use crate::handover_probe::HandoverProbe;
 use crate::round::Latencies;
 use crate::round::Round;
 use crate::round::joined;
@@ -32,7 +32,7 @@ use crate::round::joined;
 ///
 /// # Cancel safety
 ///
-/// A session may be left that the server expires.
+/// The session may stay open until the server expires it.
 pub async fn connect(server: &str) -> anyhow::Result<Client> {
     Client::connector()
         .with_session_timeout(SESSION_TIMEOUT)
@@ -41,7 +41,7 @@ pub async fn connect(server: &str) -> anyhow::Result<Client> {
         .with_context(|| format!("cannot open a session with {server}"))
 }
 
-/// Makes a persistent node, for the others to be below.
+/// Creates a persistent node, the parent of the benchmark's nodes.
 ///
 /// # Errors
 ///
@@ -49,7 +49,7 @@ pub async fn connect(server: &str) -> anyhow::Result<Client> {
 ///
 /// # Cancel safety
 ///
-/// The node may be made or not.
+/// The node may have been created.
 pub async fn make_parent(client: &Client, parent: &str) -> anyhow::Result<()> {
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     client
@@ -59,7 +59,7 @@ pub async fn make_parent(client: &Client, parent: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes a persistent node and those above it, where they are missing.
+/// Creates a persistent node and its missing parents.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ pub async fn make_parent(client: &Client, parent: &str) -> anyhow::Result<()> {
 ///
 /// # Cancel safety
 ///
-/// Some of the nodes may be made.
+/// Some of the nodes may have been created.
 pub async fn make_parents(client: &Client, path: &str) -> anyhow::Result<()> {
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     client
@@ -76,7 +76,7 @@ pub async fn make_parents(client: &Client, path: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot create {path}"))
 }
 
-/// Creates and deletes an ephemeral sequential node below `parent`, so often, one after the other.
+/// Creates and deletes an ephemeral sequential node below `parent`, `operations` times in sequence.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub async fn make_parents(client: &Client, path: &str) -> anyhow::Result<()> {
 ///
 /// # Cancel safety
 ///
-/// The last node may be left.
+/// The last node may remain.
 pub async fn create_delete(
     client: Client,
     parent: String,
@@ -103,9 +103,9 @@ pub async fn create_delete(
     Ok(Round::new(started.elapsed(), latencies).of(operations))
 }
 
-/// Acquires and releases the lock that the client crate brings with it, so often, one after the other.
+/// Acquires and releases the client crate's own lock, `operations` times in sequence.
 ///
-/// It releases in the background, so that a latency is that of the acquire, and of a release that is still on its way.
+/// That lock releases in the background, so a latency covers the acquire and the previous release.
 ///
 /// # Errors
 ///
@@ -113,7 +113,7 @@ pub async fn create_delete(
 ///
 /// # Cancel safety
 ///
-/// A node may be left until its session ends.
+/// A node may remain until its session ends.
 pub async fn acquire_release(
     client: Client,
     path: String,
@@ -129,37 +129,40 @@ pub async fn acquire_release(
     Ok(Round::new(started.elapsed(), latencies).of(operations))
 }
 
-/// Has all of them acquire and release the lock that the client crate brings with it, as
-/// [`lock::contend`](crate::lock::contend) does with ours.
+/// Lets all clients acquire and release the client crate's own lock, as [`lock::contend`](crate::lock::contend) does with
+/// ours.
 ///
 /// # Errors
 ///
-/// Those of the client, and that two held it at once.
+/// Those of the client; also if two sessions held the lock at once.
 ///
 /// # Cancel safety
 ///
-/// Nodes may be left until their sessions end.
+/// Nodes may remain until their sessions end.
 pub async fn contend(clients: Vec<Client>, path: String, hand_overs: u64) -> anyhow::Result<Round> {
-    let baton = Arc::new(Baton::new(Baton::warm_up(clients.len()), hand_overs));
+    let probe = Arc::new(HandoverProbe::new(
+        HandoverProbe::warm_up(clients.len()),
+        hand_overs,
+    ));
     let mut tasks = JoinSet::new();
     for (holder, client) in clients.into_iter().enumerate() {
-        let (baton, path) = (Arc::clone(&baton), path.clone());
+        let (probe, path) = (Arc::clone(&probe), path.clone());
         tasks.spawn(async move {
             let mut latencies = Latencies::default();
-            while !baton.is_done() {
+            while !probe.is_done() {
                 let held = acquire(&client, &path).await?;
-                // It has no token: the number of takes will do.
-                if let Some(took) = baton.take(holder, baton.takes() + 1)? {
+                // The lock has no token; the number of acquisitions replaces it.
+                if let Some(took) = probe.acquired(holder, probe.acquisitions() + 1)? {
                     latencies.record(took);
                 }
-                baton.let_go(holder)?;
+                probe.begin_release(holder)?;
                 drop(held);
             }
             anyhow::Ok(latencies)
         });
     }
     let latencies = joined(tasks).await?;
-    Ok(Round::new(baton.elapsed(), latencies).of(baton.takes()))
+    Ok(Round::new(probe.elapsed(), latencies).of(probe.acquisitions()))
 }
 
 async fn acquire<'a>(client: &'a Client, path: &str) -> anyhow::Result<LockClient<'a>> {
@@ -170,42 +173,42 @@ async fn acquire<'a>(client: &'a Client, path: &str) -> anyhow::Result<LockClien
     held.context("cannot acquire the client's own lock")
 }
 
-/// Passes a baton along a queue of nodes that are made and watched beforehand.
+/// Passes a turn along a queue of nodes that are created and watched in advance.
 ///
-/// Node *i* belongs to session *i* mod *n*, which watches node *i*−1 and deletes its own as soon as it is told that the
-/// other is gone. A latency is that from one deletion until the next session is told of it.
+/// Node *i* belongs to session *i* mod *n*, which watches node *i*−1 and deletes its own as soon as it is notified that
+/// the other is gone. A latency is the time from one deletion until the next session is notified.
 ///
 /// # Errors
 ///
-/// Those of the client, and events that are no deletions.
+/// Those of the client; also if an event is not a deletion.
 ///
 /// # Cancel safety
 ///
-/// The queue is left until its sessions end.
+/// The queue remains until its sessions end.
 pub async fn chain(clients: Vec<Client>, parent: String, hand_overs: u64) -> anyhow::Result<Round> {
-    let warm_up = Baton::warm_up(clients.len());
+    let warm_up = HandoverProbe::warm_up(clients.len());
     let nodes: Vec<String> = (0..=warm_up + hand_overs)
         .map(|number| format!("{parent}/{STEM}{number:010}"))
         .collect();
     premake(&clients, &nodes).await?;
     let mut links = watch_predecessors(&clients, &nodes).await?;
 
-    let baton = Arc::new(Baton::new(warm_up, hand_overs));
+    let probe = Arc::new(HandoverProbe::new(warm_up, hand_overs));
     let mut tasks = JoinSet::new();
     let first = clients[0].clone();
     for (holder, client) in clients.into_iter().enumerate() {
         let links = std::mem::take(&mut links[holder]);
-        let baton = Arc::clone(&baton);
-        tasks.spawn(pass_on(client, holder, links, baton));
+        let probe = Arc::clone(&probe);
+        tasks.spawn(pass_on(client, holder, links, probe));
     }
-    baton.take(0, 1)?;
-    baton.let_go(0)?;
+    probe.acquired(0, 1)?;
+    probe.begin_release(0)?;
     first.delete(&nodes[0], None).await?;
     let latencies = joined(tasks).await?;
-    Ok(Round::new(baton.elapsed(), latencies))
+    Ok(Round::new(probe.elapsed(), latencies))
 }
 
-/// One place of a session in the chain: its predecessor's watch, its own node, and the number of that node.
+/// One position in the chain: the watch on the predecessor, the session's own node, and the number of that node.
 struct Link {
     predecessor: OneshotWatcher,
     own: String,
@@ -216,14 +219,14 @@ async fn premake(clients: &[Client], nodes: &[String]) -> anyhow::Result<()> {
     let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
     for batch in nodes.chunks(BATCH).enumerate() {
         let (before, nodes) = (batch.0 * BATCH, batch.1);
-        // Requests leave when they are made, not when they are awaited.
+        // A request is sent when its future is created, not when it is awaited.
         let requests: Vec<_> = nodes
             .iter()
             .enumerate()
             .map(|(at, node)| clients[(before + at) % clients.len()].create(node, b"", &options))
             .collect();
         for request in requests {
-            request.await.context("cannot make the chain")?;
+            request.await.context("cannot create the chain")?;
         }
     }
     Ok(())
@@ -234,7 +237,7 @@ async fn watch_predecessors(
     nodes: &[String],
 ) -> anyhow::Result<Vec<Vec<Link>>> {
     for client in clients {
-        // Its server may not have seen the nodes that others made.
+        // Its server may not have applied the creates of the other sessions.
         client.sync(&nodes[0]).await?;
     }
     let mut links: Vec<Vec<Link>> = clients.iter().map(|_| Vec::new()).collect();
@@ -251,7 +254,7 @@ async fn watch_predecessors(
             .collect();
         for (number, own, request) in requests {
             let (stat, predecessor) = request.await.context("cannot watch the chain")?;
-            ensure!(stat.is_some(), "the node before {own} is not there");
+            ensure!(stat.is_some(), "the node before {own} does not exist");
             links[number % clients.len()].push(Link {
                 predecessor,
                 own: own.clone(),
@@ -262,23 +265,23 @@ async fn watch_predecessors(
     Ok(links)
 }
 
-/// What one session does in the chain.
+/// Runs one session of the chain.
 async fn pass_on(
     client: Client,
     holder: usize,
     links: Vec<Link>,
-    baton: Arc<Baton>,
+    probe: Arc<HandoverProbe>,
 ) -> anyhow::Result<Latencies> {
     let mut latencies = Latencies::default();
     let mut deletions = Vec::with_capacity(links.len());
     for link in links {
         let event = link.predecessor.changed().await;
-        let took = baton.take(holder, link.number + 1)?;
+        let took = probe.acquired(holder, link.number + 1)?;
         ensure_deleted(&event, &link.own)?;
         if let Some(took) = took {
             latencies.record(took);
         }
-        baton.let_go(holder)?;
+        probe.begin_release(holder)?;
         deletions.push(client.delete(&link.own, None));
     }
     for deletion in deletions {
@@ -289,16 +292,17 @@ async fn pass_on(
     Ok(latencies)
 }
 
-/// Deletes a node that another session watches, so often; a latency is that from the deletion until the other session
-/// is told of it.
+/// Deletes a node that another session watches, `hand_overs` times.
+///
+/// A latency is the time from the deletion until the other session is notified.
 ///
 /// # Errors
 ///
-/// Those of the client, and events that are no deletions.
+/// Those of the client; also if an event is not a deletion.
 ///
 /// # Cancel safety
 ///
-/// The last node may be left until its session ends.
+/// The last node may remain until its session ends.
 pub async fn notify(
     holder: Client,
     waiter: Client,
@@ -313,12 +317,12 @@ pub async fn notify(
         holder.create(&node, b"", &options).await?;
         waiter.sync(&node).await?;
         let (stat, watch) = waiter.check_and_watch_stat(&node).await?;
-        ensure!(stat.is_some(), "{node} is not there");
-        // The waiter is a task of its own, as that of a lock is.
-        let told = tokio::spawn(async move { (watch.changed().await, Instant::now()) });
+        ensure!(stat.is_some(), "{node} does not exist");
+        // The waiter runs in its own task, as the waiter of a lock does.
+        let notified = tokio::spawn(async move { (watch.changed().await, Instant::now()) });
         let begun = Instant::now();
         let deletion = holder.delete(&node, None);
-        let (event, at) = told.await?;
+        let (event, at) = notified.await?;
         ensure_deleted(&event, &node)?;
         let took = at.saturating_duration_since(begun);
         latencies.record(took);
@@ -331,16 +335,16 @@ pub async fn notify(
 fn ensure_deleted(event: &WatchedEvent, before: &str) -> anyhow::Result<()> {
     ensure!(
         event.event_type == EventType::NodeDeleted,
-        "expected the deletion of the node before {before}, but saw {event:?}"
+        "the node before {before} was not deleted: {event:?}"
     );
     Ok(())
 }
 
-/// What names of the lock begin with, so that requests are of the same size.
+/// The prefix of the lock's node names, so that the requests have the same size.
 const STEM: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-";
 
-/// How many requests are on their way at once while a round is prepared.
+/// The number of requests in flight while a round is prepared.
 const BATCH: usize = 256;
 
-/// That of all sessions, ours and the references'.
+/// The session timeout of our sessions and of the references.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! The workload of the lock without a queue.
+//! The workload of the lock without a queue, `RaceLock`.
 
 use std::sync::Arc;
 
@@ -7,48 +7,55 @@ use tokio::task::JoinSet;
 use zk_lock::FairLock;
 use zk_lock::RaceLock;
 
-use crate::baton::Baton;
+use crate::handover_probe::HandoverProbe;
 use crate::round::Latencies;
 use crate::round::Round;
 use crate::round::joined;
 
-/// Makes a handle to the race lock at `path` for the session of each of the fair locks.
+/// Creates a handle to the race lock at `path` on the session of each fair lock.
 ///
 /// # Errors
 ///
-/// When `path` is none.
+/// If `path` is not a valid node path.
 pub fn handles(locks: &[FairLock], path: &str) -> anyhow::Result<Vec<RaceLock>> {
     let handles = locks.iter().map(|lock| RaceLock::new(lock.session(), path));
     Ok(handles.collect::<Result<_, _>>()?)
 }
 
-/// As [`lock::contend`](crate::lock::contend): all of them acquire and release until there were so many hand-overs.
+/// Lets all sessions acquire and release until `hand_overs` is reached, as [`lock::contend`](crate::lock::contend) does.
 ///
 /// # Errors
 ///
-/// Those of the lock; and that two held it at once, or a fencing token did not grow.
+/// Those of the lock; also if two sessions held it at once, or a fencing token did not grow.
 ///
 /// # Cancel safety
 ///
 /// The lock is released in the background.
 pub async fn contend(locks: Vec<RaceLock>, hand_overs: u64) -> anyhow::Result<Round> {
-    let baton = Arc::new(Baton::new(Baton::warm_up(locks.len()), hand_overs));
+    let probe = Arc::new(HandoverProbe::new(
+        HandoverProbe::warm_up(locks.len()),
+        hand_overs,
+    ));
     let mut tasks = JoinSet::new();
     for (holder, lock) in locks.into_iter().enumerate() {
-        tasks.spawn(compete(lock, holder, Arc::clone(&baton)));
+        tasks.spawn(compete(lock, holder, Arc::clone(&probe)));
     }
     let latencies = joined(tasks).await?;
-    Ok(Round::new(baton.elapsed(), latencies))
+    Ok(Round::new(probe.elapsed(), latencies))
 }
 
-async fn compete(lock: RaceLock, holder: usize, baton: Arc<Baton>) -> anyhow::Result<Latencies> {
+async fn compete(
+    lock: RaceLock,
+    holder: usize,
+    probe: Arc<HandoverProbe>,
+) -> anyhow::Result<Latencies> {
     let mut latencies = Latencies::default();
-    while !baton.is_done() {
+    while !probe.is_done() {
         let guard = lock.acquire().await.context("cannot acquire")?;
-        if let Some(took) = baton.take(holder, guard.fencing_token().as_u64())? {
+        if let Some(took) = probe.acquired(holder, guard.fencing_token().as_u64())? {
             latencies.record(took);
         }
-        baton.let_go(holder)?;
+        probe.begin_release(holder)?;
         guard.release().await.context("cannot release")?;
     }
     Ok(latencies)

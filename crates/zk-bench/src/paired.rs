@@ -1,4 +1,4 @@
-//! Two sides that alternate, under criterion.
+//! Runs a workload and its reference alternately under criterion.
 
 use std::fmt;
 use std::process;
@@ -9,48 +9,48 @@ use criterion::Criterion;
 use criterion::SamplingMode;
 use criterion::Throughput;
 
+use crate::fixture::Fixture;
+use crate::result::WorkloadResult;
+use crate::result::results;
 use crate::round::Round;
 use crate::settings::Settings;
-use crate::stage::Stage;
-use crate::standing::Standing;
-use crate::standing::standings;
 
-/// One side of a comparison: makes a round of so many operations.
+/// One side of a comparison: runs a round of the given number of operations.
 pub type Side<'a> = Box<dyn FnMut(u64) -> anyhow::Result<Round> + 'a>;
 
-/// Runs groups of two sides, and keeps what they came to.
+/// Runs groups of two sides, and collects their results.
 ///
 /// Criterion measures one function after the other.
-/// Here each of its samples is a round of *both* sides, one right after the other, of which criterion is told the
-/// time of the function it asked for; all rounds of both count for the [`Standing`], those of its warm-up apart.
-pub struct Contest<'a> {
-    stage: &'a Stage,
+/// Here each sample is a round of *both* sides, one directly after the other, and criterion gets the time of the function
+/// that it measures. All rounds of both sides except the warm-up count for the [`WorkloadResult`].
+pub struct PairedBenchmark<'a> {
+    fixture: &'a Fixture,
     settings: Settings,
     criterion: Criterion,
-    standings: Vec<Standing>,
+    results: Vec<WorkloadResult>,
 }
 
-impl<'a> Contest<'a> {
-    /// A contest without results.
-    pub fn new(stage: &'a Stage, settings: Settings) -> Self {
+impl<'a> PairedBenchmark<'a> {
+    /// Creates a benchmark without results.
+    pub fn new(fixture: &'a Fixture, settings: Settings) -> Self {
         Self {
-            stage,
+            fixture,
             settings,
             criterion: settings.criterion(),
-            standings: Vec::new(),
+            results: Vec::new(),
         }
     }
 
-    /// Measures a workload and its reference, in this order; `prepare` is called if criterion's filter lets one of
-    /// them through.
+    /// Measures a workload and its reference, in this order. Calls `prepare` only if criterion's filter selects one of
+    /// them.
     ///
-    /// An error ends the process: criterion's functions have none, and no figures come of it.
+    /// An error ends the process, because criterion's functions cannot return one.
     pub fn pair(
         &mut self,
         group: &str,
         unit: &str,
         names: [&str; 2],
-        prepare: impl Fn(&'a Stage) -> anyhow::Result<[Side<'a>; 2]>,
+        prepare: impl Fn(&'a Fixture) -> anyhow::Result<[Side<'a>; 2]>,
     ) {
         let mut sides = None;
         let mut kept = Vec::new();
@@ -64,7 +64,7 @@ impl<'a> Contest<'a> {
                 bencher.iter_custom(|operations| {
                     let ready = match sides.take() {
                         Some(ready) => Ok(ready),
-                        None => prepare(self.stage).and_then(|cold| warmed(cold, self.settings)),
+                        None => prepare(self.fixture).and_then(|cold| warmed(cold, self.settings)),
                     };
                     let pair = ready.and_then(|ready| both(sides.insert(ready), operations));
                     match pair {
@@ -78,33 +78,32 @@ impl<'a> Contest<'a> {
                     }
                 });
             });
-            // Criterion warms up with rounds that grow, and then asks for as many as its sample is to have.
+            // Criterion warms up with growing rounds, and then measures one round per sample.
             kept.extend(pairs.split_off(pairs.len().saturating_sub(self.settings.sample_size())));
         }
         benchmarks.finish();
         if !self.settings.smoke && !kept.is_empty() {
-            self.standings.extend(standings(group, unit, names, &kept));
+            self.results.extend(results(group, unit, names, &kept));
         }
     }
 
-    /// Everything measured, in the order of the groups.
-    pub fn finish(self) -> Vec<Standing> {
+    /// Returns all results, in the order of the groups.
+    pub fn finish(self) -> Vec<WorkloadResult> {
         self.criterion.final_summary();
-        self.standings
+        self.results
     }
 }
 
-impl fmt::Debug for Contest<'_> {
+impl fmt::Debug for PairedBenchmark<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Contest")
+        f.debug_struct("PairedBenchmark")
             .field("settings", &self.settings)
-            .field("standings", &self.standings)
+            .field("results", &self.results)
             .finish_non_exhaustive()
     }
 }
 
-/// The sides after a first round, which has servers and code that are cold: criterion would take the length of its
-/// rounds from it.
+/// Runs a first round of both sides: criterion would derive the length of its rounds from cold servers and code.
 fn warmed(mut sides: [Side<'_>; 2], settings: Settings) -> anyhow::Result<[Side<'_>; 2]> {
     if !settings.smoke {
         both(&mut sides, COLD)?;
@@ -131,9 +130,9 @@ fn both(sides: &mut [Side<'_>; 2], operations: u64) -> anyhow::Result<[Round; 2]
 )]
 fn give_up(group: &str, error: &anyhow::Error) -> ! {
     eprintln!("error: {group}: {error:#}");
-    // The servers' guard process sees this one end and removes them.
+    // The servers' guard process sees this process end and removes the servers.
     process::exit(1)
 }
 
-/// Operations of the first round, which are thrown away.
+/// Operations of the first round, which is discarded.
 const COLD: u64 = 100;

@@ -1,4 +1,4 @@
-//! What a figure depends on: the machine and the ensemble.
+//! Describes what a figure depends on: the machine and the ensemble.
 
 use std::fs;
 use std::path::Path;
@@ -16,21 +16,21 @@ use crate::other_work::WorkMeter;
 /// The machine and the ensemble of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Facts {
-    /// The processor, how many of them there are, and how much memory.
+pub struct Environment {
+    /// The processor, the number of cores, and the size of the memory.
     pub machine: String,
     /// The kernel.
     pub system: String,
-    /// What other processes did during the run.
+    /// The CPU use of other processes during the run.
     pub other_work: OtherWork,
-    /// How many servers there are, of which version, and on which Java.
+    /// The number of servers, their version, and their Java.
     pub ensemble: String,
-    /// Where their data lies, and whether they wait for the disk.
+    /// Where the servers keep their data, and whether they wait for the disk.
     pub data: String,
 }
 
-impl Facts {
-    /// Collects them at the end of a run, while the servers run; what cannot be read is said to be unknown.
+impl Environment {
+    /// Collects the description at the end of a run, while the servers still run; unreadable values are `unknown`.
     pub fn of(ensemble: &Ensemble, meter: &WorkMeter) -> Self {
         let in_memory = ensemble.spec().data == DataStore::Memory;
         let directory = if in_memory {
@@ -62,7 +62,7 @@ impl Facts {
         }
     }
 
-    /// What this machine is.
+    /// Describes this machine.
     pub fn this_machine() -> String {
         format!(
             "{}, {} cores, {} GiB",
@@ -75,7 +75,7 @@ impl Facts {
         )
     }
 
-    /// The facts as lines, each with a name.
+    /// Returns the lines of the description, each with its name.
     pub fn lines(&self) -> [(&'static str, String); 5] {
         [
             ("machine", self.machine.clone()),
@@ -95,7 +95,7 @@ fn read(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// The first value behind `name` and a colon.
+/// Returns the first value after `name` and a colon.
 fn field(path: &str, name: &str) -> Option<String> {
     let text = read(path)?;
     text.lines().find_map(|line| {
@@ -104,7 +104,7 @@ fn field(path: &str, name: &str) -> Option<String> {
     })
 }
 
-/// The type of the file system that `directory` is on: that of the longest mount point above it.
+/// Returns the type of the file system of `directory`: that of the longest mount point above it.
 fn file_system(mounts: &str, directory: &Path) -> Option<String> {
     mounts
         .lines()
@@ -117,7 +117,7 @@ fn file_system(mounts: &str, directory: &Path) -> Option<String> {
         .map(|(_, kind)| kind.to_owned())
 }
 
-/// How a Java calls itself, such as `openjdk version "17.0.1" 2021-10-19`.
+/// Returns the version line of a Java, such as `openjdk version 17.0.1 2021-10-19`.
 fn java(program: &Path) -> Option<String> {
     let output = Command::new(program)
         .arg("-version")

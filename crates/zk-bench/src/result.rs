@@ -1,4 +1,4 @@
-//! What a contest came to: rounds of a workload and of its reference, made alternately.
+//! Summarises the alternating rounds of a workload and its reference.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use serde::Serialize;
 use crate::round::Latencies;
 use crate::round::Round;
 
-/// One line of the result: a workload, and how it compares with its reference.
+/// The result of one workload, and the comparison with its reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Standing {
+pub struct WorkloadResult {
     /// `group/side`.
     pub workload: String,
     /// What `rate` counts.
     pub unit: String,
     /// Operations per second, over the rounds.
     pub rate: Spread,
-    /// How many rounds there were.
+    /// The number of rounds.
     pub rounds: usize,
-    /// How many operations were timed.
+    /// The number of timed operations.
     pub operations: u64,
-    /// Half of the operations took at most so long.
+    /// The median latency.
     pub p50_micros: f64,
-    /// 99 % of the operations took at most so long.
+    /// The 99th percentile of the latency.
     pub p99_micros: f64,
-    /// What it is compared with; nothing, if it is itself a reference.
+    /// The comparison with the reference; `None` for a reference.
     pub reference: Option<Reference>,
 }
 
@@ -36,15 +36,15 @@ pub struct Standing {
 pub struct Reference {
     /// `group/side`.
     pub workload: String,
-    /// The rate of a round over that of the reference's round right after it.
+    /// The rate of a round divided by that of the reference's round directly after it.
     pub ratio: Spread,
 }
 
-/// The middle and the ends of some numbers.
+/// Median, minimum and maximum of some numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Spread {
-    /// The one in the middle.
+    /// The median.
     pub median: f64,
     /// The smallest.
     pub min: f64,
@@ -53,7 +53,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// That of some numbers; of none, zero.
+    /// Computes the spread; all zero without numbers.
     pub fn of(numbers: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = numbers.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -72,21 +72,21 @@ impl Spread {
     }
 }
 
-/// Sums up the rounds of one group: pairs of a workload's round and of the reference's round next to it.
+/// Summarises one group: pairs of a workload's round and the reference's round directly after it.
 ///
-/// The ratio is taken pair by pair: what slows the machine down for a second slows down both of a pair.
-pub(crate) fn standings(
+/// The ratio is computed pair by pair, because a short slowdown of the machine affects both rounds of a pair.
+pub(crate) fn results(
     group: &str,
     unit: &str,
     names: [&str; 2],
     pairs: &[[Round; 2]],
-) -> [Standing; 2] {
-    let standing = |side: usize| {
+) -> [WorkloadResult; 2] {
+    let result = |side: usize| {
         let mut latencies = Latencies::default();
         for pair in pairs {
             latencies.merge(&pair[side].latencies);
         }
-        Standing {
+        WorkloadResult {
             workload: format!("{group}/{}", names[side]),
             unit: unit.to_owned(),
             rate: Spread::of(pairs.iter().map(|pair| pair[side].rate())),
@@ -97,7 +97,7 @@ pub(crate) fn standings(
             reference: None,
         }
     };
-    let (mut ours, reference) = (standing(0), standing(1));
+    let (mut ours, reference) = (result(0), result(1));
     ours.reference = Some(Reference {
         workload: reference.workload.clone(),
         ratio: Spread::of(pairs.iter().map(|pair| pair[0].rate() / pair[1].rate())),
@@ -139,7 +139,7 @@ mod tests {
             [round(1000, each), round(500, each)],
             [round(1000, each), round(500, each)],
         ];
-        let [ours, reference] = standings("group", "operations", ["ours", "theirs"], &pairs);
+        let [ours, reference] = results("group", "operations", ["ours", "theirs"], &pairs);
         assert_eq!(
             (ours.workload.as_str(), reference.workload.as_str()),
             ("group/ours", "group/theirs")

@@ -1,5 +1,4 @@
-//! The lock next to its peers and to the least that the server allows: all on one server, one after the other, again
-//! and again.
+//! Measures the lock next to its peers and to the minimum that the server allows, in turn and on one server.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -17,87 +16,86 @@ use zk_tests::peers::Kazoo;
 use zk_tests::peers::Measured;
 use zk_tests::peers::Workload;
 
-use crate::facts::Facts;
+use crate::baseline;
+use crate::environment::Environment;
+use crate::fixture::Fixture;
 use crate::lock;
 use crate::other_work::WorkMeter;
+use crate::result::Spread;
 use crate::round::Round;
 use crate::settings::Settings;
-use crate::stage::Stage;
-use crate::standing::Spread;
 use crate::traffic::Counted;
 use crate::traffic::Traffic;
-use crate::wire;
 
-/// All that was measured on one ensemble.
+/// The measurements on one ensemble.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Race {
+pub struct Comparison {
     /// The machine and the ensemble.
-    pub facts: Facts,
+    pub environment: Environment,
     /// Whether the servers keep their data in memory.
     pub in_memory: bool,
-    /// What took part.
+    /// The peers, with their versions.
     pub peers: Vec<String>,
     /// The figures.
-    pub lanes: Vec<Lane>,
-    /// How long another session waited for a lock that a cohort was busy with, in milliseconds: the middle one and the
-    /// longest.
-    pub stranger: Option<[f64; 2]>,
+    pub series: Vec<Series>,
+    /// How long another session waited for a lock that a cohort used all the time, in milliseconds: median and maximum.
+    pub other_session: Option<[f64; 2]>,
 }
 
-/// One contender in one workload.
+/// The samples of one client in one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Lane {
-    /// The workload: `alone`, `sessions`, `tasks` or `tasks and a stranger`.
+pub struct Series {
+    /// The workload: `alone`, `sessions`, `tasks` or `tasks and another session`.
     pub workload: String,
-    /// How many contend.
+    /// The number of contenders.
     pub contenders: usize,
-    /// Who: [`OURS`], a reference or a peer.
-    pub who: String,
-    /// Its goes, in the order in which they alternated with those of the others.
-    pub goes: Vec<Go>,
+    /// The client: [`OURS`], a reference or a peer.
+    pub client: String,
+    /// The samples, in the order of measurement.
+    pub samples: Vec<Sample>,
 }
 
-/// One go of one contender.
+/// One measurement of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Go {
+pub struct Sample {
     /// Operations a second.
     pub per_second: f64,
-    /// Half of the operations took no longer.
+    /// The median latency.
     pub p50_micros: f64,
-    /// All but one in a hundred took no longer.
+    /// The 99th percentile of the latency.
     pub p99_micros: f64,
-    /// What each cost the server, where all that was asked of it is known.
+    /// The load per operation on the server, if all its operations are known.
     pub traffic: Option<Traffic>,
 }
 
-impl Lane {
-    /// The rates of its goes.
+impl Series {
+    /// Returns the spread of the rates.
     pub fn rate(&self) -> Spread {
-        Spread::of(self.goes.iter().map(|go| go.per_second))
+        Spread::of(self.samples.iter().map(|sample| sample.per_second))
     }
 
-    /// The rates of this one over those of another one, go by go.
+    /// Returns the ratio of these rates to those of `other`, sample by sample.
     pub fn over(&self, other: &Self) -> Spread {
-        let pairs = self.goes.iter().zip(&other.goes);
+        let pairs = self.samples.iter().zip(&other.samples);
         Spread::of(pairs.map(|(one, other)| one.per_second / other.per_second))
     }
 
-    /// The middle one of some numbers of its goes.
-    pub fn median(&self, number: impl Fn(&Go) -> f64) -> f64 {
-        Spread::of(self.goes.iter().map(number)).median
+    /// Returns the median of a number over all samples.
+    pub fn median(&self, number: impl Fn(&Sample) -> f64) -> f64 {
+        Spread::of(self.samples.iter().map(number)).median
     }
 }
 
-/// Who is compared with the others.
+/// The client that is compared with the others.
 pub const OURS: &str = "zk-lock";
-/// The bare minimum of an acquire and a release.
+/// The minimum for an acquire and a release.
 pub const RAW: &str = "create + delete";
-/// The bare minimum of a hand-over.
+/// The minimum for a hand-over.
 pub const CHAIN: &str = "bare chain";
-/// The first of the peers.
+/// Apache Curator.
 pub const CURATOR: &str = "Curator";
 /// The lock of the wire client's crate.
 pub const CLIENTS_OWN: &str = "zookeeper-client";
@@ -110,15 +108,17 @@ struct Peers {
     kazoo: Option<Kazoo>,
 }
 
-/// Runs everything on the ensemble of this stage.
+/// Runs all workloads on the ensemble of this fixture.
 ///
 /// # Errors
 ///
-/// Those of the locks and of the peers; Curator has to be there, kazoo need not.
-pub fn race(stage: &Stage, settings: Settings) -> anyhow::Result<Race> {
+/// Those of the locks and of the peers. Curator is required, kazoo is optional.
+pub fn run(fixture: &Fixture, settings: Settings) -> anyhow::Result<Comparison> {
     let meter = WorkMeter::begin();
-    let curator = stage.run_unlimited("looking for Curator", Curator::find())?;
-    let kazoo = stage.run_unlimited("looking for kazoo", Kazoo::find()).ok();
+    let curator = fixture.run_unlimited("looking for Curator", Curator::find())?;
+    let kazoo = fixture
+        .run_unlimited("looking for kazoo", Kazoo::find())
+        .ok();
     let mut peers = vec![format!("Curator {}", curator.version())];
     peers.extend(
         kazoo
@@ -127,16 +127,16 @@ pub fn race(stage: &Stage, settings: Settings) -> anyhow::Result<Race> {
     );
     peers.push("zookeeper-client 0.11.2".to_owned());
     let mut course = Course {
-        stage,
+        fixture,
         time: if settings.quick {
             Duration::from_millis(800)
         } else {
             Duration::from_secs(2)
         },
-        address: stage.servers(1)?.remove(0),
+        address: fixture.servers(1)?.remove(0),
         peers: Peers { curator, kazoo },
-        lanes: Vec::new(),
-        stranger: Vec::new(),
+        series: Vec::new(),
+        other_session: Vec::new(),
     };
     let contenders: &[usize] = if settings.quick {
         &[2, 20, 100]
@@ -151,38 +151,38 @@ pub fn race(stage: &Stage, settings: Settings) -> anyhow::Result<Race> {
         }
         course.tasks()?;
     }
-    let waits = |at: usize| Spread::of(course.stranger.iter().map(|waits| waits[at]));
-    Ok(Race {
-        facts: Facts::of(stage.ensemble()?, &meter),
+    let waits = |at: usize| Spread::of(course.other_session.iter().map(|waits| waits[at]));
+    Ok(Comparison {
+        environment: Environment::of(fixture.ensemble()?, &meter),
         in_memory: settings.memory,
         peers,
-        stranger: Some([waits(0).median, waits(1).max]),
-        lanes: course.lanes,
+        other_session: Some([waits(0).median, waits(1).max]),
+        series: course.series,
     })
 }
 
 struct Course<'a> {
-    stage: &'a Stage,
-    /// How long a go is.
+    fixture: &'a Fixture,
+    /// The length of a sample.
     time: Duration,
     address: String,
     peers: Peers,
-    lanes: Vec<Lane>,
-    /// The waits of the stranger, round by round.
-    stranger: Vec<[f64; 2]>,
+    series: Vec<Series>,
+    /// The waits of the other session, round by round.
+    other_session: Vec<[f64; 2]>,
 }
 
 impl Course<'_> {
-    /// The servers compile what runs often: whoever went first would be the slowest.
+    /// Warms up the servers, whose JVM compiles what runs often: otherwise the first client would be the slowest.
     fn warm_up(&self) -> anyhow::Result<()> {
         let client = self.clients(1, "/race/warm-up")?.remove(0);
         let locks = self.locks(SESSIONS, "/race/warm-up/ours")?;
         let until = Instant::now() + 3 * self.time;
         while Instant::now() < until {
             let parent = "/race/warm-up".to_owned();
-            let alone = wire::create_delete(client.clone(), parent, TRIAL);
-            self.stage.run("the warm-up", alone)?;
-            self.stage
+            let alone = baseline::create_delete(client.clone(), parent, TRIAL);
+            self.fixture.run("the warm-up", alone)?;
+            self.fixture
                 .run("the warm-up", lock::contend(locks.clone(), TRIAL))?;
         }
         Ok(())
@@ -197,16 +197,16 @@ impl Course<'_> {
         })?;
         let client = self.clients(1, path)?.remove(0);
         self.timed(at, RAW, |operations| {
-            wire::create_delete(client.clone(), path.to_owned(), operations)
+            baseline::create_delete(client.clone(), path.to_owned(), operations)
         })?;
         self.timed(at, CLIENTS_OWN, |operations| {
-            wire::acquire_release(client.clone(), format!("{path}/own"), operations)
+            baseline::acquire_release(client.clone(), format!("{path}/own"), operations)
         })?;
         self.curator(at, Workload::Uncontended, path)?;
         self.kazoo(at, path)
     }
 
-    /// So many sessions contend.
+    /// Several sessions contend.
     fn sessions(&mut self, sessions: usize) -> anyhow::Result<()> {
         let (at, path) = (("sessions", sessions), format!("/race/{sessions}"));
         {
@@ -218,11 +218,11 @@ impl Course<'_> {
         {
             let clients = self.clients(sessions, &path)?;
             self.timed(at, CHAIN, |hand_overs| {
-                wire::chain(clients.clone(), path.clone(), hand_overs)
+                baseline::chain(clients.clone(), path.clone(), hand_overs)
             })?;
             if sessions == SESSIONS {
                 self.timed(at, CLIENTS_OWN, |hand_overs| {
-                    wire::contend(clients.clone(), format!("{path}/own"), hand_overs)
+                    baseline::contend(clients.clone(), format!("{path}/own"), hand_overs)
                 })?;
             }
         }
@@ -233,50 +233,54 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Tasks, and threads, of one process and one session contend.
+    /// Tasks and threads of one process and one session contend.
     fn tasks(&mut self) -> anyhow::Result<()> {
         let (at, path) = (("tasks", SESSIONS), "/race/tasks".to_owned());
-        let crowd = format!("{path}/ours");
+        let lock_path = format!("{path}/ours");
         let address = self.address.clone();
-        let strangers = self.locks(1, &crowd)?;
-        let lock = self.stage.run("the preparation", async move {
+        let others = self.locks(1, &lock_path)?;
+        let lock = self.fixture.run("the preparation", async move {
             let session = Session::builder(address)
-                .session_timeout(wire::SESSION_TIMEOUT)
+                .session_timeout(baseline::SESSION_TIMEOUT)
                 .connect()
                 .await?;
-            Ok(CohortLock::new(&session, crowd.as_str())?)
+            Ok(CohortLock::new(&session, lock_path.as_str())?)
         })?;
         self.timed(at, OURS, |hand_overs| {
             let lock = lock.clone();
-            async move { Ok(lock::crowd(lock, SESSIONS, hand_overs, None).await?.0) }
+            async move { Ok(lock::cohort(lock, SESSIONS, hand_overs, None).await?.0) }
         })?;
         let waits = std::sync::Arc::new(std::sync::Mutex::new(None));
-        self.timed(("tasks and a stranger", SESSIONS), OURS, |hand_overs| {
-            let (lock, stranger) = (lock.clone(), strangers[0].clone());
-            let waits = std::sync::Arc::clone(&waits);
-            async move {
-                let (round, waited) =
-                    lock::crowd(lock, SESSIONS, hand_overs, Some(stranger)).await?;
-                *waits
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(waited);
-                Ok(round)
-            }
-        })?;
+        self.timed(
+            ("tasks and another session", SESSIONS),
+            OURS,
+            |hand_overs| {
+                let (lock, other) = (lock.clone(), others[0].clone());
+                let waits = std::sync::Arc::clone(&waits);
+                async move {
+                    let (round, waited) =
+                        lock::cohort(lock, SESSIONS, hand_overs, Some(other)).await?;
+                    *waits
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(waited);
+                    Ok(round)
+                }
+            },
+        )?;
         let waited = waits
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .take();
         if let Some(waited) = waited {
             let millis = |percent| waited.percentile(percent).as_secs_f64() * 1e3;
-            self.stranger.push([millis(50.0), millis(100.0)]);
+            self.other_session.push([millis(50.0), millis(100.0)]);
         }
         self.curator(at, Workload::Threads, &path)
     }
 
     fn locks(&self, sessions: usize, path: &str) -> anyhow::Result<Vec<zk_lock::FairLock>> {
         let servers = vec![self.address.clone(); sessions];
-        self.stage
+        self.fixture
             .run("the preparation", lock::handles(servers, path.to_owned()))
     }
 
@@ -286,28 +290,28 @@ impl Course<'_> {
         parent: &str,
     ) -> anyhow::Result<Vec<zookeeper_client::Client>> {
         let (address, parent) = (self.address.clone(), parent.to_owned());
-        self.stage.run("the preparation", async move {
+        self.fixture.run("the preparation", async move {
             let mut clients = Vec::with_capacity(sessions);
             for _ in 0..sessions {
-                clients.push(wire::connect(&address).await?);
+                clients.push(baseline::connect(&address).await?);
             }
-            wire::make_parents(&clients[0], &parent).await?;
+            baseline::make_parents(&clients[0], &parent).await?;
             Ok(clients)
         })
     }
 
-    /// A go of a workload in this process, after a short one that tells how many operations it is to have.
+    /// Measures a workload in this process, after a short trial that determines the number of operations.
     fn timed<F>(
         &mut self,
         at: (&str, usize),
-        who: &str,
+        client: &str,
         round: impl Fn(u64) -> F,
     ) -> anyhow::Result<()>
     where
         F: Future<Output = anyhow::Result<Round>> + Send + 'static,
     {
-        let go = |operations| self.stage.run(who, round(operations));
-        let trial = go(TRIAL)?.rate() * self.time.as_secs_f64();
+        let sample = |operations| self.fixture.run(client, round(operations));
+        let trial = sample(TRIAL)?.rate() * self.time.as_secs_f64();
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -315,16 +319,16 @@ impl Course<'_> {
         )]
         let operations = trial.max(100.0) as u64;
         let before = self.counted()?;
-        let round = go(operations)?;
+        let round = sample(operations)?;
         let traffic = self.counted()?.since(before, round.done);
         let micros = |percent| round.latencies.percentile(percent).as_secs_f64() * 1e6;
-        let go = Go {
+        let sample = Sample {
             per_second: round.rate(),
             p50_micros: micros(50.0),
             p99_micros: micros(99.0),
             traffic: (round.done > 0).then_some(traffic),
         };
-        self.note(at, who, go);
+        self.note(at, client, sample);
         Ok(())
     }
 
@@ -337,7 +341,7 @@ impl Course<'_> {
         bench.threads = contenders;
         bench.only = Some(workload);
         let before = self.counted()?;
-        let measured = self.stage.run_unlimited("Curator", async {
+        let measured = self.fixture.run_unlimited("Curator", async {
             let path = format!("{path}/curator");
             let all = bench.run(&self.peers.curator, &self.address, &path).await?;
             all.into_iter().next().context("Curator measured nothing")
@@ -352,50 +356,52 @@ impl Course<'_> {
         let (sessions, path) = (u32::try_from(at.1)?, format!("{path}/kazoo"));
         let before = self.counted()?;
         let measuring = kazoo.measure(&self.address, &path, sessions, self.time / 2, self.time);
-        let measured = self.stage.run_unlimited("kazoo", measuring)?;
+        let measured = self.fixture.run_unlimited("kazoo", measuring)?;
         self.note_measured(at, KAZOO, &measured, before)
     }
 
     fn note_measured(
         &mut self,
         at: (&str, usize),
-        who: &str,
+        client: &str,
         measured: &Measured,
         before: Counted,
     ) -> anyhow::Result<()> {
-        let go = Go {
+        let sample = Sample {
             per_second: measured.per_second,
             p50_micros: measured.p50_micros,
             p99_micros: measured.p99_micros,
             traffic: Some(self.counted()?.since(before, measured.grants)),
         };
-        self.note(at, who, go);
+        self.note(at, client, sample);
         Ok(())
     }
 
-    fn note(&mut self, (workload, contenders): (&str, usize), who: &str, go: Go) {
-        let lane = self.lanes.iter_mut().find(|lane| {
-            lane.workload == workload && lane.contenders == contenders && lane.who == who
+    fn note(&mut self, (workload, contenders): (&str, usize), client: &str, sample: Sample) {
+        let series = self.series.iter_mut().find(|series| {
+            series.workload == workload
+                && series.contenders == contenders
+                && series.client == client
         });
-        match lane {
-            Some(lane) => lane.goes.push(go),
-            None => self.lanes.push(Lane {
+        match series {
+            Some(series) => series.samples.push(sample),
+            None => self.series.push(Series {
                 workload: workload.to_owned(),
                 contenders,
-                who: who.to_owned(),
-                goes: vec![go],
+                client: client.to_owned(),
+                samples: vec![sample],
             }),
         }
     }
 
     fn counted(&self) -> anyhow::Result<Counted> {
         let server = self.server()?;
-        self.stage
+        self.fixture
             .run_unlimited("asking the server", Counted::now(server))
     }
 
     fn server(&self) -> anyhow::Result<&Server> {
-        let servers = self.stage.ensemble()?.servers();
+        let servers = self.fixture.ensemble()?.servers();
         let found = servers
             .iter()
             .find(|server| server.client_address().to_string() == self.address);
@@ -403,13 +409,13 @@ impl Course<'_> {
     }
 }
 
-/// The bound of the cohort that is measured, in milliseconds.
+/// Returns the time limit of the measured cohort, in milliseconds.
 pub fn bound_millis() -> u128 {
     CohortLimits::default().time().as_millis()
 }
 
-/// How many sessions, tasks and threads the figures to reach are about.
+/// The number of sessions, tasks and threads of the targets.
 pub const SESSIONS: usize = 20;
 
-/// Operations of the round that only tells how long the next one is to be.
+/// Operations of the trial.
 const TRIAL: u64 = 200;

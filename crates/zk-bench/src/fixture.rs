@@ -1,4 +1,4 @@
-//! Where a benchmark takes place: a runtime, and a fresh ensemble once something runs.
+//! Provides what a benchmark runs on: a runtime, and an ensemble that starts on first use.
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use zk_harness::Ensemble;
 
 use crate::settings::Settings;
 
-/// A runtime, and an ensemble of three servers that is started when it is first asked for.
+/// A runtime, and an ensemble of three servers that starts on first use.
 #[derive(Debug)]
-pub struct Stage {
+pub struct Fixture {
     settings: Settings,
     runtime: Runtime,
-    ensemble: OnceCell<Scene>,
+    ensemble: OnceCell<RunningEnsemble>,
 }
 
 #[derive(Debug)]
-struct Scene {
+struct RunningEnsemble {
     ensemble: Ensemble,
     /// The addresses of the servers: followers, then the leader.
     servers: Vec<String>,
 }
 
-impl Stage {
-    /// Makes the runtime, with as many threads as the machine has cores.
+impl Fixture {
+    /// Creates the runtime, with one thread per core.
     ///
     /// # Errors
     ///
@@ -43,29 +43,29 @@ impl Stage {
         })
     }
 
-    /// The ensemble.
+    /// Returns the ensemble, and starts it on first use.
     ///
     /// # Errors
     ///
     /// If it does not start.
     pub fn ensemble(&self) -> anyhow::Result<&Ensemble> {
-        Ok(&self.scene()?.ensemble)
+        Ok(&self.running()?.ensemble)
     }
 
-    /// The ensemble, if it was needed.
+    /// Returns the ensemble if it was started.
     pub fn started(&self) -> Option<&Ensemble> {
-        self.ensemble.get().map(|scene| &scene.ensemble)
+        self.ensemble.get().map(|running| &running.ensemble)
     }
 
-    /// The servers for `sessions` sessions, one each: a follower first, then around all of them.
+    /// Returns one server address per session: a follower first, then all servers in turn.
     ///
-    /// Both sides of a comparison get the same ones, because a session with the leader is faster.
+    /// Both sides of a comparison use the same servers, because a session with the leader is faster.
     ///
     /// # Errors
     ///
     /// If the ensemble does not start.
     pub fn servers(&self, sessions: usize) -> anyhow::Result<Vec<String>> {
-        let servers = &self.scene()?.servers;
+        let servers = &self.running()?.servers;
         Ok(servers.iter().cycle().take(sessions).cloned().collect())
     }
 
@@ -73,14 +73,14 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// That of the future, or that it was not done in time.
+    /// The future's error, or a timeout.
     pub fn run<T: Send + 'static>(
         &self,
         what: &str,
         future: impl Future<Output = anyhow::Result<T>> + Send + 'static,
     ) -> anyhow::Result<T> {
         self.runtime.block_on(async {
-            // As a task it runs where those of an application do; dropping the set ends it.
+            // As a task it runs on a worker thread, as in an application; dropping the set aborts it.
             let mut task = tokio::task::JoinSet::new();
             task.spawn(future);
             tokio::time::timeout(LONGEST, task.join_next())
@@ -93,11 +93,11 @@ impl Stage {
         })
     }
 
-    /// Runs a future that has a deadline of its own, and waits for it.
+    /// Runs a future that has its own deadline, and waits for it.
     ///
     /// # Errors
     ///
-    /// That of the future.
+    /// The future's error.
     pub fn run_unlimited<T>(
         &self,
         what: &str,
@@ -112,24 +112,24 @@ impl Stage {
     ///
     /// # Errors
     ///
-    /// If something cannot be removed.
+    /// If a file cannot be removed.
     pub fn down(self) -> anyhow::Result<()> {
-        if let Some(scene) = self.ensemble.into_inner() {
-            self.runtime.block_on(scene.ensemble.down())?;
+        if let Some(running) = self.ensemble.into_inner() {
+            self.runtime.block_on(running.ensemble.down())?;
         }
         Ok(())
     }
 
-    fn scene(&self) -> anyhow::Result<&Scene> {
-        if let Some(scene) = self.ensemble.get() {
-            return Ok(scene);
+    fn running(&self) -> anyhow::Result<&RunningEnsemble> {
+        if let Some(running) = self.ensemble.get() {
+            return Ok(running);
         }
         let data = if self.settings.memory {
             DataStore::Memory
         } else {
             DataStore::Disk
         };
-        let scene = self.runtime.block_on(async {
+        let running = self.runtime.block_on(async {
             let ensemble = Ensemble::builder()
                 .servers(SERVERS)
                 .data(data)
@@ -146,33 +146,32 @@ impl Stage {
                 .iter()
                 .map(|server| server.client_address().to_string())
                 .collect();
-            anyhow::Ok(Scene { ensemble, servers })
+            anyhow::Ok(RunningEnsemble { ensemble, servers })
         })?;
-        Ok(self.ensemble.get_or_init(|| scene))
+        Ok(self.ensemble.get_or_init(|| running))
     }
 }
 
-/// How many servers the ensemble has.
 const SERVERS: usize = 3;
 
-/// ZooKeeper's own default; the harness's is for tests, and would have the servers ping ten times as often.
+/// ZooKeeper's default. The harness's default is for tests: with it the servers ping ten times as often.
 const TICK: Duration = Duration::from_secs(2);
 
-/// ZooKeeper's own default, too: the harness's has a lock's node reaped whenever it is free for a second.
+/// ZooKeeper's default. With the harness's default the servers delete the lock's parent when it is free for a second.
 const REAPING: Duration = Duration::from_secs(60);
 
-/// A busy machine gives poor figures, but figures.
+/// Long enough for a busy machine.
 const STARTING: Duration = Duration::from_secs(180);
 
-/// How long one round may take: a lock that hangs is an error and no long latency.
+/// The time limit of one round: a lock that hangs is an error, not a long latency.
 const LONGEST: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn stage() -> Stage {
-        Stage::new(Settings {
+    fn fixture() -> Fixture {
+        Fixture::new(Settings {
             quick: true,
             peers: false,
             memory: true,
@@ -183,20 +182,20 @@ mod tests {
 
     #[test]
     fn nothing_is_started_before_something_runs() {
-        let stage = stage();
-        assert_eq!(stage.run("a sum", async { Ok(1 + 1) }).unwrap(), 2);
-        assert!(stage.started().is_none());
-        stage.down().unwrap();
+        let fixture = fixture();
+        assert_eq!(fixture.run("a sum", async { Ok(1 + 1) }).unwrap(), 2);
+        assert!(fixture.started().is_none());
+        fixture.down().unwrap();
     }
 
     #[test]
     fn an_error_and_a_panic_say_whose_they_are() {
-        let stage = stage();
-        let error = stage
+        let fixture = fixture();
+        let error = fixture
             .run("a round", async { Err::<(), _>(anyhow::anyhow!("no")) })
             .unwrap_err();
         assert_eq!(format!("{error:#}"), "a round failed: no");
-        let error = stage
+        let error = fixture
             .run("a round", async { panic!("broken") as anyhow::Result<()> })
             .unwrap_err();
         assert!(error.to_string().contains("a round panicked"), "{error:#}");
