@@ -1,4 +1,7 @@
-//! `bench`: build a benchmark and become it.
+//! `bench`: builds a benchmark and runs it, also next to an older revision.
+
+mod against;
+mod figures;
 
 use std::ffi::OsString;
 
@@ -6,33 +9,35 @@ use anyhow::Context as _;
 
 use crate::workspace::Workspace;
 
-/// Which benchmark, and how.
+/// A benchmark and its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bench {
     which: Which,
     quick: bool,
     peers: bool,
     memory: bool,
-    /// What goes on to criterion.
+    /// The revision to compare with, and the number of rounds.
+    against: Option<(OsString, usize)>,
+    /// Arguments for criterion.
     rest: Vec<OsString>,
 }
 
-/// The benchmarks there are.
+/// The benchmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
     Lock,
-    /// What an id costs.
+    /// The cost of an id.
     Id,
     Cache,
-    /// One hand-over, step by step.
+    /// The steps of one hand-over.
     Trace,
     Queue,
-    /// What sessions cost that do nothing.
+    /// The load of idle sessions.
     Fleet,
 }
 
 impl Bench {
-    /// Reads the arguments behind `bench`; the error says what is wrong with them.
+    /// Parses the arguments after `bench`.
     pub(crate) fn parse(args: Vec<OsString>) -> Result<Self, String> {
         let mut args = args.into_iter();
         let which = match args.next() {
@@ -44,13 +49,13 @@ impl Bench {
             Some(name) if name == "fleet" => Which::Fleet,
             Some(name) => {
                 return Err(format!(
-                    "there is no benchmark {}; there are: lock, id, cache, queue, trace, fleet",
+                    "unknown benchmark {}: use lock, id, cache, queue, trace or fleet",
                     name.display()
                 ));
             }
             None => {
                 return Err(
-                    "bench needs the name of a benchmark; there are: lock, id, cache, queue, trace, fleet"
+                    "the name of a benchmark is missing: use lock, id, cache, queue, trace or fleet"
                         .to_owned(),
                 );
             }
@@ -60,8 +65,10 @@ impl Bench {
             quick: false,
             peers: false,
             memory: false,
+            against: None,
             rest: Vec::new(),
         };
+        let mut rounds = None;
         while let Some(arg) = args.next() {
             match arg.to_str() {
                 Some("--quick") => bench.quick = true,
@@ -70,20 +77,52 @@ impl Bench {
                 Some(count) if which == Which::Fleet && count.parse::<u32>().is_ok() => {
                     bench.rest = vec![arg];
                 }
+                Some("--against") => {
+                    let revision = args.next().ok_or("--against needs a revision")?;
+                    bench.against = Some((revision, ROUNDS));
+                }
+                Some("--rounds") => {
+                    let count = args.next().and_then(|count| count.to_str()?.parse().ok());
+                    rounds = Some(
+                        count
+                            .filter(|count| *count > 0)
+                            .ok_or("--rounds needs the number of rounds, at least 1")?,
+                    );
+                }
                 Some("--") => bench.rest = args.by_ref().collect(),
                 _ => {
                     return Err(format!(
-                        "bench has no option {}; it has --quick, --peers and --memory, \
-                         and hands on to criterion what comes behind --",
+                        "unknown option {} of bench: use --quick, --peers, --memory, --against REV or --rounds N, \
+                         and put arguments for criterion after --",
                         arg.display()
                     ));
                 }
             }
         }
-        Ok(bench)
+        bench.with_rounds(rounds)
     }
 
-    /// What the benchmark reads from its environment.
+    /// Sets the number of rounds, and checks that the benchmark can be compared.
+    fn with_rounds(mut self, wanted: Option<usize>) -> Result<Self, String> {
+        let Some((_, rounds)) = &mut self.against else {
+            return match wanted {
+                None => Ok(self),
+                Some(_) => Err("--rounds needs --against REV".to_owned()),
+            };
+        };
+        *rounds = wanted.unwrap_or(*rounds);
+        if self.peers {
+            return Err("--against measures no peers: leave out --peers".to_owned());
+        }
+        if matches!(self.which, Which::Trace | Which::Fleet) {
+            return Err("--against compares lock, id, cache and queue".to_owned());
+        }
+        // The quick form is the only one whose rounds take less than a minute.
+        self.quick = true;
+        Ok(self)
+    }
+
+    /// Returns the variables that the benchmark reads.
     fn environment(&self) -> [(&'static str, &'static str); 3] {
         let flag = |given| if given { "1" } else { "0" };
         [
@@ -93,7 +132,31 @@ impl Bench {
         ]
     }
 
-    /// The target's name in the crate of the benchmarks.
+    /// Returns the cargo arguments that build the benchmark.
+    fn build(&self) -> Vec<&'static str> {
+        let build: &[&str] = if self.is_of_criterion() {
+            &["bench", "--no-run"]
+        } else {
+            &["build", "--release"]
+        };
+        [build, &["--package", "zk-bench"], &self.target()].concat()
+    }
+
+    /// Returns the cargo arguments that run the benchmark.
+    fn run(&self) -> Vec<&'static str> {
+        let run: &[&str] = if self.is_of_criterion() {
+            &["bench"]
+        } else {
+            &["run", "--release"]
+        };
+        [run, &["--package", "zk-bench"], &self.target()].concat()
+    }
+
+    fn is_of_criterion(&self) -> bool {
+        self.target()[0] == "--bench"
+    }
+
+    /// Returns the benchmark's target in the crate `zk-bench`.
     fn target(&self) -> [&'static str; 2] {
         match self.which {
             Which::Lock => ["--bench", "lock_throughput"],
@@ -106,22 +169,20 @@ impl Bench {
     }
 }
 
-/// Runs a benchmark, and returns whether it went well; cargo has said why not.
+/// Runs a benchmark, and returns whether it succeeded; cargo prints the error.
 ///
-/// Cargo stays its parent: an interrupt reaches both.
+/// Cargo remains the parent process, so that an interrupt reaches both.
 pub(crate) fn command(workspace: &Workspace, bench: &Bench) -> anyhow::Result<bool> {
-    let [kind, target] = bench.target();
-    let mut cargo = match bench.which {
-        Which::Lock | Which::Id | Which::Cache => {
-            workspace.cargo(&["bench", "--package", "zk-bench", kind, target])
-        }
-        Which::Trace | Which::Queue | Which::Fleet => {
-            workspace.cargo(&["run", "--release", "--package", "zk-bench", kind, target])
-        }
-    };
+    if let Some((revision, rounds)) = &bench.against {
+        return against::command(workspace, bench, revision, *rounds);
+    }
+    let mut cargo = workspace.cargo(&bench.run());
     cargo.envs(bench.environment()).arg("--").args(&bench.rest);
     Ok(cargo.status().context("cannot run cargo")?.success())
 }
+
+/// The default number of rounds of `--against`.
+const ROUNDS: usize = 5;
 
 #[cfg(test)]
 mod tests {
@@ -157,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_behind_two_dashes_is_criterions() {
+    fn arguments_after_two_dashes_are_for_criterion() {
         let bench = parse(&[
             "lock",
             "--quick",
@@ -172,25 +233,62 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_said_with_what_there_is() {
+    fn a_comparison_is_quick_and_has_rounds() {
+        let bench = parse(&["lock", "--against", "a8e16f2", "--", "contention/20"]).unwrap();
+        assert!(bench.quick);
+        assert_eq!(bench.against, Some(("a8e16f2".into(), ROUNDS)));
+        assert_eq!(
+            bench.build(),
+            [
+                "bench",
+                "--no-run",
+                "--package",
+                "zk-bench",
+                "--bench",
+                "lock_throughput"
+            ]
+        );
+        let bench = parse(&["queue", "--rounds", "2", "--against", "HEAD"]).unwrap();
+        assert_eq!(bench.against, Some(("HEAD".into(), 2)));
+        assert_eq!(
+            bench.run(),
+            [
+                "run",
+                "--release",
+                "--package",
+                "zk-bench",
+                "--bin",
+                "queue-bench"
+            ]
+        );
+        for wrong in [
+            &["lock", "--against"][..],
+            &["lock", "--rounds", "3"],
+            &["lock", "--against", "HEAD", "--rounds", "0"],
+            &["lock", "--against", "HEAD", "--peers"],
+            &["fleet", "--against", "HEAD"],
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_or_option_is_an_error_with_the_known_ones() {
         assert_eq!(
             parse(&[]),
             Err(
-                "bench needs the name of a benchmark; there are: lock, id, cache, queue, trace, fleet"
+                "the name of a benchmark is missing: use lock, id, cache, queue, trace or fleet"
                     .to_owned()
             )
         );
         assert_eq!(
             parse(&["locks", "--quick"]),
-            Err(
-                "there is no benchmark locks; there are: lock, id, cache, queue, trace, fleet"
-                    .to_owned()
-            )
+            Err("unknown benchmark locks: use lock, id, cache, queue, trace or fleet".to_owned())
         );
         for wrong in ["--fast", "-q", "contention/20"] {
             let error = parse(&["lock", wrong]).unwrap_err();
             assert!(
-                error.starts_with(&format!("bench has no option {wrong}; it has --quick")),
+                error.starts_with(&format!("unknown option {wrong} of bench: use --quick")),
                 "{error}"
             );
         }

@@ -81,6 +81,9 @@ usage: cargo xtask COMMAND [ARGS]
                   measure the cache next to the bare reads of its nodes, with --peers next to Curator's as well
   bench id [--quick] [--peers]
                   measure what an id costs, with --peers next to other crates
+  bench NAME --against REV [--rounds N]
+                  run the quick form of lock, id, cache or queue at that revision and of the working tree alternately
+                  (5 rounds by default), and print which figures differ by more than their spread
   orphan          play the orphan contender with our lock, Curator's, kazoo's and the client crate's, and compare them
   tidy [--rows]   check the rules of this workspace that no compiler checks;
                   with --rows list the feature rows with the tests that show them: real, simulated or pure
@@ -143,10 +146,7 @@ mod tests {
         ));
         assert_eq!(
             parse(&["bench", "barrier"]),
-            Err(
-                "there is no benchmark barrier; there are: lock, id, cache, queue, trace, fleet"
-                    .to_owned()
-            )
+            Err("unknown benchmark barrier: use lock, id, cache, queue, trace or fleet".to_owned())
         );
     }
 

@@ -14,6 +14,7 @@ mod ci;
 mod command;
 mod licences;
 mod programs;
+mod revision;
 mod test;
 mod tidy;
 mod workspace;
