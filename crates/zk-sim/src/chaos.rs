@@ -15,7 +15,7 @@ pub use plan::Disturbance;
 /// One disturbance, as it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Dealt {
+pub struct InjectedDisturbance {
     /// When, since the first session was opened.
     pub at: Duration,
     /// What.
@@ -31,21 +31,24 @@ impl Chaos {
     /// # Cancel safety
     ///
     /// What is disturbed stays disturbed; [`Ensemble::heal`] ends what is not scripted.
-    pub fn unleash(&self, ensemble: &Ensemble) -> impl Future<Output = Vec<Dealt>> + Send + use<> {
+    pub fn run(
+        &self,
+        ensemble: &Ensemble,
+    ) -> impl Future<Output = Vec<InjectedDisturbance>> + Send + use<> {
         let chaos = self.clone();
         let ensemble = ensemble.clone();
         async move {
-            let random = ensemble.shared().with(|world| world.random().fork());
-            let mut fury = Fury {
+            let random = ensemble.driver().with(|world| world.random().fork());
+            let mut run = ChaosRun {
                 chaos,
                 ensemble,
                 random,
-                undone_at: BTreeMap::new(),
+                pending_undos: BTreeMap::new(),
                 scripted: Vec::new(),
-                dealt: Vec::new(),
+                injected: Vec::new(),
             };
-            fury.rage().await;
-            fury.dealt
+            run.execute().await;
+            run.injected
         }
     }
 }
@@ -61,12 +64,12 @@ impl Chaos {
     /// # Cancel safety
     ///
     /// The disturbing and the tasks go on.
-    pub async fn beset(
+    pub async fn run_during(
         &self,
         ensemble: &Ensemble,
         tasks: impl IntoIterator<Item = tokio::task::JoinHandle<()>>,
     ) {
-        let disturbing = tokio::spawn(self.unleash(ensemble));
+        let disturbing = tokio::spawn(self.run(ensemble));
         for task in tasks {
             let ended = tokio::time::timeout(FOR_EVER, task).await;
             let ended = ended.unwrap_or_else(|_| {
@@ -81,14 +84,14 @@ impl Chaos {
 }
 
 /// A chaos while it lasts.
-struct Fury {
+struct ChaosRun {
     chaos: Chaos,
     ensemble: Ensemble,
     random: fastrand::Rng,
     /// What ends by itself, and when.
-    undone_at: BTreeMap<(Duration, usize), Undo>,
+    pending_undos: BTreeMap<(Duration, usize), Undo>,
     scripted: Vec<Scripted>,
-    dealt: Vec<Dealt>,
+    injected: Vec<InjectedDisturbance>,
 }
 
 /// How a disturbance ends.
@@ -99,8 +102,8 @@ enum Undo {
     Release(Scripted),
 }
 
-impl Fury {
-    async fn rage(&mut self) {
+impl ChaosRun {
+    async fn execute(&mut self) {
         let end = self.ensemble.now() + self.chaos.lasting;
         loop {
             let next = self.ensemble.now() + self.pause();
@@ -108,9 +111,9 @@ impl Fury {
             if next >= end {
                 break;
             }
-            self.deal();
+            self.inject();
         }
-        for (_, undo) in std::mem::take(&mut self.undone_at) {
+        for (_, undo) in std::mem::take(&mut self.pending_undos) {
             self.undo(undo);
         }
         for scripted in self.scripted.drain(..) {
@@ -121,7 +124,7 @@ impl Fury {
 
     /// Lets time pass, and disturbances end that end meanwhile.
     async fn wait_until(&mut self, moment: Duration) {
-        while let Some(entry) = self.undone_at.first_entry() {
+        while let Some(entry) = self.pending_undos.first_entry() {
             let due = entry.key().0;
             if due > moment {
                 break;
@@ -147,15 +150,15 @@ impl Fury {
     }
 
     /// Some time up to `longest`, short ones more often than long ones.
-    fn while_(&mut self, longest: Duration) -> Duration {
+    fn random_duration(&mut self, longest: Duration) -> Duration {
         let share = self.random.f64();
         longest.mul_f64(share * share).max(SHORTEST)
     }
 
     fn undo_after(&mut self, duration: Duration, undo: Undo) {
         let due = self.ensemble.now() + duration;
-        let number = self.dealt.len();
-        self.undone_at.insert((due, number), undo);
+        let number = self.injected.len();
+        self.pending_undos.insert((due, number), undo);
     }
 
     fn undo(&self, undo: Undo) {
@@ -172,7 +175,7 @@ impl Fury {
     }
 
     /// Does something bad, if it can be done now.
-    fn deal(&mut self) {
+    fn inject(&mut self) {
         let Some(what) = self.chaos.draw(&mut self.random) else {
             return;
         };
@@ -180,22 +183,22 @@ impl Fury {
         let session = self.random.choice(sessions);
         let server = self.random.usize(1..=self.ensemble.servers());
         let longest = self.chaos.longest;
-        let duration = self.while_(longest);
-        let is_done = match (what.is_of_a_session(), session) {
+        let duration = self.random_duration(longest);
+        let is_done = match (what.targets_session(), session) {
             (true, None) => false,
             (true, Some(session)) => {
-                self.deal_to(what, session, server, duration);
+                self.inject_into_session(what, session, server, duration);
                 true
             }
-            (false, _) => self.deal_to_server(what, server, duration),
+            (false, _) => self.inject_into_server(what, server, duration),
         };
         if is_done {
             let at = self.ensemble.now();
-            self.dealt.push(Dealt { at, what });
+            self.injected.push(InjectedDisturbance { at, what });
         }
     }
 
-    fn deal_to(
+    fn inject_into_session(
         &mut self,
         what: Disturbance,
         session: zk_core::SessionId,
@@ -262,17 +265,17 @@ impl Fury {
         self.scripted.push(scripted);
     }
 
-    fn deal_to_server(&mut self, what: Disturbance, server: usize, duration: Duration) -> bool {
-        let struck = match what {
+    fn inject_into_server(&mut self, what: Disturbance, server: usize, duration: Duration) -> bool {
+        let target = match what {
             Disturbance::StopLeader => self.ensemble.leader(),
             _ => Some(server),
         };
-        let Some(server) = struck else {
+        let Some(server) = target else {
             return false;
         };
         let proposal = self.proposal();
         self.ensemble
-            .shared()
+            .driver()
             .with(|world| world.set_proposals(proposal));
         let it = self.ensemble.server(server);
         match what {

@@ -18,7 +18,7 @@ use crate::ensemble::EnsembleBuilder;
 ///
 /// zk_sim::check(0..20, async |sim, _seed| {
 ///     let session = sim.connect().await;
-///     let chaos = tokio::spawn(Chaos::default().unleash(&sim));
+///     let chaos = tokio::spawn(Chaos::default().run(&sim));
 ///     session.create("/a", "").idempotent().await?;
 ///     chaos.await.expect("nothing panics there");
 ///     session.sync("/a").await?;
@@ -32,7 +32,7 @@ use crate::ensemble::EnsembleBuilder;
 /// # Panics
 ///
 /// When the test panics or returns an error.
-pub fn check<T: Verdict>(seeds: Range<u64>, test: impl AsyncFn(Ensemble, u64) -> T) -> Checked {
+pub fn check<T: TestResult>(seeds: Range<u64>, test: impl AsyncFn(Ensemble, u64) -> T) -> Checked {
     Check::new(seeds).run(test)
 }
 
@@ -101,7 +101,7 @@ impl Check {
     /// # Panics
     ///
     /// When the test panics or returns an error.
-    pub fn run<T: Verdict>(self, test: impl AsyncFn(Ensemble, u64) -> T) -> Checked {
+    pub fn run<T: TestResult>(self, test: impl AsyncFn(Ensemble, u64) -> T) -> Checked {
         let mut checked = Checked {
             seeds: 0,
             requests: 0,
@@ -141,7 +141,7 @@ impl Check {
                 seen.session,
                 seen.server,
                 seen.request,
-                seen.fate,
+                seen.outcome,
                 if seen.answered { "" } else { ", not answered" },
             )
         });
@@ -165,18 +165,18 @@ impl fmt::Debug for Check {
 }
 
 /// What a test that is run for many seeds may return: nothing, or whether it went well.
-pub trait Verdict {
+pub trait TestResult {
     /// Returns why the test failed, if it did.
     fn failure(self) -> Option<String>;
 }
 
-impl Verdict for () {
+impl TestResult for () {
     fn failure(self) -> Option<String> {
         None
     }
 }
 
-impl<E: fmt::Debug> Verdict for Result<(), E> {
+impl<E: fmt::Debug> TestResult for Result<(), E> {
     fn failure(self) -> Option<String> {
         self.err().map(|error| format!("{error:?}"))
     }
@@ -209,7 +209,7 @@ impl fmt::Display for Checked {
 }
 
 /// Runs the test for one seed; the reason when it fails.
-fn run_one<T: Verdict>(
+fn run_one<T: TestResult>(
     ensemble: &Ensemble,
     seed: u64,
     test: &impl AsyncFn(Ensemble, u64) -> T,
@@ -226,7 +226,7 @@ fn run_one<T: Verdict>(
     };
     let ended = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(run)));
     match ended {
-        Ok(Ok(verdict)) => verdict.failure().map_or(Ok(()), Err),
+        Ok(Ok(result)) => result.failure().map_or(Ok(()), Err),
         Ok(Err(_)) => Err(format!("it is not over after {LONGEST:?} of its time")),
         Err(panic) => Err(text_of(&*panic)),
     }

@@ -12,12 +12,12 @@ use zk_core::transport::Response;
 use zk_core::transport::Watching;
 
 /// The request as servers see it.
-pub(crate) fn inward(chroot: &NodePath, mut request: Request) -> Request {
+pub(crate) fn to_server(chroot: &NodePath, mut request: Request) -> Request {
     if chroot.is_root() {
         return request;
     }
     match &mut request {
-        Request::Create(create) => lower(chroot, &mut create.path),
+        Request::Create(create) => prepend(chroot, &mut create.path),
         Request::Delete { path, .. }
         | Request::Get { path, .. }
         | Request::Set { path, .. }
@@ -26,14 +26,14 @@ pub(crate) fn inward(chroot: &NodePath, mut request: Request) -> Request {
         | Request::Sync { path }
         | Request::GetAcl { path }
         | Request::SetAcl { path, .. }
-        | Request::AddWatch { path, .. } => lower(chroot, path),
+        | Request::AddWatch { path, .. } => prepend(chroot, path),
         Request::Transaction(changes) => {
             for change in changes {
                 match change {
-                    Change::Create(create) => lower(chroot, &mut create.path),
+                    Change::Create(create) => prepend(chroot, &mut create.path),
                     Change::Check { path, .. }
                     | Change::Set { path, .. }
-                    | Change::Delete { path, .. } => lower(chroot, path),
+                    | Change::Delete { path, .. } => prepend(chroot, path),
                 }
             }
         }
@@ -42,13 +42,13 @@ pub(crate) fn inward(chroot: &NodePath, mut request: Request) -> Request {
 }
 
 /// The answer as the session sees it.
-pub(crate) fn outward(chroot: &NodePath, response: Response) -> Response {
+pub(crate) fn to_session(chroot: &NodePath, response: Response) -> Response {
     if chroot.is_root() {
         return response;
     }
     match response {
         Response::Created { path, stat } => Response::Created {
-            path: raised(chroot, &path),
+            path: strip(chroot, &path),
             stat,
         },
         Response::Committed(changes) => Response::Committed(
@@ -56,7 +56,7 @@ pub(crate) fn outward(chroot: &NodePath, response: Response) -> Response {
                 .into_iter()
                 .map(|changed| match changed {
                     Changed::Created { path, stat } => Changed::Created {
-                        path: raised(chroot, &path),
+                        path: strip(chroot, &path),
                         stat,
                     },
                     other => other,
@@ -67,7 +67,7 @@ pub(crate) fn outward(chroot: &NodePath, response: Response) -> Response {
             let chroot = chroot.clone();
             Response::Watching(Watching::new(watching.map(move |notice| match notice {
                 Notice::Changed { path, event, zxid } => Notice::Changed {
-                    path: raised(&chroot, &path),
+                    path: strip(&chroot, &path),
                     event,
                     zxid,
                 },
@@ -78,22 +78,22 @@ pub(crate) fn outward(chroot: &NodePath, response: Response) -> Response {
     }
 }
 
-fn lower(chroot: &NodePath, path: &mut NodePath) {
+fn prepend(chroot: &NodePath, path: &mut NodePath) {
     *path = if path.is_root() {
         chroot.clone()
     } else {
-        own(&format!("{chroot}{path}"))
+        parse(&format!("{chroot}{path}"))
     };
 }
 
-fn raised(chroot: &NodePath, path: &NodePath) -> NodePath {
+fn strip(chroot: &NodePath, path: &NodePath) -> NodePath {
     match path.as_str().strip_prefix(chroot.as_str()) {
         Some("") | None => NodePath::root(),
-        Some(rest) => own(rest),
+        Some(rest) => parse(rest),
     }
 }
 
-fn own(path: &str) -> NodePath {
+fn parse(path: &str) -> NodePath {
     NodePath::parse(path)
         .expect("two paths, one after the other, are a path, and so is the end of one")
 }

@@ -10,38 +10,38 @@ use zk_core::NodePath;
 use zk_core::Session;
 
 use crate::access::Identity;
-use crate::shared::Shared;
+use crate::driver::Driver;
 use crate::transport::SimTransport;
-use crate::world::Wish;
+use crate::world::SessionOptions;
 
 /// A session about to be opened; `.await` gives the [`Session`].
 #[derive(Debug)]
-#[must_use = "nothing is opened before it is awaited"]
+#[must_use = "nothing is opened before it is kind"]
 pub struct Connect {
-    shared: Arc<Shared>,
-    wish: Wish,
-    patience: Duration,
+    driver: Arc<Driver>,
+    options: SessionOptions,
+    open_timeout: Duration,
     chroot: NodePath,
 }
 
 impl Connect {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(driver: Arc<Driver>) -> Self {
         Self {
-            shared,
-            wish: Wish {
+            driver,
+            options: SessionOptions {
                 server: None,
                 timeout: DEFAULT_TIMEOUT,
                 identities: Vec::new(),
                 takes_read_only: false,
             },
-            patience: DEFAULT_PATIENCE,
+            open_timeout: DEFAULT_OPEN_TIMEOUT,
             chroot: NodePath::root(),
         }
     }
 
     /// Sets the session timeout; default 10 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.wish.timeout = timeout;
+        self.options.timeout = timeout;
         self
     }
 
@@ -51,13 +51,15 @@ impl Connect {
     ///
     /// When there is no such server.
     pub fn server(mut self, server: usize) -> Self {
-        self.wish.server = Some(crate::control::index(&self.shared, server));
+        self.options.server = Some(crate::control::index(&self.driver, server));
         self
     }
 
     /// Authenticates the session as a user of the `digest` scheme, besides those before.
     pub fn digest(mut self, user: &str, password: &str) -> Self {
-        self.wish.identities.push(Identity::digest(user, password));
+        self.options
+            .identities
+            .push(Identity::digest(user, password));
         self
     }
 
@@ -80,13 +82,13 @@ impl Connect {
     ///
     /// [`EnsembleBuilder::read_only`]: crate::EnsembleBuilder::read_only
     pub fn allow_read_only(mut self) -> Self {
-        self.wish.takes_read_only = true;
+        self.options.takes_read_only = true;
         self
     }
 
     /// Sets how long a server that grants the session is waited for; default a minute.
-    pub fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn within(mut self, open_timeout: Duration) -> Self {
+        self.open_timeout = open_timeout;
         self
     }
 
@@ -102,29 +104,29 @@ impl Connect {
     /// The session may stay open until its timeout.
     pub async fn transport(self) -> SimTransport {
         let Self {
-            shared,
-            wish,
-            patience,
+            driver,
+            options,
+            open_timeout,
             chroot,
         } = self;
         let opening = async {
             let (session, link, opened) = loop {
-                if let Some(session) = shared.open(&wish) {
+                if let Some(session) = driver.open(&options) {
                     break session;
                 }
                 // The pause of a client between two tries.
-                let pause = shared.with(|world| world.settings().reconnect);
+                let pause = driver.with(|world| world.settings().reconnect);
                 drop(tokio::time::timeout(pause, std::future::pending::<()>()).await);
             };
             let transport =
-                SimTransport::new(Arc::clone(&shared), session, wish.timeout, link, chroot);
+                SimTransport::new(Arc::clone(&driver), session, options.timeout, link, chroot);
             let _gone = opened.await;
             transport
         };
-        match tokio::time::timeout(patience, opening).await {
+        match tokio::time::timeout(open_timeout, opening).await {
             Ok(transport) => transport,
             Err(late) => panic!(
-                "{late}: waited {patience:?} for a server to open a session: none serves, or it lags; connect first, \
+                "{late}: waited {open_timeout:?} for a server to open a session: none serves, or it lags; connect first, \
                  then disturb it"
             ),
         }
@@ -150,6 +152,6 @@ impl IntoFuture for Connect {
 }
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
+const DEFAULT_OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 /// What errors name as the servers.
 const HOST: &str = "simulated:2181";

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use zk_core::SessionId;
 
+use crate::driver::Driver;
 use crate::server::Lag;
-use crate::shared::Shared;
 use crate::tree::Tree;
 use crate::world::Break;
 
 /// A server of an ensemble.
 #[derive(Debug, Clone)]
 pub struct ServerHandle {
-    shared: Arc<Shared>,
+    driver: Arc<Driver>,
     /// From zero.
     index: usize,
 }
 
 impl ServerHandle {
-    pub(crate) fn new(shared: &Arc<Shared>, number: usize) -> Self {
+    pub(crate) fn new(driver: &Arc<Driver>, number: usize) -> Self {
         Self {
-            index: index(shared, number),
-            shared: Arc::clone(shared),
+            index: index(driver, number),
+            driver: Arc::clone(driver),
         }
     }
 
@@ -40,7 +40,7 @@ impl ServerHandle {
 
     /// Lets it apply nothing for so long, and then all at once.
     pub fn lag_for(&self, duration: Duration) {
-        self.shared.with(|world| {
+        self.driver.with(|world| {
             let until = world.now() + duration;
             world.set_lag(self.index, Lag::Until(until));
         });
@@ -56,7 +56,7 @@ impl ServerHandle {
     /// The others elect a leader when there is none and more than half of all servers run.
     /// What was acknowledged is kept.
     pub fn stop(&self) {
-        self.shared.with(|world| world.stop(self.index));
+        self.driver.with(|world| world.stop(self.index));
     }
 
     /// Starts its process after [`stop`](Self::stop), with everything it had, or lets it go on after
@@ -64,15 +64,15 @@ impl ServerHandle {
     ///
     /// It catches up with the leader before it serves; without a leader it takes part in an election.
     pub fn start(&self) {
-        self.shared.with(|world| world.start(self.index));
+        self.driver.with(|world| world.start(self.index));
     }
 
     /// Stops its process without ending it: it answers nothing, its links stay, and nobody is told.
     ///
     /// Clients find out as of a [silent link](SessionHandle::silence); the other servers do without it after a second,
-    /// or as [`EnsembleBuilder::patience`](crate::EnsembleBuilder::patience) says.
+    /// or as [`EnsembleBuilder::sync_limit`](crate::EnsembleBuilder::sync_limit) says.
     pub fn pause(&self) {
-        self.shared.with(|world| world.pause(self.index));
+        self.driver.with(|world| world.pause(self.index));
     }
 
     /// Lets it go on after [`pause`](Self::pause).
@@ -82,32 +82,32 @@ impl ServerHandle {
 
     /// Tells whether it answers its clients: it runs, and follows a leader or is it.
     pub fn is_serving(&self) -> bool {
-        self.shared
+        self.driver
             .with(|world| world.leading().is_some() && world.servers()[self.index].is_serving())
     }
 
     /// Tells whether it leads.
     pub fn is_leader(&self) -> bool {
-        self.shared
+        self.driver
             .with(|world| world.leading() == Some(self.index))
     }
 
     /// Returns the nodes as this server has them.
     pub fn tree(&self) -> Tree {
-        self.shared
+        self.driver
             .with(|world| world.servers()[self.index].tree.clone())
     }
 
     /// Returns how many watches it keeps: each session once for each node and kind, and a persistent watch that is not
     /// recursive twice, as servers count.
     pub fn watch_count(&self) -> usize {
-        self.shared
+        self.driver
             .with(|world| world.servers()[self.index].watches.count())
     }
 
     /// Returns the sessions that are attached to it.
     pub fn sessions(&self) -> Vec<SessionId> {
-        self.shared.with(|world| {
+        self.driver.with(|world| {
             world
                 .clients()
                 .filter(|client| client.server == self.index && client.is_up())
@@ -117,23 +117,23 @@ impl ServerHandle {
     }
 
     fn set(&self, lag: Lag) {
-        self.shared.with(|world| world.set_lag(self.index, lag));
+        self.driver.with(|world| world.set_lag(self.index, lag));
     }
 }
 
 /// The link of a session of an ensemble, and its life.
 #[derive(Debug, Clone)]
 pub struct SessionHandle {
-    shared: Arc<Shared>,
+    driver: Arc<Driver>,
     session: SessionId,
 }
 
 impl SessionHandle {
-    pub(crate) fn new(shared: &Arc<Shared>, session: SessionId) -> Self {
-        let is_known = shared.with(|world| world.client(session).is_some());
+    pub(crate) fn new(driver: &Arc<Driver>, session: SessionId) -> Self {
+        let is_known = driver.with(|world| world.client(session).is_some());
         assert!(is_known, "session {session} is not one of this ensemble");
         Self {
-            shared: Arc::clone(shared),
+            driver: Arc::clone(driver),
             session,
         }
     }
@@ -156,7 +156,7 @@ impl SessionHandle {
     ///
     /// When there is no such server.
     pub fn move_to(&self, server: usize) {
-        let to = index(&self.shared, server);
+        let to = index(&self.driver, server);
         self.break_link(Some(to), None);
     }
 
@@ -164,7 +164,7 @@ impl SessionHandle {
     ///
     /// The leader expires the session after its timeout; the client gives it up after 7/5 of that.
     pub fn partition(&self) {
-        self.shared.with(|world| world.partition(self.session));
+        self.driver.with(|world| world.partition(self.session));
     }
 
     /// Lets nothing pass on the link from now on, without either side being told.
@@ -174,13 +174,13 @@ impl SessionHandle {
     /// as `zk-core` sets it. Then it goes on at the next server.
     /// The leader's clock for the session runs from now on, until the client is back.
     pub fn silence(&self) {
-        self.shared.with(|world| world.silence(self.session));
+        self.driver.with(|world| world.silence(self.session));
     }
 
     /// Ends a partition or a silence. After a partition the link comes back at the next server, after the usual pause;
     /// after a silence that nobody has noticed, what was on its way arrives.
     pub fn heal(&self) {
-        self.shared.with(|world| world.heal(self.session));
+        self.driver.with(|world| world.heal(self.session));
     }
 
     /// Has the leader expire the session now.
@@ -188,12 +188,12 @@ impl SessionHandle {
     /// Its ephemeral nodes are gone at once, or as soon as there is a leader. The client learns it when its server has
     /// applied that.
     pub fn expire(&self) {
-        self.shared.with(|world| world.expire(self.session));
+        self.driver.with(|world| world.expire(self.session));
     }
 
     /// Returns the server it is attached to, from 1, while it is connected.
     pub fn server(&self) -> Option<usize> {
-        self.shared.with(|world| {
+        self.driver.with(|world| {
             world
                 .client(self.session)
                 .filter(|client| client.is_up())
@@ -203,7 +203,7 @@ impl SessionHandle {
 
     /// Tells whether the leader keeps the session.
     pub fn is_alive(&self) -> bool {
-        self.shared
+        self.driver
             .with(|world| world.client(self.session).is_some_and(|one| one.is_alive))
     }
 
@@ -213,14 +213,14 @@ impl SessionHandle {
             after,
             ..Break::because("connection reset by the test")
         };
-        self.shared
+        self.driver
             .with(|world| world.break_link(self.session, &how));
     }
 }
 
 /// The index of the server with this number.
-pub(crate) fn index(shared: &Arc<Shared>, number: usize) -> usize {
-    let servers = shared.with(|world| world.servers().len());
+pub(crate) fn index(driver: &Arc<Driver>, number: usize) -> usize {
+    let servers = driver.with(|world| world.servers().len());
     assert!(
         (1..=servers).contains(&number),
         "server {number} is not one of 1 to {servers}"

@@ -10,11 +10,11 @@ use zk_core::transport::Request;
 use crate::connect::Connect;
 use crate::control::ServerHandle;
 use crate::control::SessionHandle;
+use crate::driver::Driver;
 use crate::faults::Script;
-use crate::record::Seen;
 use crate::release::Release;
+use crate::request_log::LoggedRequest;
 use crate::script::Proposal;
-use crate::shared::Shared;
 use crate::tree::Counters;
 use crate::tree::Tree;
 use crate::world::Settings;
@@ -27,7 +27,7 @@ use crate::world::World;
 /// It lives as long as one of its sessions or handles.
 #[derive(Debug, Clone)]
 pub struct Ensemble {
-    shared: Arc<Shared>,
+    driver: Arc<Driver>,
 }
 
 impl Ensemble {
@@ -45,13 +45,13 @@ impl Ensemble {
         EnsembleBuilder::default()
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) fn driver(&self) -> &Arc<Driver> {
+        &self.driver
     }
 
     /// Opens a session.
     pub fn connect(&self) -> Connect {
-        Connect::new(Arc::clone(&self.shared))
+        Connect::new(Arc::clone(&self.driver))
     }
 
     /// Returns a server by its number, from 1.
@@ -60,7 +60,7 @@ impl Ensemble {
     ///
     /// When there is no such server.
     pub fn server(&self, number: usize) -> ServerHandle {
-        ServerHandle::new(&self.shared, number)
+        ServerHandle::new(&self.driver, number)
     }
 
     /// Returns a session of this ensemble, to look at or to disturb.
@@ -69,7 +69,7 @@ impl Ensemble {
     ///
     /// When it is not a session of this ensemble.
     pub fn session(&self, session: SessionId) -> SessionHandle {
-        SessionHandle::new(&self.shared, session)
+        SessionHandle::new(&self.driver, session)
     }
 
     /// Has the leader expire a session now, see [`SessionHandle::expire`].
@@ -85,22 +85,22 @@ impl Ensemble {
     ///
     /// The matcher must not use the ensemble.
     pub fn on(&self, matcher: impl Fn(&Request) -> bool + Send + 'static) -> Script {
-        Script::new(&self.shared, matcher)
+        Script::new(&self.driver, matcher)
     }
 
     /// Returns how many servers there are.
     pub fn servers(&self) -> usize {
-        self.shared.with(|world| world.servers().len())
+        self.driver.with(|world| world.servers().len())
     }
 
     /// Returns the last requests, as [`requests`](Self::requests) does.
-    pub fn last_requests(&self, count: usize) -> Vec<Seen> {
-        self.shared.with(|world| world.last_seen(count))
+    pub fn last_requests(&self, count: usize) -> Vec<LoggedRequest> {
+        self.driver.with(|world| world.last_seen(count))
     }
 
     /// Returns the server that leads, from 1, if there is one.
     pub fn leader(&self) -> Option<usize> {
-        self.shared
+        self.driver
             .with(|world| world.leading().map(|index| index + 1))
     }
 
@@ -108,12 +108,12 @@ impl Ensemble {
     ///
     /// What is scripted stays, and what is held or stalled is not released.
     pub fn heal(&self) {
-        self.shared.with(World::heal_all);
+        self.driver.with(World::heal_all);
     }
 
     /// Returns the sessions that the leader keeps, in the order in which they were opened.
     pub fn sessions(&self) -> Vec<SessionId> {
-        self.shared.with(|world| {
+        self.driver.with(|world| {
             let alive = world.clients().filter(|client| client.is_alive);
             alive.map(|client| client.id).collect()
         })
@@ -121,23 +121,23 @@ impl Ensemble {
 
     /// Returns the latest transaction that was committed.
     pub fn zxid(&self) -> i64 {
-        self.shared.with(|world| world.leader().zxid())
+        self.driver.with(|world| world.leader().zxid())
     }
 
     /// Returns how much time has passed since the first session was opened.
     pub fn now(&self) -> Duration {
-        self.shared.with(|world| world.now())
+        self.driver.with(|world| world.now())
     }
 
     /// Returns how many requests there have been, those that are no longer on record included.
     pub fn request_count(&self) -> usize {
-        self.shared.with(|world| world.count_jobs())
+        self.driver.with(|world| world.count_jobs())
     }
 
     /// Returns every request so far, in the order of sending, with what became of it; at most so many as are kept on
     /// [record](EnsembleBuilder::record).
-    pub fn requests(&self) -> Vec<Seen> {
-        self.shared.with(|world| world.seen())
+    pub fn requests(&self) -> Vec<LoggedRequest> {
+        self.driver.with(|world| world.seen())
     }
 
     /// Returns how many requests that `matcher` matches have reached a server.
@@ -150,12 +150,12 @@ impl Ensemble {
 
     /// Returns the nodes as the leader has them: with everything that was committed.
     pub fn tree(&self) -> Tree {
-        self.shared.with(|world| world.leader().tree().clone())
+        self.driver.with(|world| world.leader().tree().clone())
     }
 
     /// Returns how many watches the servers keep, see [`ServerHandle::watch_count`].
     pub fn watch_count(&self) -> usize {
-        self.shared.with(|world| {
+        self.driver.with(|world| {
             world
                 .servers()
                 .iter()
@@ -171,14 +171,14 @@ impl Ensemble {
     /// When there is no such node.
     pub fn set_counter(&self, path: &str, counter: i32) {
         let is_there = NodePath::parse(path)
-            .is_ok_and(|path| self.shared.with(|world| world.set_counter(&path, counter)));
+            .is_ok_and(|path| self.driver.with(|world| world.set_counter(&path, counter)));
         assert!(is_there, "there is no node {path:?} whose counter to set");
     }
 
     /// Deletes containers whose last child is gone and nodes that outlived their time to live, as a leader does from
     /// time to time. Returns how many.
     pub fn reap(&self) -> usize {
-        self.shared.with(World::reap)
+        self.driver.with(World::reap)
     }
 }
 
@@ -261,8 +261,8 @@ impl EnsembleBuilder {
     /// Sets how long a server that is paused is waited for by the others before they do without it; default 1 s.
     ///
     /// A real ensemble waits for `syncLimit` times `tickTime`.
-    pub fn patience(mut self, duration: Duration) -> Self {
-        self.settings.patience = duration;
+    pub fn sync_limit(mut self, duration: Duration) -> Self {
+        self.settings.sync_limit = duration;
         self
     }
 
@@ -325,7 +325,7 @@ impl EnsembleBuilder {
             "the pauses between attempts and between reapings are longer than nothing"
         );
         Ensemble {
-            shared: Arc::new(Shared::new(self.settings)),
+            driver: Arc::new(Driver::new(self.settings)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Scripted failures: which request is struck, and what happens to it.
+//! Scripted failures: which request is applied, and what happens to it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use zk_core::transport::Fault;
 use zk_core::transport::Request;
 
 use crate::control::index;
+use crate::driver::Driver;
 use crate::script::Act;
 use crate::script::Proposal;
 use crate::script::Rule;
 use crate::script::Turn;
-use crate::shared::Shared;
 
 /// A failure about to be scripted: the requests it is meant for, until one of the last methods says what happens.
 ///
@@ -21,7 +21,7 @@ use crate::shared::Shared;
 /// When several scripts want the same request, the oldest has it.
 #[must_use = "nothing happens before it is said what"]
 pub struct Script {
-    shared: Arc<Shared>,
+    driver: Arc<Driver>,
     matcher: Box<dyn Fn(&Request) -> bool + Send>,
     session: Option<SessionId>,
     turn: Turn,
@@ -30,11 +30,11 @@ pub struct Script {
 
 impl Script {
     pub(crate) fn new(
-        shared: &Arc<Shared>,
+        driver: &Arc<Driver>,
         matcher: impl Fn(&Request) -> bool + Send + 'static,
     ) -> Self {
         Self {
-            shared: Arc::clone(shared),
+            driver: Arc::clone(driver),
             matcher: Box::new(matcher),
             session: None,
             turn: Turn::Nth(1),
@@ -102,7 +102,7 @@ impl Script {
     ///
     /// When there is no such server.
     pub fn stall_then_move(self, to: usize) -> Scripted {
-        let to = index(&self.shared, to);
+        let to = index(&self.driver, to);
         self.add(Act::StallThenMove { to })
     }
 
@@ -133,13 +133,13 @@ impl Script {
 
     fn add(self, act: Act) -> Scripted {
         let Self {
-            shared,
+            driver,
             matcher,
             session,
             turn,
             cause,
         } = self;
-        let rule = shared.with(|world| {
+        let rule = driver.with(|world| {
             world.add_rule(Rule {
                 matcher,
                 session,
@@ -147,11 +147,11 @@ impl Script {
                 act,
                 cause,
                 matched: 0,
-                struck: 0,
+                applied: 0,
                 is_released: false,
             })
         });
-        Scripted { shared, rule }
+        Scripted { driver, rule }
     }
 }
 
@@ -171,24 +171,24 @@ impl fmt::Debug for Script {
 /// It stays in the script.
 #[derive(Debug, Clone)]
 pub struct Scripted {
-    shared: Arc<Shared>,
+    driver: Arc<Driver>,
     rule: usize,
 }
 
 impl Scripted {
     /// Returns how often it has happened.
     pub fn count(&self) -> usize {
-        self.shared.with(|world| world.rule(self.rule).struck)
+        self.driver.with(|world| world.rule(self.rule).applied)
     }
 
     /// Lets go what it holds or has stalled, now and from now on.
     pub fn release(&self) {
-        self.shared.with(|world| world.release(self.rule));
+        self.driver.with(|world| world.release(self.rule));
     }
 
     /// Takes it out of the script, and lets go what it holds or has stalled.
     pub fn withdraw(&self) {
-        self.shared.with(|world| world.withdraw(self.rule));
+        self.driver.with(|world| world.withdraw(self.rule));
     }
 
     /// Waits until it has happened.
@@ -203,16 +203,16 @@ impl Scripted {
     pub async fn happened(&self) {
         let waited = tokio::time::timeout(LONGEST_WAIT, async {
             loop {
-                let mut struck = std::pin::pin!(self.shared.struck.notified());
-                struck.as_mut().enable();
+                let mut applied = std::pin::pin!(self.driver.rule_applied.notified());
+                applied.as_mut().enable();
                 if self.count() > 0 {
                     return;
                 }
-                struck.await;
+                applied.await;
             }
         })
         .await;
-        let seen = self.shared.with(|world| world.rule(self.rule).matched);
+        let seen = self.driver.with(|world| world.rule(self.rule).matched);
         assert!(
             waited.is_ok(),
             "waited {LONGEST_WAIT:?} for a scripted failure; {seen} requests matched it"

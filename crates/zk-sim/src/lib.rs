@@ -52,7 +52,7 @@
 //! | a client notices a silent link | a share of the session timeout, see [`silence`](SessionHandle::silence) | |
 //! | a client without a link gives the session up | 7/5 of its timeout | |
 //! | the leader expires a session it does not hear of | its timeout | [`timeout`](Connect::timeout) |
-//! | the servers do without one that is paused | 1 s | [`patience`](EnsembleBuilder::patience) |
+//! | the servers do without one that is paused | 1 s | [`sync_limit`](EnsembleBuilder::sync_limit) |
 //! | servers without a leader elect one | 300 ms | [`election`](EnsembleBuilder::election) |
 //! | a server that comes back serves | 200 ms | [`joining`](EnsembleBuilder::joining) |
 //!
@@ -123,24 +123,24 @@
 //! The crate has no features.
 
 mod access;
-mod answer;
 mod chaos;
 mod check;
 mod chroot;
 mod connect;
 mod control;
 mod digest;
+mod driver;
+mod drop_fault;
 mod ensemble;
 mod faults;
 mod jobs;
-mod log;
+mod leader;
 pub mod matching;
-mod record;
 mod release;
+mod request_log;
 mod script;
 mod server;
-mod setback;
-mod shared;
+mod server_reply;
 mod size;
 mod transport;
 mod tree;
@@ -149,24 +149,24 @@ mod watches;
 mod world;
 
 pub use chaos::Chaos;
-pub use chaos::Dealt;
 pub use chaos::Disturbance;
+pub use chaos::InjectedDisturbance;
 pub use check::Check;
 pub use check::Checked;
-pub use check::Verdict;
+pub use check::TestResult;
 pub use check::check;
 pub use connect::Connect;
 pub use control::ServerHandle;
 pub use control::SessionHandle;
+pub use drop_fault::DropFault;
 pub use ensemble::Ensemble;
 pub use ensemble::EnsembleBuilder;
 pub use faults::Script;
 pub use faults::Scripted;
-pub use record::Fate;
-pub use record::Seen;
 pub use release::Release;
+pub use request_log::LoggedRequest;
+pub use request_log::RequestOutcome;
 pub use script::Proposal;
-pub use setback::Setback;
 pub use transport::SimTransport;
 pub use tree::Counters;
 pub use tree::Kind;

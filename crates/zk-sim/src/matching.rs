@@ -35,7 +35,7 @@ pub fn sets(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static
 }
 
 /// Matches looks whether a path exists.
-pub fn looks(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
+pub fn exists(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
     by(pattern, |request| matches!(request, Request::Exists { .. }))
 }
 

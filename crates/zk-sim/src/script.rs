@@ -1,4 +1,4 @@
-//! What a test has in store for requests: which one is struck, and by what.
+//! What a test has in store for requests: which one is applied, and by what.
 //!
 //! Pure: no I/O and no clock.
 
@@ -40,7 +40,7 @@ pub enum Proposal {
     Survives,
 }
 
-/// Which requests are struck, and by what.
+/// Which requests are applied, and by what.
 pub(crate) struct Rule {
     pub(crate) matcher: Box<dyn Fn(&Request) -> bool + Send>,
     pub(crate) session: Option<SessionId>,
@@ -50,11 +50,11 @@ pub(crate) struct Rule {
     pub(crate) cause: String,
     pub(crate) matched: usize,
     /// How often it had its effect.
-    pub(crate) struck: usize,
+    pub(crate) applied: usize,
     pub(crate) is_released: bool,
 }
 
-/// Which of the requests that match are struck.
+/// Which of the requests that match are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// The one with this number, from one.
@@ -86,14 +86,18 @@ impl Rule {
 /// Looks which rule strikes a request that is about to be sent: the oldest whose turn has come.
 ///
 /// Every rule that matches counts it.
-pub(crate) fn strike(rules: &mut [Rule], session: SessionId, request: &Request) -> Option<usize> {
-    let mut struck = None;
+pub(crate) fn matching_rule(
+    rules: &mut [Rule],
+    session: SessionId,
+    request: &Request,
+) -> Option<usize> {
+    let mut applied = None;
     for (at, rule) in rules.iter_mut().enumerate() {
-        if rule.counts(session, request) && struck.is_none() {
-            struck = Some(at);
+        if rule.counts(session, request) && applied.is_none() {
+            applied = Some(at);
         }
     }
-    struck
+    applied
 }
 
 impl fmt::Debug for Rule {
@@ -102,7 +106,7 @@ impl fmt::Debug for Rule {
             .field("turn", &self.turn)
             .field("act", &self.act)
             .field("matched", &self.matched)
-            .field("struck", &self.struck)
+            .field("applied", &self.applied)
             .finish_non_exhaustive()
     }
 }
@@ -120,24 +124,26 @@ mod tests {
             act: Act::Hold,
             cause: String::new(),
             matched: 0,
-            struck: 0,
+            applied: 0,
             is_released: false,
         }
     }
 
-    fn struck(rules: &mut [Rule], count: usize) -> Vec<Option<usize>> {
+    fn applied(rules: &mut [Rule], count: usize) -> Vec<Option<usize>> {
         let sync = Request::Sync {
             path: NodePath::root(),
         };
         let session = SessionId::from_i64(1);
-        (0..count).map(|_| strike(rules, session, &sync)).collect()
+        (0..count)
+            .map(|_| matching_rule(rules, session, &sync))
+            .collect()
     }
 
     #[test]
     fn a_rule_strikes_in_its_turn_and_the_oldest_goes_first() {
         let mut rules = [rule(Turn::Nth(2)), rule(Turn::From(2))];
         assert_eq!(
-            struck(&mut rules, 4),
+            applied(&mut rules, 4),
             [None, Some(0), Some(1), Some(1)],
             "{rules:?}"
         );
@@ -150,7 +156,7 @@ mod tests {
             session: Some(SessionId::from_i64(2)),
             ..rule(Turn::Nth(1))
         }];
-        assert_eq!(struck(&mut rules, 1), [None]);
+        assert_eq!(applied(&mut rules, 1), [None]);
         assert_eq!(rules[0].matched, 0);
     }
 }

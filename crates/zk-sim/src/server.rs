@@ -15,15 +15,15 @@ use zk_core::transport::Request;
 
 use crate::access;
 use crate::access::Identity;
-use crate::answer::Answer;
-use crate::log::FIRST_EPOCH;
-use crate::log::Transaction;
+use crate::leader::FIRST_EPOCH;
+use crate::leader::Transaction;
 use crate::release::Release;
+use crate::server_reply::ServerReply;
 use crate::tree::Counters;
 use crate::tree::Node;
 use crate::tree::Tree;
 use crate::tree::Trigger;
-use crate::watches::Awaited;
+use crate::watches::WatchKind;
 use crate::watches::WatchTable;
 
 /// A server of the ensemble.
@@ -51,9 +51,9 @@ pub(crate) enum State {
     Stopped,
 }
 
-/// Who is to be told of what.
+/// Who is to be notifications of what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct WatchNotification {
     pub(crate) session: SessionId,
     pub(crate) trigger: Trigger,
     pub(crate) zxid: Option<i64>,
@@ -130,16 +130,16 @@ impl Server {
         self.is_running() && self.is_member
     }
 
-    /// Applies the next transaction, and returns who is to be told of what.
+    /// Applies the next transaction, and returns who is to be notifications of what.
     pub(crate) fn apply(
         &mut self,
         transaction: &Transaction,
         may_read: impl Fn(SessionId, &Acl) -> bool,
-    ) -> Vec<Told> {
+    ) -> Vec<WatchNotification> {
         self.applied += 1;
         self.zxid = transaction.at.zxid;
         let zxid = (self.release != Release::V3_8).then_some(transaction.at.zxid);
-        let mut told = Vec::new();
+        let mut notifications = Vec::new();
         for effect in &transaction.effects {
             for trigger in self.tree.apply(transaction.at, effect) {
                 let sessions = self.watches.trigger(&trigger);
@@ -150,7 +150,7 @@ impl Server {
                 let acl = trigger.last_acl.as_ref().or_else(node);
                 for session in sessions {
                     if acl.is_none_or(|acl| may_read(session, acl)) {
-                        told.push(Told {
+                        notifications.push(WatchNotification {
                             session,
                             trigger: trigger.clone(),
                             zxid,
@@ -159,7 +159,7 @@ impl Server {
                 }
             }
         }
-        told
+        notifications
     }
 
     /// Begins an epoch as a member: everything before has been applied.
@@ -179,18 +179,18 @@ impl Server {
         session: SessionId,
         identities: &[Identity],
         request: &Request,
-    ) -> (Result<Answer, Fault>, Option<(NodePath, Awaited)>) {
-        let (answer, watch) = match self.look(identities, request) {
+    ) -> (Result<ServerReply, Fault>, Option<(NodePath, WatchKind)>) {
+        let (answer, watch) = match self.evaluate(identities, request) {
             Ok(found) => found,
             Err(kind) => return (Err(Fault::Refused(kind, None)), None),
         };
-        if let Some((path, awaited)) = &watch {
-            self.watches.add(session, path, *awaited);
+        if let Some((path, kind)) = &watch {
+            self.watches.add(session, path, *kind);
         }
         (Ok(answer), watch)
     }
 
-    fn look(&self, identities: &[Identity], request: &Request) -> Result<Found, ErrorKind> {
+    fn evaluate(&self, identities: &[Identity], request: &Request) -> Result<Found, ErrorKind> {
         let readable = |path: &NodePath, wanted: &[Permissions]| {
             let node = self.tree.at(path).ok_or(ErrorKind::NoNode)?;
             if access::is_granted(&node.acl, wanted, identities) {
@@ -199,16 +199,16 @@ impl Server {
                 Err(ErrorKind::NoAuth)
             }
         };
-        let asked = |watch: bool, path: &NodePath, awaited| watch.then(|| (path.clone(), awaited));
+        let asked = |watch: bool, path: &NodePath, kind| watch.then(|| (path.clone(), kind));
         Ok(match request {
             Request::Get { path, watch } => {
                 let node = readable(path, &[Permissions::READ])?;
-                let answer = Answer::Data {
+                let answer = ServerReply::Data {
                     data: node.data().to_vec(),
                     stat: node.stat(),
                     watch: None,
                 };
-                (answer, asked(*watch, path, Awaited::Data))
+                (answer, asked(*watch, path, WatchKind::Data))
             }
             Request::Exists { path, watch } => {
                 // A node that is not there has no rules. Servers before 3.9.2 asked for none of the others either.
@@ -218,25 +218,25 @@ impl Server {
                     Err(ErrorKind::NoNode) => None,
                     Err(kind) => return Err(kind),
                 };
-                let awaited = if node.is_some() {
-                    Awaited::Data
+                let kind = if node.is_some() {
+                    WatchKind::Data
                 } else {
-                    Awaited::Birth
+                    WatchKind::Exist
                 };
-                let answer = Answer::Stat {
+                let answer = ServerReply::Stat {
                     stat: node.map(Node::stat),
                     watch: None,
                 };
-                (answer, asked(*watch, path, awaited))
+                (answer, asked(*watch, path, kind))
             }
             Request::List { path, watch } => {
                 let node = readable(path, &[Permissions::READ])?;
-                let answer = Answer::Children {
+                let answer = ServerReply::Children {
                     names: node.children().map(str::to_owned).collect(),
                     stat: node.stat(),
                     watch: None,
                 };
-                (answer, asked(*watch, path, Awaited::Children))
+                (answer, asked(*watch, path, WatchKind::Child))
             }
             Request::GetAcl { path } => {
                 let node = readable(path, &[Permissions::READ, Permissions::ADMIN])?;
@@ -245,19 +245,19 @@ impl Server {
                 } else {
                     access::masked(&node.acl)
                 };
-                let answer = Answer::Acl {
+                let answer = ServerReply::Acl {
                     acl,
                     stat: node.stat(),
                 };
                 (answer, None)
             }
             Request::AddWatch { path, recursive } => {
-                let awaited = if *recursive {
-                    Awaited::AllBelow
+                let kind = if *recursive {
+                    WatchKind::PersistentRecursive
                 } else {
-                    Awaited::All
+                    WatchKind::Persistent
                 };
-                (Answer::Watching(None), Some((path.clone(), awaited)))
+                (ServerReply::Watching(None), Some((path.clone(), kind)))
             }
             Request::Create(_)
             | Request::Delete { .. }
@@ -270,7 +270,7 @@ impl Server {
 }
 
 /// What a read found, and the watch it asked for.
-type Found = (Answer, Option<(NodePath, Awaited)>);
+type Found = (ServerReply, Option<(NodePath, WatchKind)>);
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
 use zk_core::transport::Request;
 
-use crate::answer::Answer;
+use crate::server_reply::ServerReply;
 
 /// The bytes of a request behind its length, which servers compare with their `jute.maxbuffer`.
 pub(crate) fn of(request: &Request) -> usize {
@@ -31,17 +31,22 @@ pub(crate) fn of(request: &Request) -> usize {
 }
 
 /// The bytes of an answer, or of an error, with their length; what is rarely read much of counts as a stat.
-pub(crate) fn of_answer(answer: Option<&Answer>) -> usize {
+pub(crate) fn of_answer(answer: Option<&ServerReply>) -> usize {
     INT + REPLY_HEADER
         + match answer {
-            Some(Answer::Data { data, .. }) => INT + data.len() + STAT,
-            Some(Answer::Children { names, .. }) => {
+            Some(ServerReply::Data { data, .. }) => INT + data.len() + STAT,
+            Some(ServerReply::Children { names, .. }) => {
                 INT + names.iter().map(|name| INT + name.len()).sum::<usize>() + STAT
             }
-            Some(Answer::Stat { .. } | Answer::Set(_) | Answer::Acl { .. }) => STAT,
-            Some(Answer::Created { path, .. }) => text(path) + STAT,
-            Some(Answer::Committed(parts)) => parts.len() * (PART_HEADER + STAT),
-            Some(Answer::Deleted | Answer::Synced | Answer::Watching(_) | Answer::Closed)
+            Some(ServerReply::Stat { .. } | ServerReply::Set(_) | ServerReply::Acl { .. }) => STAT,
+            Some(ServerReply::Created { path, .. }) => text(path) + STAT,
+            Some(ServerReply::Committed(parts)) => parts.len() * (PART_HEADER + STAT),
+            Some(
+                ServerReply::Deleted
+                | ServerReply::Synced
+                | ServerReply::Watching(_)
+                | ServerReply::Closed,
+            )
             | None => 0,
         }
 }

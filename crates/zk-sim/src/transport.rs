@@ -13,7 +13,7 @@ use zk_core::transport::SessionEnd;
 use zk_core::transport::Transport;
 
 use crate::chroot;
-use crate::shared::Shared;
+use crate::driver::Driver;
 use crate::world::Content;
 
 /// One session of an [`Ensemble`](crate::Ensemble), on the wire.
@@ -25,7 +25,7 @@ use crate::world::Content;
 /// Ends the session, as [`close`](Transport::close) does.
 #[derive(Debug)]
 pub struct SimTransport {
-    shared: Arc<Shared>,
+    driver: Arc<Driver>,
     session: SessionId,
     timeout: Duration,
     link: LinkReceiver,
@@ -34,14 +34,14 @@ pub struct SimTransport {
 
 impl SimTransport {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        driver: Arc<Driver>,
         session: SessionId,
         timeout: Duration,
         link: LinkReceiver,
         chroot: NodePath,
     ) -> Self {
         Self {
-            shared,
+            driver,
             session,
             timeout,
             link,
@@ -64,27 +64,27 @@ impl Transport for SimTransport {
     }
 
     fn draw(&self) -> Option<u64> {
-        Some(self.shared.with(|world| world.random().u64(..)))
+        Some(self.driver.with(|world| world.random().u64(..)))
     }
 
     fn submit(&self, request: Request) -> Reply {
-        let shared = Arc::clone(&self.shared);
+        let driver = Arc::clone(&self.driver);
         let session = self.session;
         let root = self.chroot.clone();
         Box::pin(async move {
-            let request = chroot::inward(&root, request);
-            let answer = shared.submit(session, Content::Request(request));
+            let request = chroot::to_server(&root, request);
+            let answer = driver.submit(session, Content::Request(request));
             // The ensemble itself must not live on for a request that it does not answer.
-            drop(shared);
+            drop(driver);
             let answer = answer
                 .await
                 .unwrap_or(Err(Fault::Ended(SessionEnd::Closed)));
-            answer.map(|response| chroot::outward(&root, response))
+            answer.map(|response| chroot::to_session(&root, response))
         })
     }
 
     fn close(&self) {
-        drop(self.shared.submit(self.session, Content::Close));
+        drop(self.driver.submit(self.session, Content::Close));
     }
 }
 

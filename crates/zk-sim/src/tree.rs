@@ -27,14 +27,14 @@ impl Tree {
             counters,
         };
         tree.nodes
-            .insert(NodePath::root(), Node::of_the_server(&Acl::open()));
+            .insert(NodePath::root(), Node::server_node(&Acl::open()));
         for (parent, name, acl) in [
             (NodePath::root(), "zookeeper", Acl::open()),
             (own("/zookeeper"), "config", Acl::read_only()),
             (own("/zookeeper"), "quota", Acl::open()),
         ] {
             let path = child(&parent, name);
-            tree.nodes.insert(path, Node::of_the_server(&acl));
+            tree.nodes.insert(path, Node::server_node(&acl));
             tree.node_mut(&parent).children.insert(name.to_owned());
         }
         tree
@@ -53,7 +53,7 @@ impl Tree {
     pub fn nodes(&self) -> impl Iterator<Item = (&NodePath, &Node)> {
         self.nodes
             .iter()
-            .filter(|(path, _)| !path.is_root() && !is_of_the_server(path))
+            .filter(|(path, _)| !path.is_root() && !is_server_node(path))
     }
 
     /// Returns the path of every node, as [`nodes`](Self::nodes) does.
@@ -67,7 +67,7 @@ impl Tree {
     }
 
     /// The containers that had children and have none, and the nodes that outlived their time to live.
-    pub(crate) fn left_over(&self, now: SystemTime) -> Vec<NodePath> {
+    pub(crate) fn reapable(&self, now: SystemTime) -> Vec<NodePath> {
         self.paths_where(|node| {
             node.children.is_empty()
                 && match node.kind {
@@ -209,7 +209,7 @@ impl Node {
         }
     }
 
-    fn of_the_server(acl: &Acl) -> Self {
+    fn server_node(acl: &Acl) -> Self {
         let never = Moment {
             zxid: 0,
             time: SystemTime::UNIX_EPOCH,
@@ -373,7 +373,7 @@ pub(crate) fn is_special(path: &NodePath) -> bool {
     SPECIAL.contains(&path.as_str())
 }
 
-fn is_of_the_server(path: &NodePath) -> bool {
+fn is_server_node(path: &NodePath) -> bool {
     path.as_str() == "/zookeeper" || path.as_str().starts_with("/zookeeper/")
 }
 

@@ -13,9 +13,9 @@ use std::time::Duration;
 ///
 /// As safe as `happening`.
 pub async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, happening)
+    tokio::time::timeout(MAX_WAIT, happening)
         .await
-        .unwrap_or_else(|_| panic!("waited {PATIENCE:?} for this: {what}"))
+        .unwrap_or_else(|_| panic!("waited {MAX_WAIT:?} for this: {what}"))
 }
 
 /// Asks every 10 ms until `condition` holds, for at most two minutes of Tokio's time.
@@ -32,7 +32,7 @@ pub async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
 pub async fn until(what: &str, condition: impl AsyncFn() -> bool) {
     soon(what, async {
         while !condition().await {
-            pass(LOOK_EVERY).await;
+            pass(POLL_INTERVAL).await;
         }
     })
     .await;
@@ -89,5 +89,5 @@ pub async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<
     .await
 }
 
-const PATIENCE: Duration = Duration::from_secs(120);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const MAX_WAIT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);

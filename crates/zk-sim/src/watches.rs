@@ -15,23 +15,23 @@ use crate::tree::Trigger;
 
 /// What a watch waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Awaited {
+pub(crate) enum WatchKind {
     /// That the node, which exists, changes or goes.
     Data,
     /// That the node, which does not exist, comes.
-    Birth,
+    Exist,
     /// That a child of the node comes or goes, or itself goes.
     Children,
     /// Each change of the node and each child that comes or goes, as long as the link lasts.
-    All,
+    Persistent,
     /// Each change of the node or of one below it, as long as the link lasts.
-    AllBelow,
+    PersistentRecursive,
 }
 
-impl Awaited {
-    /// Tells whether it goes on after it has told something.
+impl WatchKind {
+    /// Tells whether it goes on after it has notified something.
     pub(crate) fn is_persistent(self) -> bool {
-        matches!(self, Self::All | Self::AllBelow)
+        matches!(self, Self::Persistent | Self::PersistentRecursive)
     }
 
     /// Tells whether a client that waits at `path` takes a notice of `event` at `changed` for its own.
@@ -39,12 +39,12 @@ impl Awaited {
     /// A one-shot watch is over then.
     pub(crate) fn is_met_by(self, path: &NodePath, changed: &NodePath, event: WatchEvent) -> bool {
         if path != changed {
-            return self == Self::AllBelow
+            return self == Self::PersistentRecursive
                 && event != WatchEvent::ChildrenChanged
                 && is_below(changed, path);
         }
         match (self, event) {
-            (Self::All, _) => true,
+            (Self::Persistent, _) => true,
             (Self::Children, WatchEvent::Created | WatchEvent::DataChanged) => false,
             (waiter, WatchEvent::ChildrenChanged) => waiter == Self::Children,
             _ => true,
@@ -63,11 +63,11 @@ pub(crate) enum Removal {
 impl Removal {
     /// What the client crate asks for when a watch is dropped and `others` is what else it has on that node; nothing if
     /// it leaves the watch with the server.
-    pub(crate) fn of(dropped: Awaited, others: &[Awaited]) -> Option<Self> {
-        let own = |awaited| match awaited {
-            Awaited::Data | Awaited::Birth => Self::Data,
-            Awaited::Children => Self::Children,
-            Awaited::All | Awaited::AllBelow => Self::Any,
+    pub(crate) fn of(dropped: WatchKind, others: &[WatchKind]) -> Option<Self> {
+        let own = |kind| match kind {
+            WatchKind::Data | WatchKind::Exist => Self::Data,
+            WatchKind::Child => Self::Children,
+            WatchKind::Persistent | WatchKind::PersistentRecursive => Self::Any,
         };
         match own(dropped) {
             _ if others.is_empty() => Some(Self::Any),
@@ -80,7 +80,7 @@ impl Removal {
 /// The watches of one server: which session waits at which node. Asking twice is asking once.
 ///
 /// A server has one table for what concerns a node itself and one for what concerns its children, and tells a session
-/// of a change once, for whatever reasons it is to be told.
+/// of a change once, for whatever reasons it is to be notified.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchTable {
     release: Release,
@@ -105,11 +105,11 @@ struct Modes {
 }
 
 impl Modes {
-    fn of(awaited: Awaited) -> Self {
+    fn of(kind: WatchKind) -> Self {
         Self {
-            once: !awaited.is_persistent(),
-            persistent: awaited == Awaited::All,
-            recursive: awaited == Awaited::AllBelow,
+            once: !kind.is_persistent(),
+            persistent: kind == WatchKind::Persistent,
+            recursive: kind == WatchKind::PersistentRecursive,
         }
     }
 
@@ -157,14 +157,14 @@ impl Waiters {
         });
     }
 
-    /// Adds to `told` who is to be told, and takes out what waited for one change only.
-    fn take(&mut self, trigger: &Trigger, told: &mut BTreeSet<SessionId>) {
+    /// Adds to `notified` who is to be notified, and takes out what waited for one change only.
+    fn take(&mut self, trigger: &Trigger, notified: &mut BTreeSet<SessionId>) {
         let is_of_children = trigger.event == WatchEvent::ChildrenChanged;
         if let Some(sessions) = self.by_path.get_mut(&trigger.path) {
             let recursive = &mut self.recursive;
             sessions.retain(|session, modes| {
                 if !is_of_children || modes.once || modes.persistent {
-                    told.insert(*session);
+                    notified.insert(*session);
                 }
                 modes.once = false;
                 let stays = *modes != Modes::default();
@@ -182,7 +182,7 @@ impl Waiters {
         while let Some(path) = above {
             if let Some(sessions) = self.by_path.get(&path) {
                 let below = sessions.iter().filter(|(_, modes)| modes.recursive);
-                told.extend(below.map(|(session, _)| *session));
+                notified.extend(below.map(|(session, _)| *session));
             }
             above = path.parent();
         }
@@ -203,10 +203,10 @@ impl WatchTable {
         }
     }
 
-    pub(crate) fn add(&mut self, session: SessionId, path: &NodePath, awaited: Awaited) {
+    pub(crate) fn add(&mut self, session: SessionId, path: &NodePath, kind: WatchKind) {
         let release = self.release;
-        let wanted = Modes::of(awaited);
-        for waiters in self.tables(awaited) {
+        let wanted = Modes::of(kind);
+        for waiters in self.tables(kind) {
             waiters.change(session, path, |modes| match release {
                 // The kind that was asked for last is the only one (ZOOKEEPER-4466).
                 Release::V3_8 => wanted,
@@ -241,28 +241,28 @@ impl WatchTable {
         self.data.count() + self.children.count()
     }
 
-    /// Takes out every one-shot watch that waited for this, and returns who is to be told, each session once.
+    /// Takes out every one-shot watch that waited for this, and returns who is to be notified, each session once.
     pub(crate) fn trigger(&mut self, trigger: &Trigger) -> Vec<SessionId> {
-        let mut told = BTreeSet::new();
+        let mut notified = BTreeSet::new();
         if trigger.event != WatchEvent::ChildrenChanged {
-            self.data.take(trigger, &mut told);
+            self.data.take(trigger, &mut notified);
         }
         if matches!(
             trigger.event,
             WatchEvent::ChildrenChanged | WatchEvent::Deleted
         ) {
-            self.children.take(trigger, &mut told);
+            self.children.take(trigger, &mut notified);
         }
-        told.into_iter().collect()
+        notified.into_iter().collect()
     }
 
     /// The tables in which a server notes a watch.
-    fn tables(&mut self, awaited: Awaited) -> impl Iterator<Item = &mut Waiters> {
-        let in_data = awaited != Awaited::Children;
-        let in_children = match awaited {
-            Awaited::Data | Awaited::Birth => false,
-            Awaited::Children | Awaited::All => true,
-            Awaited::AllBelow => self.release == Release::V3_8,
+    fn tables(&mut self, kind: WatchKind) -> impl Iterator<Item = &mut Waiters> {
+        let in_data = kind != WatchKind::Child;
+        let in_children = match kind {
+            WatchKind::Data | WatchKind::Exist => false,
+            WatchKind::Child | WatchKind::Persistent => true,
+            WatchKind::PersistentRecursive => self.release == Release::V3_8,
         };
         [
             in_data.then_some(&mut self.data),
@@ -278,13 +278,13 @@ impl WatchTable {
 pub(crate) fn missed(
     tree: &Tree,
     path: &NodePath,
-    awaited: Awaited,
+    kind: WatchKind,
     seen: i64,
 ) -> Option<WatchEvent> {
-    match (awaited, tree.at(path)) {
-        (Awaited::Birth, node) => node.map(|_| WatchEvent::Created),
+    match (kind, tree.at(path)) {
+        (WatchKind::Exist, node) => node.map(|_| WatchEvent::Created),
         (_, None) => Some(WatchEvent::Deleted),
-        (Awaited::Children, Some(node)) => {
+        (WatchKind::Child, Some(node)) => {
             (node.pzxid > seen).then_some(WatchEvent::ChildrenChanged)
         }
         (_, Some(node)) => (node.mzxid > seen).then_some(WatchEvent::DataChanged),

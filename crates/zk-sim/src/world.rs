@@ -19,18 +19,18 @@ use zk_core::transport::Request;
 use zk_core::transport::SessionEnd;
 
 use crate::access::Identity;
-use crate::answer::Answer;
-use crate::answer::WatchNumber;
 use crate::jobs::Jobs;
-use crate::log::Leader;
-use crate::record::Fate;
-use crate::record::Seen;
+use crate::leader::Leader;
 use crate::release::Release;
+use crate::request_log::LoggedRequest;
+use crate::request_log::RequestOutcome;
 use crate::script::Proposal;
 use crate::script::Rule;
 use crate::script::Turn;
 use crate::server::Lag;
 use crate::server::Server;
+use crate::server_reply::ServerReply;
+use crate::server_reply::WatchNumber;
 use crate::tree::Counters;
 use crate::watches::Removal;
 pub(crate) use client::Break;
@@ -60,7 +60,7 @@ pub(crate) struct Settings {
     /// From the start of a server until it serves, where there is a leader.
     pub(crate) joining: Duration,
     /// How long a server may be silent before the others do without it.
-    pub(crate) patience: Duration,
+    pub(crate) sync_limit: Duration,
     /// What becomes of a write that waits for the quorum when the leader is lost.
     pub(crate) proposals: Proposal,
     /// Whether servers without a quorum grant sessions that only read.
@@ -87,7 +87,7 @@ impl Default for Settings {
             reap_every: None,
             election: Duration::from_millis(300),
             joining: Duration::from_millis(200),
-            patience: Duration::from_secs(1),
+            sync_limit: Duration::from_secs(1),
             proposals: Proposal::default(),
             read_only: false,
             persistent_watches: true,
@@ -117,10 +117,10 @@ pub(crate) struct World {
     /// What the next leader finds in its log.
     proposed: Vec<JobNumber>,
     /// Sessions that end as soon as a leader and a quorum answer.
-    doomed: Vec<SessionId>,
+    expiring: Vec<SessionId>,
     /// Counts the losses of leaders.
     losses: u64,
-    agenda: BTreeMap<(Duration, u64), Event>,
+    events: BTreeMap<(Duration, u64), Event>,
     outputs: Vec<Output>,
     random: fastrand::Rng,
     /// Numbers of watches and of events.
@@ -131,7 +131,7 @@ pub(crate) use crate::jobs::JobNumber;
 
 /// What a client that opens a session wants.
 #[derive(Debug, Clone)]
-pub(crate) struct Wish {
+pub(crate) struct SessionOptions {
     /// From zero; otherwise any.
     pub(crate) server: Option<usize>,
     pub(crate) timeout: Duration,
@@ -151,12 +151,12 @@ pub(crate) enum Content {
 pub(crate) enum Output {
     Opened(SessionId),
     Link(SessionId, Link),
-    Answer(JobNumber, Result<Answer, Fault>),
+    Reply(JobNumber, Result<ServerReply, Fault>),
     Fire(WatchNumber, WatchEvent),
     /// What a persistent watch tells.
-    Tell(WatchNumber, Notice),
+    Notify(WatchNumber, Notice),
     /// A rule has had its effect.
-    Struck,
+    RuleApplied,
 }
 
 /// A request on its way through the ensemble, kept for ever as the record of it.
@@ -167,10 +167,10 @@ struct Job {
     at: Duration,
     /// The server it was sent to, from zero.
     server: usize,
-    fate: Fate,
+    outcome: RequestOutcome,
     answered: bool,
     /// Whether its client knows what became of it, or that it is lost.
-    told: bool,
+    is_resolved: bool,
     /// The rule that strikes it.
     rule: Option<usize>,
     ready: Ready,
@@ -180,13 +180,13 @@ struct Job {
 #[derive(Debug)]
 enum Ready {
     /// When its turn has come, by looking.
-    Look,
+    Read,
     /// Not before the leader has had it.
     Never,
     /// When it has applied this transaction, with this outcome.
     After {
         zxid: i64,
-        outcome: Result<Answer, Fault>,
+        outcome: Result<ServerReply, Fault>,
     },
 }
 
@@ -217,17 +217,17 @@ enum Event {
         to: usize,
     },
     /// The leader has not heard of the session for its timeout.
-    Unheard {
+    SessionTimeout {
         session: SessionId,
         clock: u64,
     },
     /// The client has heard nothing for as long as it waits for a silent server.
-    Unanswered {
+    LinkTimeout {
         session: SessionId,
         silences: u64,
     },
     /// The other servers do without one that is silent.
-    Excluded {
+    SyncLimit {
         server: usize,
         incarnation: u64,
     },
@@ -245,7 +245,7 @@ enum Event {
         session: SessionId,
         connection: u64,
     },
-    TakeWatchBack {
+    RemoveWatch {
         session: SessionId,
         connection: u64,
         path: NodePath,
@@ -271,35 +271,35 @@ impl World {
             stuck: Vec::new(),
             waiting: Vec::new(),
             proposed: Vec::new(),
-            doomed: Vec::new(),
+            expiring: Vec::new(),
             losses: 0,
-            agenda: BTreeMap::new(),
+            events: BTreeMap::new(),
             outputs: Vec::new(),
             random: fastrand::Rng::with_seed(settings.seed),
             last_number: 0,
             settings,
         };
-        world.plan_reaping();
+        world.schedule_reaping();
         world
     }
 
     /// Does everything that is due by `now`, in order.
     pub(crate) fn advance(&mut self, now: Duration) {
-        while let Some(entry) = self.agenda.first_entry() {
+        while let Some(entry) = self.events.first_entry() {
             let due = entry.key().0;
             if due > now {
                 break;
             }
             let event = entry.remove();
             self.now = self.now.max(due);
-            self.happen(event);
+            self.handle(event);
         }
         self.now = self.now.max(now);
     }
 
     /// When something happens next if nobody does anything.
     pub(crate) fn next_due(&self) -> Option<Duration> {
-        self.agenda.keys().next().map(|(due, _)| *due)
+        self.events.keys().next().map(|(due, _)| *due)
     }
 
     /// What is to be told, in order.
@@ -307,7 +307,7 @@ impl World {
         std::mem::take(&mut self.outputs)
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive {
                 session,
@@ -323,9 +323,9 @@ impl World {
                 connection,
                 to,
             } => self.reattach(session, connection, to),
-            Event::Unheard { session, clock } => self.miss(session, clock),
-            Event::Unanswered { session, silences } => self.notice_silence(session, silences),
-            Event::Excluded {
+            Event::SessionTimeout { session, clock } => self.time_out_session(session, clock),
+            Event::LinkTimeout { session, silences } => self.notice_silence(session, silences),
+            Event::SyncLimit {
                 server,
                 incarnation,
             } => self.exclude(server, incarnation),
@@ -342,28 +342,28 @@ impl World {
                     self.end(session, SessionEnd::Expired);
                 }
             }
-            Event::TakeWatchBack {
+            Event::RemoveWatch {
                 session,
                 connection,
                 path,
                 removal,
-            } => self.take_watch_back(session, connection, &path, removal),
-            Event::CatchUp => self.settle(),
+            } => self.remove_watch(session, connection, &path, removal),
+            Event::CatchUp => self.apply_due(),
             Event::Reap => {
                 self.reap();
-                self.plan_reaping();
+                self.schedule_reaping();
             }
         }
     }
 
-    fn plan(&mut self, after: Duration, event: Event) {
+    fn schedule(&mut self, after: Duration, event: Event) {
         let number = self.number();
-        self.agenda.insert((self.now + after, number), event);
+        self.events.insert((self.now + after, number), event);
     }
 
-    fn plan_reaping(&mut self) {
+    fn schedule_reaping(&mut self) {
         if let Some(interval) = self.settings.reap_every {
-            self.plan(interval, Event::Reap);
+            self.schedule(interval, Event::Reap);
         }
     }
 
@@ -373,11 +373,11 @@ impl World {
     }
 
     /// Opens a session at a server, counted from zero, or at the next that does not lag; nothing if none grants one.
-    pub(crate) fn open(&mut self, wish: &Wish) -> Option<SessionId> {
+    pub(crate) fn open(&mut self, options: &SessionOptions) -> Option<SessionId> {
         let count = self.clients.len();
         let servers = self.servers.len();
         let in_turn = (0..servers).map(|at| (count + at) % servers);
-        let candidates: Vec<usize> = match wish.server {
+        let candidates: Vec<usize> = match options.server {
             Some(server) => vec![server],
             None => in_turn.collect(),
         };
@@ -388,13 +388,13 @@ impl World {
             .find(|at| !self.servers[**at].lag.lasts(self.now))
             .or_else(|| candidates.iter().find(serving));
         let session = SessionId::from_i64(i64::try_from(count + 1).ok()? | FIRST_SESSION);
-        let identities = wish.identities.clone();
+        let identities = options.identities.clone();
         let client =
-            |server, opening| Client::new(session, server, wish.timeout, identities, opening);
+            |server, opening| Client::new(session, server, options.timeout, identities, opening);
         if let Some(server) = server.copied() {
             let zxid = self.leader.open(self.now);
             self.clients.insert(session, client(server, zxid));
-            self.settle();
+            self.apply_due();
             return Some(session);
         }
         let cut_off = |server: &&usize| {
@@ -404,7 +404,7 @@ impl World {
         let server = candidates
             .iter()
             .find(cut_off)
-            .filter(|_| self.settings.read_only && wish.takes_read_only)
+            .filter(|_| self.settings.read_only && options.takes_read_only)
             .copied()?;
         // A session of this server alone, of which no leader knows.
         let mut client = client(server, self.servers[server].zxid());
@@ -418,7 +418,7 @@ impl World {
     /// Has the leader end a session, as soon as there is one.
     pub(crate) fn expire(&mut self, session: SessionId) {
         if !self.can_commit() {
-            self.doomed.push(session);
+            self.expiring.push(session);
             return;
         }
         if let Some(client) = self.clients.get_mut(&session)
@@ -426,7 +426,7 @@ impl World {
         {
             client.is_alive = false;
             self.leader.close(session, self.now);
-            self.settle();
+            self.apply_due();
         }
     }
 
@@ -436,21 +436,21 @@ impl World {
             return 0;
         }
         let gone = self.leader.reap(self.now).len();
-        self.settle();
+        self.apply_due();
         gone
     }
 
     /// Sets the number for the next sequential child, and tells whether there is such a node.
     pub(crate) fn set_counter(&mut self, path: &NodePath, counter: i32) -> bool {
         let is_there = self.leader.set_counter(path, counter, self.now);
-        self.settle();
+        self.apply_due();
         is_there
     }
 
     /// Changes how far a server lags; what is due then, it applies.
     pub(crate) fn set_lag(&mut self, server: usize, lag: Lag) {
         self.servers[server].lag = lag;
-        self.settle();
+        self.apply_due();
     }
 
     pub(crate) fn add_rule(&mut self, rule: Rule) -> usize {
@@ -469,20 +469,20 @@ impl World {
     }
 
     /// Every request on record, in the order of sending.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<LoggedRequest> {
         self.last_seen(usize::MAX)
     }
 
     /// The last requests, at most `count`.
-    pub(crate) fn last_seen(&self, count: usize) -> Vec<Seen> {
+    pub(crate) fn last_seen(&self, count: usize) -> Vec<LoggedRequest> {
         let shown = |job: &Job| match &job.content {
             Content::Close => None,
-            Content::Request(request) => Some(Seen {
+            Content::Request(request) => Some(LoggedRequest {
                 at: job.at,
                 session: job.session,
                 server: job.server + 1,
                 request: request.clone(),
-                fate: job.fate.clone(),
+                outcome: job.outcome.clone(),
                 answered: job.answered,
             }),
         };

@@ -130,7 +130,7 @@ fn chaos() -> Chaos {
         .lasting(Duration::from_secs(4))
         .every(Duration::from_millis(120))
         .longest(Duration::from_secs(3))
-        .weighing(Disturbance::Expire, 1)
+        .weight(Disturbance::Expire, 1)
 }
 
 async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
@@ -144,7 +144,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
         for _ in 0..3 {
             writers.push(tokio::spawn(write(ensemble.clone(), random.fork())));
         }
-        let disturbing = tokio::spawn(chaos().unleash(&ensemble));
+        let disturbing = tokio::spawn(chaos().run(&ensemble));
         for _ in 0..12 {
             let pause = Duration::from_millis(random.u64(0..800));
             tokio::join!(biased;

@@ -245,7 +245,7 @@ fn events_under_chaos_are_in_order_and_end_at_the_last_value() {
             let chaos = Chaos::default()
                 .lasting(Duration::from_secs(5))
                 .every(Duration::from_millis(200));
-            let disturbing = tokio::spawn(chaos.unleash(&ensemble));
+            let disturbing = tokio::spawn(chaos.run(&ensemble));
             let mut random = fastrand::Rng::with_seed(seed);
             for round in 0..30 {
                 let publisher = publisher(&publishing);

@@ -905,7 +905,7 @@ fn counters_under_chaos_add_up() {
             let chaos = Chaos::default()
                 .lasting(Duration::from_secs(4))
                 .every(Duration::from_millis(150));
-            let disturbing = tokio::spawn(chaos.unleash(&ensemble));
+            let disturbing = tokio::spawn(chaos.run(&ensemble));
             for counter in counters {
                 soon("all have counted", counter).await.unwrap();
             }

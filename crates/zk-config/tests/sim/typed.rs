@@ -569,7 +569,7 @@ fn a_transaction_over_several_keys_is_never_seen_in_part() {
             let chaos = Chaos::default()
                 .lasting(Duration::from_secs(3))
                 .every(Duration::from_millis(200));
-            let disturbing = tokio::spawn(chaos.unleash(&ensemble));
+            let disturbing = tokio::spawn(chaos.run(&ensemble));
             let mut random = fastrand::Rng::with_seed(seed);
             let publish = async |value: &str| {
                 let publisher = publisher(&writing);

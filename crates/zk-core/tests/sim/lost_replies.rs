@@ -131,7 +131,7 @@ fn no_acknowledged_write_is_undone_by_an_older_one() {
         let other = sim.connect().timeout(Duration::from_secs(30)).await;
         one.create("/a", "0").await?;
         other.sync("/a").await?;
-        let chaos = tokio::spawn(Chaos::default().unleash(&sim));
+        let chaos = tokio::spawn(Chaos::default().run(&sim));
         for round in 1..40_u32 {
             let (first, second) = (format!("{round} one"), format!("{round} other"));
             let (_, is_written) = tokio::join!(one.set("/a", first.clone()).into_future(), async {

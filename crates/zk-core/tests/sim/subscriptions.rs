@@ -638,9 +638,7 @@ fn does_as_told(ensemble: EnsembleBuilder) {
             let writer = sim.connect().timeout(Duration::from_secs(20)).await;
             let mut updates = session.subscribe("/a").recursive().await?;
             let mut known = None;
-            let chaos = Chaos::default()
-                .lasting(Duration::from_secs(20))
-                .unleash(&sim);
+            let chaos = Chaos::default().lasting(Duration::from_secs(20)).run(&sim);
             let writes = async move {
                 for round in 0..60_u32 {
                     let data = round.to_string();

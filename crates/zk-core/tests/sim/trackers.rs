@@ -161,7 +161,7 @@ fn a_tracker_knows_the_truth_in_the_end() {
         let writer = sim.connect().timeout(Duration::from_secs(20)).await;
         let mut tracker = session.track("/a").await?;
         let mut random = fastrand::Rng::with_seed(seed);
-        let chaos = tokio::spawn(Chaos::default().unleash(&sim));
+        let chaos = tokio::spawn(Chaos::default().run(&sim));
         let mut newest = 0;
         let mut results = 0;
         for round in 0..40 {

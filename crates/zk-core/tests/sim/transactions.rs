@@ -141,7 +141,7 @@ fn a_marked_transaction_says_what_became_of_it() {
     Check::new(0..60).run(async |sim, _seed| {
         let session = sim.connect().timeout(Duration::from_secs(30)).await;
         session.create("/a", "").await?;
-        let chaos = tokio::spawn(Chaos::default().unleash(&sim));
+        let chaos = tokio::spawn(Chaos::default().run(&sim));
         let (mut sure, mut unsure) = (0, 0);
         for round in 0..100 {
             let one = session.transaction().create(format!("/a/{round:03}"), "");

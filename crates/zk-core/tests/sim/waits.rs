@@ -153,7 +153,7 @@ fn whoever_waits_is_told_whatever_breaks() {
         let session = sim.connect().timeout(Duration::from_secs(20)).await;
         let writer = sim.connect().timeout(Duration::from_secs(20)).await;
         let mut random = fastrand::Rng::with_seed(seed);
-        let chaos = tokio::spawn(Chaos::default().unleash(&sim));
+        let chaos = tokio::spawn(Chaos::default().run(&sim));
         for round in 0..4 {
             let come = tokio::spawn(session.wait_for_creation("/a").into_future());
             pass(Duration::from_millis(random.u64(0..1500))).await;

@@ -119,7 +119,7 @@ async fn run(ensemble: Ensemble, seed: u64, told: &Cell<usize>, compared: &Cell<
         .lasting(Duration::from_secs(4))
         .every(Duration::from_millis(150))
         .longest(Duration::from_secs(3))
-        .weighing(Disturbance::Expire, 1);
+        .weight(Disturbance::Expire, 1);
     let playing = play(following.changes(), told);
     let besetting = async {
         let comparing = async {
@@ -135,7 +135,7 @@ async fn run(ensemble: Ensemble, seed: u64, told: &Cell<usize>, compared: &Cell<
             compared.set(compared.get() + known(&following).len());
             rest.wait().await;
         };
-        tokio::join!(biased; chaos.beset(&ensemble, servers), comparing);
+        tokio::join!(biased; chaos.run_during(&ensemble, servers), comparing);
         // Every handle is dropped: nothing may be left, of whichever session.
         let left = async {
             while !registered(&ensemble).is_empty() {

@@ -13,8 +13,8 @@ use zk_discovery::Instance;
 use zk_discovery::Layout;
 use zk_discovery::ReadFormat;
 use zk_discovery::RegisterError;
+use zk_sim::DropFault;
 use zk_sim::Ensemble;
-use zk_sim::Setback;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
@@ -63,20 +63,20 @@ impl ReadFormat<String> for Bare {
 // covers: D1
 #[tokio::test(start_paused = true)]
 async fn a_format_that_writes_all_registrations_alike_is_safe_from_its_own_cleanup() {
-    for setback in Setback::ALL {
+    for drop_fault in DropFault::ALL {
         for times in 0.. {
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().server(1).await;
             let registry = Registry::new(&session, BASE).unwrap().with_layout(Bare);
             let done = polled(times, registry.register(instance("a", "1"))).await;
-            setback.strike(&ensemble, session.id());
+            drop_fault.inject(&ensemble, session.id());
             let is_done = done.is_some();
             drop(done);
             let again = soon("it is registered", registry.register(instance("a", "1")));
             let again = again.await.unwrap();
             pass(Duration::from_secs(10)).await;
-            assert!(again.is_registered(), "{setback:?} {times}");
-            assert_eq!(registered(&ensemble).len(), 1, "{setback:?} {times}");
+            assert!(again.is_registered(), "{drop_fault:?} {times}");
+            assert_eq!(registered(&ensemble).len(), 1, "{drop_fault:?} {times}");
             drop(again);
             ensemble.assert_nothing_left([session]).await;
             if is_done {

@@ -10,8 +10,8 @@ use zk_discovery::DubboProvider;
 use zk_discovery::Instance;
 use zk_discovery::Loss;
 use zk_discovery::RegisterError;
+use zk_sim::DropFault;
 use zk_sim::Ensemble;
-use zk_sim::Setback;
 use zk_sim::matching;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
@@ -111,14 +111,14 @@ async fn each_request_of_a_life_may_be_lost_on_the_way_or_back() {
 // against traps X1
 #[tokio::test(start_paused = true)]
 async fn a_dropped_registration_leaves_nothing_and_can_be_made_again_at_once() {
-    for setback in Setback::ALL {
+    for drop_fault in DropFault::ALL {
         for times in 0.. {
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().server(1).await;
             let registry = registry(&session);
             let registering = registry.register(instance("a", "1"));
             let done = polled(times, registering).await;
-            setback.strike(&ensemble, session.id());
+            drop_fault.inject(&ensemble, session.id());
             let is_done = done.is_some();
             drop(done);
             let again = soon("it is registered", registry.register(instance("a", "2")));
@@ -139,14 +139,14 @@ async fn a_dropped_registration_leaves_nothing_and_can_be_made_again_at_once() {
 // against traps D3
 #[tokio::test(start_paused = true)]
 async fn an_unregistration_that_was_dropped_or_failed_is_made_again() {
-    for setback in Setback::ALL {
+    for drop_fault in DropFault::ALL {
         for times in 0.. {
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().server(1).await;
             let registration = registry(&session).register(instance("a", "1")).await;
             let registration = registration.unwrap();
             let done = polled(times, registration.unregister()).await;
-            setback.strike(&ensemble, session.id());
+            drop_fault.inject(&ensemble, session.id());
             soon("it is gone", registration.unregister()).await.unwrap();
             assert_eq!(registered(&ensemble), []);
             assert_eq!(registration.lost().await, Loss::Unregistered);

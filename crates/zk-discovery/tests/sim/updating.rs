@@ -7,9 +7,9 @@ use zk_core::Session;
 use zk_discovery::Instance;
 use zk_discovery::Registration;
 use zk_discovery::UpdateError;
+use zk_sim::DropFault;
 use zk_sim::Ensemble;
 use zk_sim::Scripted;
-use zk_sim::Setback;
 use zk_sim::matching;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
@@ -114,14 +114,14 @@ async fn an_update_that_others_always_overtake_gives_up_and_says_so() {
 // covers: D1
 #[tokio::test(start_paused = true)]
 async fn an_update_that_was_dropped_is_made_or_not_and_the_next_one_knows() {
-    for setback in Setback::ALL {
+    for drop_fault in DropFault::ALL {
         for times in 0.. {
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().server(1).await;
             let registration = registry(&session).register(instance("a", "1")).await;
             let registration = registration.unwrap();
             let done = polled(times, add(&registration, "2")).await;
-            setback.strike(&ensemble, session.id());
+            drop_fault.inject(&ensemble, session.id());
             let set = |one: &mut Instance<String>| one.set_payload("3".to_owned());
             let next = soon("it is updated", registration.update(set));
             next.await.unwrap();

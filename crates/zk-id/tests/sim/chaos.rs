@@ -84,7 +84,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
     for _ in 0..PROCESSES {
         lives.spawn(live(ensemble.clone(), Arc::clone(&seen), draw.fork()));
     }
-    let disturbing = tokio::spawn(Chaos::default().unleash(&ensemble));
+    let disturbing = tokio::spawn(Chaos::default().run(&ensemble));
     let lived = tokio::time::timeout(Duration::from_secs(3600), lives.join_all()).await;
     let made = lived.unwrap_or_else(|_| panic!("seed {seed}: somebody waits for ever"));
     disturbing.await.unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_leader::Lease;
+use zk_sim::DropFault;
 use zk_sim::Ensemble;
-use zk_sim::Setback;
 
 use crate::latch;
 use crate::left;
@@ -18,9 +18,9 @@ use crate::soon;
 /// Lets `act` be dropped after every number of polls, with another leader that resigns after a while, until it is done
 /// before that; and looks each time that nothing is left and that the next one leads.
 async fn dropped_everywhere(led_for: Option<Duration>, act: impl AsyncFn(Session)) {
-    for setback in Setback::ALL {
+    for drop_fault in DropFault::ALL {
         for polls in 0.. {
-            let what = format!("{setback:?} after {polls} polls");
+            let what = format!("{drop_fault:?} after {polls} polls");
             let ensemble = Ensemble::new(3);
             let session: Session = ensemble.connect().server(1).await;
             let other = ensemble.connect().server(3).await;
@@ -43,7 +43,7 @@ async fn dropped_everywhere(led_for: Option<Duration>, act: impl AsyncFn(Session
             let done = soon(&what, polled(polls, act(session.clone())))
                 .await
                 .is_some();
-            setback.strike(&ensemble, session.id());
+            drop_fault.inject(&ensemble, session.id());
             soon(&what, leading).await.unwrap();
             soon(&what, session.settled()).await;
             // Whatever were still on its way would be there by now.

@@ -180,7 +180,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
         let selecting = select_on(session, Arc::clone(&selectors), seed, me + PARTICIPANTS);
         participants.push(tokio::spawn(selecting));
     }
-    chaos().beset(&ensemble, participants).await;
+    chaos().run_during(&ensemble, participants).await;
     // Once all is healed, whoever wants to lead does.
     let session = ensemble.connect().await;
     let candidacy = latch(&session).join();

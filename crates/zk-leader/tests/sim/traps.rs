@@ -130,7 +130,7 @@ async fn e4_nobody_is_silently_out_of_the_race() {
             let script = match what {
                 "create" => ensemble.on(matching::creates(&below)),
                 "list" => ensemble.on(matching::lists(PATH)),
-                "look" => ensemble.on(matching::looks(&below)),
+                "look" => ensemble.on(matching::exists(&below)),
                 _ => ensemble.on(matching::gets(&below)),
             };
             let lost = script.session(third.id()).nth(nth).lose_reply();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use zk_sim::DropFault;
 use zk_sim::Ensemble;
-use zk_sim::Setback;
 use zk_sim::matching;
 
 use crate::PATH;
@@ -46,10 +46,10 @@ async fn a_waiter_that_timed_out_is_out_of_the_queue_at_once() {
 // covers: L3
 #[tokio::test(start_paused = true)]
 async fn a_try_right_behind_a_cancelled_acquire_finds_it_free() {
-    for setback in Setback::ALL {
+    for drop_fault in DropFault::ALL {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().server(1).await;
-        after_a_cancelled_acquire(&session, || setback.strike(&ensemble, session.id())).await;
+        after_a_cancelled_acquire(&session, || drop_fault.inject(&ensemble, session.id())).await;
     }
 }
 

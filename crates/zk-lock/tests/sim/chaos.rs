@@ -107,7 +107,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
         let judge = Arc::clone(&judge);
         contenders.push(tokio::spawn(contend(session, judge, ROUNDS, seed, me)));
     }
-    chaos().beset(&ensemble, contenders).await;
+    chaos().run_during(&ensemble, contenders).await;
     ensemble.assert_nothing_left(sessions).await;
     Arc::into_inner(judge)
         .expect("all have ended")

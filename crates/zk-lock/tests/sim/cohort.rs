@@ -93,11 +93,11 @@ async fn a_cohort_alone_acquires_once_for_any_number_of_handovers() {
     let lock = cohort(&ensemble.connect().await, LIMITS);
     let crowd = Crowd::of(&lock, 20, Duration::from_millis(1));
     pass(Duration::from_millis(100)).await;
-    let requests = ensemble.arrived(matching::looks(OURS))
+    let requests = ensemble.arrived(matching::exists(OURS))
         + ensemble.arrived(matching::lists(PATH))
         + ensemble.arrived(matching::writes());
     pass(Duration::from_secs(1)).await;
-    let later = ensemble.arrived(matching::looks(OURS))
+    let later = ensemble.arrived(matching::exists(OURS))
         + ensemble.arrived(matching::lists(PATH))
         + ensemble.arrived(matching::writes());
     let (tokens, nodes) = (crowd.tokens(), left(&ensemble).len());
@@ -530,7 +530,7 @@ fn under_random_faults_no_two_cohort_holders_trust_the_lock() {
                 .lasting(Duration::from_secs(3))
                 .every(Duration::from_millis(100))
                 .longest(Duration::from_secs(16));
-            chaos.beset(&ensemble, tasks).await;
+            chaos.run_during(&ensemble, tasks).await;
             let sessions = sessions.iter().map(|lock| lock.session().clone());
             ensemble.assert_nothing_left(sessions).await;
             grants.set(grants.get() + judge.lock().unwrap().grants);

@@ -155,11 +155,11 @@ async fn the_node_is_watched_only_when_the_lock_is_held_for_a_while() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     for (hold, looks) in [(5, 0), (50, 1), (500, 1)] {
-        let before = ensemble.arrived(matching::looks(OURS));
+        let before = ensemble.arrived(matching::exists(OURS));
         let guard = lock(&session).acquire().await.unwrap();
         pass(Duration::from_millis(hold)).await;
         assert_eq!(
-            ensemble.arrived(matching::looks(OURS)) - before,
+            ensemble.arrived(matching::exists(OURS)) - before,
             looks,
             "{hold} ms"
         );
@@ -167,7 +167,7 @@ async fn the_node_is_watched_only_when_the_lock_is_held_for_a_while() {
         guard.release().await.unwrap();
         pass(Duration::from_millis(50)).await;
         assert_eq!(ensemble.watch_count(), 0);
-        let more = ensemble.arrived(matching::looks(OURS)) - before;
+        let more = ensemble.arrived(matching::exists(OURS)) - before;
         assert_eq!(more, looks, "{hold} ms");
     }
 }

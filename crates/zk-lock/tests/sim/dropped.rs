@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use zk_core::Session;
+use zk_sim::DropFault;
 use zk_sim::Ensemble;
-use zk_sim::Setback;
 
 use crate::ephemerals;
 use crate::pass;
@@ -18,9 +18,9 @@ pub(crate) async fn everywhere<H: Send + 'static>(
     hold: impl AsyncFn(Session) -> H,
     act: impl AsyncFn(Session),
 ) {
-    for setback in Setback::ALL {
+    for drop_fault in DropFault::ALL {
         for polls in 0.. {
-            let what = format!("{setback:?} after {polls} polls");
+            let what = format!("{drop_fault:?} after {polls} polls");
             let ensemble = Ensemble::new(3);
             let session: Session = ensemble.connect().server(1).await;
             let other = ensemble.connect().server(3).await;
@@ -38,7 +38,7 @@ pub(crate) async fn everywhere<H: Send + 'static>(
             let done = soon(&what, polled(polls, act(session.clone())))
                 .await
                 .is_some();
-            setback.strike(&ensemble, session.id());
+            drop_fault.inject(&ensemble, session.id());
             soon(&what, releasing).await.unwrap();
             soon(&what, session.settled()).await;
             // A request still in flight would have been executed by now.

@@ -277,7 +277,7 @@ async fn a_deletion_is_noticed_whichever_monitor_request_is_lost() {
     for nth in 1..4 {
         let ensemble = Ensemble::new(3);
         let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
-        let lost = ensemble.on(matching::looks(OURS)).nth(nth).lose_reply();
+        let lost = ensemble.on(matching::exists(OURS)).nth(nth).lose_reply();
         let guard = lock(&session).acquire().await.unwrap();
         for write in 0..3 {
             pass(Duration::from_millis(200)).await;

@@ -379,7 +379,7 @@ fn endure(seeds: Range<u64>) {
                     .lasting(Duration::from_secs(6))
                     .every(Duration::from_millis(150))
                     .longest(Duration::from_secs(16));
-                chaos.beset(&ensemble, contenders).await;
+                chaos.run_during(&ensemble, contenders).await;
                 ensemble.assert_nothing_left(sessions).await;
                 grants.set(grants.get() + judge.lock().unwrap().grants);
             });

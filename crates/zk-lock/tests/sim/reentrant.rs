@@ -403,7 +403,7 @@ fn under_random_faults_no_two_owners_trust_the_lock() {
                 .lasting(Duration::from_secs(4))
                 .every(Duration::from_millis(150))
                 .longest(Duration::from_secs(16));
-            chaos.beset(&ensemble, tasks).await;
+            chaos.run_during(&ensemble, tasks).await;
             ensemble.assert_nothing_left(sessions).await;
             let judge = judge.lock().unwrap();
             grants.set(grants.get() + judge.grants);

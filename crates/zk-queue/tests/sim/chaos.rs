@@ -170,7 +170,7 @@ fn chaos() -> Chaos {
 }
 
 async fn all_of(tasks: Vec<tokio::task::JoinHandle<()>>, ensemble: &Ensemble) {
-    let disturbing = tokio::spawn(chaos().unleash(ensemble));
+    let disturbing = tokio::spawn(chaos().run(ensemble));
     for task in tasks {
         let ended = tokio::time::timeout(Duration::from_secs(1800), task).await;
         ended

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zk_core::transport::Request;
 
-/// A source of disturbances at random; [`unleash`](Self::unleash) lets it go.
+/// A source of disturbances at random; [`run`](Self::run) lets it go.
 ///
 /// # Defaults
 ///
@@ -18,7 +18,7 @@ use zk_core::transport::Request;
 /// meant to get over the loss of a session.
 /// A request that is struck is any that is sent.
 #[derive(Clone)]
-#[must_use = "it is let go by `unleash`"]
+#[must_use = "it is let go by `run`"]
 pub struct Chaos {
     pub(super) lasting: Duration,
     pub(super) every: Duration,
@@ -66,7 +66,7 @@ impl Chaos {
     }
 
     /// Sets how often something happens in comparison with the rest; 0 for never.
-    pub fn weighing(mut self, what: Disturbance, weight: u32) -> Self {
+    pub fn weight(mut self, what: Disturbance, weight: u32) -> Self {
         self.weights[what as usize] = weight;
         self
     }
@@ -86,7 +86,7 @@ impl Chaos {
     /// Sets which requests are struck; [`matching`](crate::matching) has matchers.
     ///
     /// The matcher must not use the ensemble.
-    pub fn striking(mut self, matcher: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
+    pub fn matching(mut self, matcher: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
         self.matcher = Arc::new(matcher);
         self
     }
@@ -193,7 +193,7 @@ impl Disturbance {
     }
 
     /// Tells whether it befalls one session.
-    pub(super) fn is_of_a_session(self) -> bool {
+    pub(super) fn targets_session(self) -> bool {
         !matches!(
             self,
             Self::Lag | Self::StopServer | Self::StopLeader | Self::PauseServer
@@ -209,8 +209,8 @@ mod tests {
     fn each_disturbance_is_drawn_as_often_as_it_weighs() {
         let chaos = Chaos::default()
             .only(&[Disturbance::Cut, Disturbance::Expire])
-            .weighing(Disturbance::Cut, 1)
-            .weighing(Disturbance::Lag, 2);
+            .weight(Disturbance::Cut, 1)
+            .weight(Disturbance::Lag, 2);
         let mut random = fastrand::Rng::with_seed(1);
         let mut counts = [0; Disturbance::ALL.len()];
         for _ in 0..4000 {

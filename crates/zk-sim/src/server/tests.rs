@@ -4,8 +4,8 @@ use zk_core::transport::Bytes;
 use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
 
-use crate::log::Author;
-use crate::log::Leader;
+use crate::leader::Author;
+use crate::leader::Leader;
 
 const ME: SessionId = SessionId::from_i64(1);
 
@@ -29,8 +29,8 @@ fn server(acl: Acl) -> Server {
         session: ME,
         identities: &ann,
     };
-    let verdict = leader.write(author, &create(acl), Duration::ZERO);
-    verdict.outcome.unwrap();
+    let result = leader.write(author, &create(acl), Duration::ZERO);
+    result.outcome.unwrap();
     let mut server = Server::new(Counters::Stick, Release::V3_9);
     server.apply(&leader.log()[0], |_, _| true);
     server
@@ -60,8 +60,8 @@ fn only_a_look_finds_nothing_without_being_refused_and_sets_its_watch() {
     for request in reads("/none") {
         let (outcome, watch) = server.read(ME, &[], &request);
         if matches!(request, Request::Exists { .. }) {
-            assert!(matches!(outcome, Ok(Answer::Stat { stat: None, .. })));
-            assert_eq!(watch, Some((path("/none"), Awaited::Birth)));
+            assert!(matches!(outcome, Ok(ServerReply::Stat { stat: None, .. })));
+            assert_eq!(watch, Some((path("/none"), WatchKind::Exist)));
         } else {
             assert_eq!(outcome, Err(Fault::Refused(ErrorKind::NoNode, None)));
             assert_eq!(watch, None);

@@ -119,6 +119,6 @@ fn only_used_containers_and_outlived_nodes_are_left_over() {
     }
     create(&mut tree, 2, "/in-use/x", 1);
     tree.node_mut(&path("/used")).creations = 1;
-    assert_eq!(tree.left_over(at(6).time), [path("/used")]);
-    assert_eq!(tree.left_over(at(7).time), [path("/short"), path("/used")]);
+    assert_eq!(tree.reapable(at(6).time), [path("/used")]);
+    assert_eq!(tree.reapable(at(7).time), [path("/short"), path("/used")]);
 }

@@ -10,7 +10,7 @@ fn session(id: i64) -> SessionId {
     SessionId::from_i64(id)
 }
 
-fn told(table: &mut WatchTable, event: Event) -> Vec<i64> {
+fn notified(table: &mut WatchTable, event: Event) -> Vec<i64> {
     let trigger = Trigger::new(&path("/a"), event);
     let sessions = table.trigger(&trigger).into_iter();
     sessions.map(SessionId::as_i64).collect()
@@ -20,10 +20,10 @@ fn told(table: &mut WatchTable, event: Event) -> Vec<i64> {
 fn each_event_takes_the_watches_it_is_for_and_no_other() {
     let table = || {
         let mut table = WatchTable::new(Release::V3_9);
-        table.add(session(1), &path("/a"), Awaited::Data);
-        table.add(session(2), &path("/a"), Awaited::Birth);
-        table.add(session(3), &path("/a"), Awaited::Children);
-        table.add(session(4), &path("/b"), Awaited::Data);
+        table.add(session(1), &path("/a"), WatchKind::Data);
+        table.add(session(2), &path("/a"), WatchKind::Exist);
+        table.add(session(3), &path("/a"), WatchKind::Child);
+        table.add(session(4), &path("/b"), WatchKind::Data);
         table
     };
     for (event, expected, left) in [
@@ -33,28 +33,28 @@ fn each_event_takes_the_watches_it_is_for_and_no_other() {
         (Event::ChildrenChanged, vec![3], 3),
     ] {
         let mut table = table();
-        assert_eq!(told(&mut table, event), expected, "{event:?}");
+        assert_eq!(notified(&mut table, event), expected, "{event:?}");
         assert_eq!(table.count(), left, "{event:?}");
-        assert!(told(&mut table, event).is_empty(), "one-shot");
+        assert!(notified(&mut table, event).is_empty(), "one-shot");
     }
 }
 
 #[test]
 fn a_session_that_waits_twice_is_told_once() {
     let mut table = WatchTable::new(Release::V3_9);
-    table.add(session(1), &path("/a"), Awaited::Data);
-    table.add(session(1), &path("/a"), Awaited::Data);
-    table.add(session(1), &path("/a"), Awaited::Children);
+    table.add(session(1), &path("/a"), WatchKind::Data);
+    table.add(session(1), &path("/a"), WatchKind::Data);
+    table.add(session(1), &path("/a"), WatchKind::Child);
     assert_eq!(table.count(), 2);
-    assert_eq!(told(&mut table, Event::Deleted), [1]);
+    assert_eq!(notified(&mut table, Event::Deleted), [1]);
 }
 
 #[test]
 fn a_watch_taken_back_or_a_session_forgotten_leaves_nothing() {
     let mut table = WatchTable::new(Release::V3_9);
-    table.add(session(1), &path("/a"), Awaited::Data);
-    table.add(session(2), &path("/a"), Awaited::Data);
-    table.add(session(2), &path("/a"), Awaited::Children);
+    table.add(session(1), &path("/a"), WatchKind::Data);
+    table.add(session(2), &path("/a"), WatchKind::Data);
+    table.add(session(2), &path("/a"), WatchKind::Child);
     table.remove(session(1), &path("/a"), Removal::Data);
     assert_eq!(table.count(), 2, "data and birth are one watch of a server");
     table.forget(session(2));
@@ -67,20 +67,16 @@ fn a_watch_set_again_tells_what_was_missed() {
     let tree = Tree::new(Counters::Stick);
     let there = path("/zookeeper");
     let gone = path("/gone");
-    for (at, awaited, seen, expected) in [
-        (&there, Awaited::Data, 0, None),
-        (&there, Awaited::Data, -1, Some(Event::DataChanged)),
-        (&there, Awaited::Children, 0, None),
-        (&there, Awaited::Children, -1, Some(Event::ChildrenChanged)),
-        (&there, Awaited::Birth, 0, Some(Event::Created)),
-        (&gone, Awaited::Data, 0, Some(Event::Deleted)),
-        (&gone, Awaited::Children, 0, Some(Event::Deleted)),
-        (&gone, Awaited::Birth, 0, None),
+    for (at, kind, seen, expected) in [
+        (&there, WatchKind::Data, 0, None),
+        (&there, WatchKind::Data, -1, Some(Event::DataChanged)),
+        (&there, WatchKind::Child, 0, None),
+        (&there, WatchKind::Child, -1, Some(Event::ChildrenChanged)),
+        (&there, WatchKind::Exist, 0, Some(Event::Created)),
+        (&gone, WatchKind::Data, 0, Some(Event::Deleted)),
+        (&gone, WatchKind::Child, 0, Some(Event::Deleted)),
+        (&gone, WatchKind::Exist, 0, None),
     ] {
-        assert_eq!(
-            missed(&tree, at, awaited, seen),
-            expected,
-            "{at} {awaited:?}"
-        );
+        assert_eq!(missed(&tree, at, kind, seen), expected, "{at} {kind:?}");
     }
 }

@@ -14,10 +14,10 @@ use zk_core::transport::Phase;
 
 use super::JobNumber;
 use crate::access::Identity;
-use crate::answer::Answer;
-use crate::answer::WatchNumber;
+use crate::server_reply::ServerReply;
+use crate::server_reply::WatchNumber;
 use crate::tree::Trigger;
-use crate::watches::Awaited;
+use crate::watches::WatchKind;
 
 /// One session: its client, its connection, and what the leader thinks of it.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct Client {
     pub(super) sent_by: Duration,
     /// Whether the server has ended the connection, which the client will see after the messages before that.
     pub(super) is_hung_up: bool,
-    pub(super) watches: BTreeMap<WatchNumber, (NodePath, Awaited)>,
+    pub(super) watches: BTreeMap<WatchNumber, (NodePath, WatchKind)>,
 }
 
 /// Something on the way from a server to a client.
@@ -81,9 +81,9 @@ pub(super) enum Body {
         job: JobNumber,
         /// The latest transaction that the server had applied.
         zxid: i64,
-        outcome: Result<Answer, Fault>,
+        outcome: Result<ServerReply, Fault>,
         /// The watch that the server has set for it.
-        watch: Option<(NodePath, Awaited)>,
+        watch: Option<(NodePath, WatchKind)>,
     },
     Notice {
         trigger: Trigger,

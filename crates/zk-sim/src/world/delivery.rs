@@ -17,13 +17,13 @@ use super::World;
 use super::client::Body;
 use super::client::Break;
 use super::client::Message;
-use crate::answer::Answer;
-use crate::answer::WatchNumber;
 use crate::script::Act;
+use crate::server_reply::ServerReply;
+use crate::server_reply::WatchNumber;
 use crate::size;
 use crate::tree::Trigger;
-use crate::watches::Awaited;
 use crate::watches::Removal;
+use crate::watches::WatchKind;
 
 impl World {
     /// A server tells a session that a watch has fired.
@@ -32,7 +32,7 @@ impl World {
     }
 
     /// A server ends a connection, after what it has sent on it.
-    pub(super) fn hang_up(&mut self, session: SessionId, how: Break) {
+    pub(super) fn close_connection(&mut self, session: SessionId, how: Break) {
         self.push(session, Body::End(how));
         self.client_mut(session).is_hung_up = true;
     }
@@ -48,7 +48,7 @@ impl World {
         let due = client.sent_by + latency;
         client.outbox.push_back(Message { due, body });
         let connection = client.connection;
-        self.plan(
+        self.schedule(
             due.saturating_sub(now),
             Event::Deliver {
                 session,
@@ -101,7 +101,7 @@ impl World {
                     client.seen = client.seen.max(zxid);
                     let number = watch.as_ref().map(|(number, _)| *number);
                     client.watches.extend(watch);
-                    self.told(job, outcome, number);
+                    self.complete(job, outcome, number);
                 }
             }
         }
@@ -118,10 +118,10 @@ impl World {
     }
 
     /// The client learns what became of its request.
-    fn told(
+    fn complete(
         &mut self,
         number: JobNumber,
-        mut outcome: Result<Answer, Fault>,
+        mut outcome: Result<ServerReply, Fault>,
         watch: Option<WatchNumber>,
     ) {
         let job = &mut self.jobs[number];
@@ -133,7 +133,7 @@ impl World {
             *place = watch;
         }
         let ending = match &outcome {
-            Ok(Answer::Closed) => Some(SessionEnd::Closed),
+            Ok(ServerReply::Closed) => Some(SessionEnd::Closed),
             Err(Fault::Ended(ending)) => Some(*ending),
             _ => None,
         };
@@ -144,9 +144,9 @@ impl World {
     }
 
     /// What became of a request, as its client sees it.
-    pub(super) fn reply(&mut self, number: JobNumber, outcome: Result<Answer, Fault>) {
-        self.jobs[number].told = true;
-        self.outputs.push(Output::Answer(number, outcome));
+    pub(super) fn reply(&mut self, number: JobNumber, outcome: Result<ServerReply, Fault>) {
+        self.jobs[number].is_resolved = true;
+        self.outputs.push(Output::Reply(number, outcome));
     }
 
     fn fire(&mut self, session: SessionId, trigger: &Trigger, zxid: Option<i64>) {
@@ -154,16 +154,16 @@ impl World {
         let met: Vec<_> = client
             .watches
             .iter()
-            .filter(|(_, (path, awaited))| awaited.is_met_by(path, &trigger.path, trigger.event))
-            .map(|(number, (_, awaited))| (*number, awaited.is_persistent()))
+            .filter(|(_, (path, kind))| kind.is_met_by(path, &trigger.path, trigger.event))
+            .map(|(number, (_, kind))| (*number, kind.is_persistent()))
             .collect();
-        let is_known = |path: &NodePath, awaited: Awaited| {
-            *path == trigger.path || awaited.is_met_by(path, &trigger.path, trigger.event)
+        let is_known = |path: &NodePath, kind: WatchKind| {
+            *path == trigger.path || kind.is_met_by(path, &trigger.path, trigger.event)
         };
         let mut watches = client.watches.values();
-        if !watches.any(|(path, awaited)| is_known(path, *awaited)) {
+        if !watches.any(|(path, kind)| is_known(path, *kind)) {
             // The client takes it for a watch that it has dropped, and that the server still has.
-            self.ask_to_forget(session, trigger.path.clone(), Removal::Any);
+            self.request_removal(session, trigger.path.clone(), Removal::Any);
         }
         for (number, is_persistent) in met {
             if is_persistent {
@@ -172,7 +172,7 @@ impl World {
                     event: trigger.event,
                     zxid,
                 };
-                self.outputs.push(Output::Tell(number, notice));
+                self.outputs.push(Output::Notify(number, notice));
             } else {
                 self.client_mut(session).watches.remove(&number);
                 self.outputs.push(Output::Fire(number, trigger.event));

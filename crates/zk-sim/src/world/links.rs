@@ -17,9 +17,9 @@ use super::Event;
 use super::Output;
 use super::World;
 use super::client::Break;
-use crate::answer::WatchNumber;
-use crate::record::Fate;
+use crate::request_log::RequestOutcome;
 use crate::server::State;
+use crate::server_reply::WatchNumber;
 use crate::tree::Trigger;
 use crate::watches;
 use crate::watches::Removal;
@@ -60,8 +60,8 @@ impl World {
         self.lose_persistent_watches(session);
         for job in in_flight {
             let it = &mut self.jobs[job];
-            if it.fate == Fate::OnTheWay {
-                it.fate = Fate::NeverArrived;
+            if it.outcome == RequestOutcome::OnTheWay {
+                it.outcome = RequestOutcome::NeverArrived;
             }
             if it.content != Content::Close {
                 let lost = Err(Fault::Lost(how.cause.clone()));
@@ -70,10 +70,10 @@ impl World {
         }
         self.servers[server].watches.forget(session);
         if was_heard {
-            self.hear(session);
-            self.plan_expiry(session);
+            self.touch_session(session);
+            self.schedule_expiry(session);
         }
-        self.plan(
+        self.schedule(
             timeout * 7 / 5,
             Event::GiveUp {
                 session,
@@ -83,7 +83,7 @@ impl World {
         if !is_partitioned {
             let to = how.to.unwrap_or((server + 1) % self.servers.len());
             let after = how.after.unwrap_or(self.settings.reconnect);
-            self.plan_reattaching(session, connection, to, after);
+            self.schedule_reattaching(session, connection, to, after);
         }
     }
 
@@ -94,15 +94,15 @@ impl World {
             .clients
             .get_mut(&session)
             .expect("clients are never forgotten");
-        client.watches.retain(|number, (_, awaited)| {
-            if awaited.is_persistent() {
-                outputs.push(Output::Tell(*number, Notice::LinkLost));
+        client.watches.retain(|number, (_, kind)| {
+            if kind.is_persistent() {
+                outputs.push(Output::Notify(*number, Notice::LinkLost));
             }
-            !awaited.is_persistent()
+            !kind.is_persistent()
         });
     }
 
-    /// Nothing passes on the link from now on, and neither side is told.
+    /// Nothing passes on the link from now on, and neither side notices.
     pub(crate) fn silence(&mut self, session: SessionId) {
         let client = self.client_mut(session);
         if client.is_up() && !client.is_silent {
@@ -113,13 +113,13 @@ impl World {
 
     /// The client and the leader hear nothing of each other from now on.
     pub(super) fn fall_silent(&mut self, session: SessionId) {
-        self.hear(session);
-        self.plan_expiry(session);
+        self.touch_session(session);
+        self.schedule_expiry(session);
         let client = self.client_mut(session);
         client.silences += 1;
         let (timeout, silences) = (client.timeout, client.silences);
-        let patience = Self::link_timeout(timeout);
-        self.plan(patience, Event::Unanswered { session, silences });
+        let link_timeout = Self::link_timeout(timeout);
+        self.schedule(link_timeout, Event::LinkTimeout { session, silences });
     }
 
     /// The client has waited for a silent server for long enough, if it still is silent.
@@ -127,14 +127,17 @@ impl World {
         let client = self.client_mut(session);
         let (is_silent, server, timeout) = (client.is_silent, client.server, client.timeout);
         if client.silences == silences && (is_silent || !self.servers[server].is_running()) {
-            let patience = Self::link_timeout(timeout);
-            let cause = format!("no response from connection in {}ms", patience.as_millis());
+            let link_timeout = Self::link_timeout(timeout);
+            let cause = format!(
+                "no response from connection in {}ms",
+                link_timeout.as_millis()
+            );
             self.break_link(session, &Break::because(cause));
         }
     }
 
     /// What was on its way arrives, if something passes.
-    pub(super) fn unmute(&mut self, session: SessionId) {
+    pub(super) fn deliver_muted(&mut self, session: SessionId) {
         let client = self.client_mut(session);
         let connection = client.connection;
         for job in std::mem::take(&mut client.muted) {
@@ -143,14 +146,14 @@ impl World {
         self.deliver(session, connection);
     }
 
-    fn plan_reattaching(
+    fn schedule_reattaching(
         &mut self,
         session: SessionId,
         connection: u64,
         to: usize,
         after: Duration,
     ) {
-        self.plan(
+        self.schedule(
             after,
             Event::Reattach {
                 session,
@@ -184,30 +187,30 @@ impl World {
                 State::Paused => Self::link_timeout(timeout),
                 State::Running | State::Stopped => self.settings.reconnect * 2_u32.pow(rounds),
             };
-            self.plan_reattaching(session, connection, next, after);
+            self.schedule_reattaching(session, connection, next, after);
             return;
         }
         // A server sends away who has seen more than itself.
         if it.zxid() < seen {
             let after = self.settings.reconnect;
-            self.plan_reattaching(session, connection, next, after);
+            self.schedule_reattaching(session, connection, next, after);
             return;
         }
         if !self.can_commit() {
             // Nobody tells whether the session is alive. The client waits.
             let after = self.settings.reconnect;
-            self.plan_reattaching(session, connection, to, after);
+            self.schedule_reattaching(session, connection, to, after);
             return;
         }
         if self.client_mut(session).server == to {
             // Through the same server they come before the word that the session is back.
-            self.land_all(session);
+            self.forward_stuck(session);
         }
         if !self.client_mut(session).is_alive {
             self.end(session, SessionEnd::Expired);
             return;
         }
-        self.hear(session);
+        self.touch_session(session);
         let client = self.client_mut(session);
         client.server = to;
         client.connection += 1;
@@ -231,50 +234,50 @@ impl World {
         let client = self.client_mut(session);
         let (server, seen) = (client.server, client.seen);
         let watches: Vec<_> = client.watches.values().cloned().collect();
-        let mut told: Vec<Trigger> = Vec::new();
-        for (path, awaited) in watches {
+        let mut missed: Vec<Trigger> = Vec::new();
+        for (path, kind) in watches {
             let it = &mut self.servers[server];
-            match watches::missed(&it.tree, &path, awaited, seen) {
-                None => it.watches.add(session, &path, awaited),
+            match watches::missed(&it.tree, &path, kind, seen) {
+                None => it.watches.add(session, &path, kind),
                 Some(event) => {
                     let trigger = Trigger::new(&path, event);
-                    if !told.contains(&trigger) {
-                        told.push(trigger);
+                    if !missed.contains(&trigger) {
+                        missed.push(trigger);
                     }
                 }
             }
         }
-        for trigger in told {
+        for trigger in missed {
             self.notify(session, trigger, None);
         }
     }
 
-    /// The client no longer wants to be told.
+    /// The client no longer needs the watch.
     pub(crate) fn drop_watch(&mut self, session: SessionId, watch: WatchNumber) {
         let client = self.client_mut(session);
-        let Some((path, awaited)) = client.watches.remove(&watch) else {
+        let Some((path, kind)) = client.watches.remove(&watch) else {
             return;
         };
         let others: Vec<_> = client
             .watches
             .values()
             .filter(|(other, _)| *other == path)
-            .map(|(_, awaited)| *awaited)
+            .map(|(_, kind)| *kind)
             .collect();
-        if let Some(removal) = Removal::of(awaited, &others) {
-            self.ask_to_forget(session, path, removal);
+        if let Some(removal) = Removal::of(kind, &others) {
+            self.request_removal(session, path, removal);
         }
     }
 
     /// The client has its server forget watches.
-    pub(super) fn ask_to_forget(&mut self, session: SessionId, path: NodePath, removal: Removal) {
+    pub(super) fn request_removal(&mut self, session: SessionId, path: NodePath, removal: Removal) {
         let client = self.client_mut(session);
         if client.is_up() {
             let connection = client.connection;
             let latency = self.settings.latency;
-            self.plan(
+            self.schedule(
                 latency,
-                Event::TakeWatchBack {
+                Event::RemoveWatch {
                     session,
                     connection,
                     path,
@@ -284,7 +287,7 @@ impl World {
         }
     }
 
-    pub(super) fn take_watch_back(
+    pub(super) fn remove_watch(
         &mut self,
         session: SessionId,
         connection: u64,
@@ -317,12 +320,12 @@ impl World {
         let was_silent = std::mem::take(&mut client.is_silent);
         let (connection, server) = (client.connection, client.server);
         if was_silent && self.servers[server].is_running() {
-            self.hear(session);
-            self.unmute(session);
+            self.touch_session(session);
+            self.deliver_muted(session);
         } else if was_partitioned && self.is_down_since(session, connection) {
             let to = (server + 1) % self.servers.len();
             let after = self.settings.reconnect;
-            self.plan_reattaching(session, connection, to, after);
+            self.schedule_reattaching(session, connection, to, after);
         }
     }
 
@@ -350,15 +353,18 @@ impl World {
         self.outputs.push(Output::Link(session, link));
         for job in left {
             let it = &mut self.jobs[job];
-            if matches!(it.fate, Fate::OnTheWay | Fate::Unsent) {
-                it.fate = Fate::NeverArrived;
+            if matches!(
+                it.outcome,
+                RequestOutcome::OnTheWay | RequestOutcome::Unsent
+            ) {
+                it.outcome = RequestOutcome::NeverArrived;
             }
             let ended = Err(Fault::Ended(ending));
             self.reply(job, ended);
         }
-        for (watch, (_, awaited)) in watches {
-            self.outputs.push(if awaited.is_persistent() {
-                Output::Tell(watch, Notice::LinkLost)
+        for (watch, (_, kind)) in watches {
+            self.outputs.push(if kind.is_persistent() {
+                Output::Notify(watch, Notice::LinkLost)
             } else {
                 Output::Fire(watch, WatchEvent::SessionLost)
             });

@@ -11,7 +11,7 @@ use zk_core::transport::SessionEnd;
 use super::Event;
 use super::World;
 use super::client::Break;
-use crate::record::Fate;
+use crate::request_log::RequestOutcome;
 use crate::script::Proposal;
 use crate::server::Lag;
 use crate::server::State;
@@ -40,7 +40,7 @@ impl World {
         it.incarnation += 1;
         it.is_member = false;
         self.break_links_of(server, "connection reset by peer");
-        self.do_without(server);
+        self.remove_member(server);
     }
 
     /// The process of a server begins, or goes on.
@@ -53,7 +53,7 @@ impl World {
         it.state = State::Running;
         it.incarnation += 1;
         if it.is_member && self.leading.is_some() {
-            self.go_on(server);
+            self.resume_member(server);
             return;
         }
         if before == State::Paused {
@@ -63,7 +63,7 @@ impl World {
             Some(_) => {
                 let incarnation = self.servers[server].incarnation;
                 let joining = self.settings.joining;
-                self.plan(
+                self.schedule(
                     joining,
                     Event::Join {
                         server,
@@ -71,7 +71,7 @@ impl World {
                     },
                 );
             }
-            None => self.plan_election(),
+            None => self.schedule_election(),
         }
     }
 
@@ -84,10 +84,10 @@ impl World {
         it.state = State::Paused;
         it.incarnation += 1;
         let incarnation = it.incarnation;
-        let patience = self.settings.patience;
-        self.plan(
-            patience,
-            Event::Excluded {
+        let sync_limit = self.settings.sync_limit;
+        self.schedule(
+            sync_limit,
+            Event::SyncLimit {
                 server,
                 incarnation,
             },
@@ -103,7 +103,7 @@ impl World {
             self.servers[server].lag = Lag::None;
             self.start(server);
         }
-        self.settle();
+        self.apply_due();
         let sessions: Vec<_> = self.clients.keys().copied().collect();
         for session in sessions {
             self.heal(session);
@@ -111,14 +111,14 @@ impl World {
     }
 
     /// A server that was paused does what it has missed.
-    fn go_on(&mut self, server: usize) {
-        self.settle();
+    fn resume_member(&mut self, server: usize) {
+        self.apply_due();
         for session in self.attached(server) {
-            self.hear(session);
-            self.unmute(session);
-            self.pump(session);
+            self.touch_session(session);
+            self.deliver_muted(session);
+            self.answer_ready(session);
         }
-        self.carry_on();
+        self.resume_waiting();
     }
 
     /// The others have waited for a server for long enough.
@@ -126,12 +126,12 @@ impl World {
         let it = &mut self.servers[server];
         if it.incarnation == incarnation && it.is_member {
             it.is_member = false;
-            self.do_without(server);
+            self.remove_member(server);
         }
     }
 
     /// A server is no longer one of them: maybe they have no leader now, or are too few.
-    fn do_without(&mut self, server: usize) {
+    fn remove_member(&mut self, server: usize) {
         let members = self.servers.iter().filter(|server| server.is_member);
         let is_enough = self.is_quorum(members.count());
         if self.leading == Some(server) || (self.leading.is_some() && !is_enough) {
@@ -150,23 +150,23 @@ impl World {
             }
         }
         for stuck in std::mem::take(&mut self.stuck) {
-            self.jobs[stuck.job].fate = Fate::Fenced;
+            self.jobs[stuck.job].outcome = RequestOutcome::Fenced;
         }
         for job in std::mem::take(&mut self.waiting) {
             if self.is_write(job) && self.settings.proposals == Proposal::Survives {
                 self.propose(job);
-            } else if self.jobs[job].fate == Fate::Arrived {
-                self.jobs[job].fate = Fate::Vanished;
+            } else if self.jobs[job].outcome == RequestOutcome::Arrived {
+                self.jobs[job].outcome = RequestOutcome::Vanished;
             }
         }
-        self.plan_election();
+        self.schedule_election();
     }
 
     /// A leader dies of a write that it has proposed.
-    pub(super) fn die_of(&mut self, job: super::JobNumber, proposal: Proposal) {
+    pub(super) fn kill_leader(&mut self, job: super::JobNumber, proposal: Proposal) {
         match proposal {
             Proposal::Survives => self.propose(job),
-            Proposal::Vanishes => self.jobs[job].fate = Fate::Vanished,
+            Proposal::Vanishes => self.jobs[job].outcome = RequestOutcome::Vanished,
         }
         if let Some(leading) = self.leading {
             self.stop(leading);
@@ -175,14 +175,14 @@ impl World {
 
     /// Leaves a write to the next leader.
     fn propose(&mut self, job: super::JobNumber) {
-        self.jobs[job].fate = Fate::InDoubt;
+        self.jobs[job].outcome = RequestOutcome::InDoubt;
         self.proposed.push(job);
     }
 
-    fn plan_election(&mut self) {
+    fn schedule_election(&mut self) {
         let losses = self.losses;
         let election = self.settings.election;
-        self.plan(election, Event::Elect { losses });
+        self.schedule(election, Event::Elect { losses });
     }
 
     /// The servers that run agree on a leader, if they are enough: all know everything that was committed, so it is the
@@ -207,17 +207,17 @@ impl World {
         // A new leader knows of all sessions and when it heard of none.
         let sessions: Vec<_> = self.clients.keys().copied().collect();
         for session in sessions {
-            self.hear(session);
-            self.plan_expiry(session);
+            self.touch_session(session);
+            self.schedule_expiry(session);
         }
-        self.carry_on();
+        self.resume_waiting();
     }
 
     /// A server that runs finds the leader, and has everything from it before it serves.
     pub(super) fn join(&mut self, server: usize, incarnation: u64) {
         if self.servers[server].incarnation == incarnation && self.leading.is_some() {
             self.join_now(server);
-            self.carry_on();
+            self.resume_waiting();
         }
     }
 
@@ -235,34 +235,34 @@ impl World {
     }
 
     /// Does what has waited for a leader and a quorum.
-    fn carry_on(&mut self) {
+    fn resume_waiting(&mut self) {
         if !self.can_commit() {
             return;
         }
         for job in std::mem::take(&mut self.waiting) {
-            self.pass_on(job);
+            self.forward(job);
         }
-        for session in std::mem::take(&mut self.doomed) {
+        for session in std::mem::take(&mut self.expiring) {
             self.expire(session);
         }
     }
 
     /// The leader has heard of a session now.
-    pub(super) fn hear(&mut self, session: SessionId) {
+    pub(super) fn touch_session(&mut self, session: SessionId) {
         self.client_mut(session).clock += 1;
     }
 
     /// From now on the leader hears nothing of a session, unless it does again.
-    pub(super) fn plan_expiry(&mut self, session: SessionId) {
+    pub(super) fn schedule_expiry(&mut self, session: SessionId) {
         let client = self.client_mut(session);
         if client.is_alive && client.link.phase != Phase::ReadOnly {
             let (timeout, clock) = (client.timeout, client.clock);
-            self.plan(timeout, Event::Unheard { session, clock });
+            self.schedule(timeout, Event::SessionTimeout { session, clock });
         }
     }
 
     /// The leader has not heard of a session for its timeout, unless it has since.
-    pub(super) fn miss(&mut self, session: SessionId, clock: u64) {
+    pub(super) fn time_out_session(&mut self, session: SessionId, clock: u64) {
         if self.client_mut(session).clock != clock || self.leading.is_none() {
             // The next leader begins to count anew.
             return;
@@ -272,7 +272,7 @@ impl World {
         } else {
             // The leader does nothing now, or waits for a quorum.
             let pause = self.settings.reconnect;
-            self.plan(pause, Event::Unheard { session, clock });
+            self.schedule(pause, Event::SessionTimeout { session, clock });
         }
     }
 

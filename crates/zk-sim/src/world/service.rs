@@ -25,24 +25,24 @@ use super::World;
 use super::client::Body;
 use super::client::Break;
 use crate::access;
-use crate::answer::Answer;
-use crate::log::Author;
-use crate::log::Verdict;
+use crate::leader::Author;
+use crate::leader::WriteResult;
 use crate::matching::is_write;
-use crate::record::Fate;
+use crate::request_log::RequestOutcome;
 use crate::script;
 use crate::script::Act;
 use crate::server::Lag;
+use crate::server_reply::ServerReply;
 use crate::size;
 
 impl Job {
     /// Whether nobody needs it any more but the record.
     fn is_finished(&self) -> bool {
         let is_read = matches!(&self.content, Content::Request(request) if !is_write(request));
-        self.told
-            && match self.fate {
-                Fate::Stuck | Fate::InDoubt => false,
-                Fate::Arrived => is_read,
+        self.is_resolved
+            && match self.outcome {
+                RequestOutcome::Stuck | RequestOutcome::InDoubt => false,
+                RequestOutcome::Arrived => is_read,
                 _ => true,
             }
     }
@@ -78,15 +78,15 @@ impl World {
             content,
             at: now,
             server,
-            fate: Fate::Unsent,
+            outcome: RequestOutcome::Unsent,
             answered: false,
-            told: false,
+            is_resolved: false,
             rule: None,
-            ready: Ready::Look,
+            ready: Ready::Read,
         };
         let number = self.jobs.push(job, Job::is_finished);
         if let Some(ending) = refusal {
-            self.jobs[number].fate = Fate::NeverArrived;
+            self.jobs[number].outcome = RequestOutcome::NeverArrived;
             let ended = Err(Fault::Ended(ending));
             self.reply(number, ended);
         } else if is_up {
@@ -102,16 +102,16 @@ impl World {
         let job = &mut self.jobs[number];
         let session = job.session;
         if let Content::Request(request) = &job.content {
-            job.rule = script::strike(&mut self.rules, session, request);
+            job.rule = script::matching_rule(&mut self.rules, session, request);
         }
-        job.fate = Fate::OnTheWay;
+        job.outcome = RequestOutcome::OnTheWay;
         job.at = self.now;
         let client = self.client_mut(session);
         client.in_flight.push(number);
         let (connection, server) = (client.connection, client.server);
         self.jobs[number].server = server;
         let latency = self.settings.latency;
-        self.plan(
+        self.schedule(
             latency,
             Event::Arrive {
                 session,
@@ -132,7 +132,7 @@ impl World {
             return;
         }
         if self.is_too_large(number) {
-            self.jobs[number].fate = Fate::NeverArrived;
+            self.jobs[number].outcome = RequestOutcome::NeverArrived;
             self.break_link(session, &Break::because("connection reset by peer"));
             return;
         }
@@ -144,7 +144,7 @@ impl World {
             Some((rule, Act::LoseRequest)) => {
                 let how = how(self, rule);
                 self.takes_effect(rule);
-                self.jobs[number].fate = Fate::NeverArrived;
+                self.jobs[number].outcome = RequestOutcome::NeverArrived;
                 self.break_link(session, &how);
                 return;
             }
@@ -158,7 +158,7 @@ impl World {
             }
             Some((rule, Act::Stall)) => {
                 self.takes_effect(rule);
-                self.jobs[number].fate = Fate::Stuck;
+                self.jobs[number].outcome = RequestOutcome::Stuck;
                 let attachments = self.client_mut(session).attachments;
                 self.stuck.push(Stuck {
                     job: number,
@@ -168,7 +168,7 @@ impl World {
                 let how = how(self, rule);
                 self.break_link(session, &how);
                 if self.rules[rule].is_released {
-                    self.land_all(session);
+                    self.forward_stuck(session);
                 }
                 return;
             }
@@ -182,32 +182,32 @@ impl World {
                     let shown_at = self.now + self.settings.reconnect + SHOWN_AFTER;
                     self.servers[to].lag = Lag::Until(shown_at);
                 }
-                self.jobs[number].fate = Fate::Arrived;
+                self.jobs[number].outcome = RequestOutcome::Arrived;
                 self.break_link(session, &how);
-                self.pass_on(number);
+                self.forward(number);
                 return;
             }
             Some((rule, Act::KillLeader(proposal))) => {
                 self.takes_effect(rule);
                 let how = how(self, rule);
-                self.die_of(number, proposal);
+                self.kill_leader(number, proposal);
                 self.break_link(session, &how);
                 return;
             }
             Some((rule, Act::Refuse(fault))) => {
                 self.takes_effect(rule);
-                self.jobs[number].fate = Fate::Refused(fault.clone());
+                self.jobs[number].outcome = RequestOutcome::Refused(fault.clone());
                 self.jobs[number].ready = Ready::After {
                     zxid: 0,
                     outcome: Err(fault),
                 };
                 self.client_mut(session).queue.push_back(number);
-                self.pump(session);
+                self.answer_ready(session);
                 return;
             }
             Some((_, Act::LoseReply | Act::Hold | Act::Misreport(_))) | None => {}
         }
-        self.jobs[number].fate = Fate::Arrived;
+        self.jobs[number].outcome = RequestOutcome::Arrived;
         self.client_mut(session).queue.push_back(number);
         let is_sync = self.is_sync(number);
         if self.client_mut(session).link.phase == Phase::ReadOnly
@@ -219,15 +219,15 @@ impl World {
             };
         } else if is_sync || self.is_for_leader(number) {
             self.jobs[number].ready = Ready::Never;
-            self.pass_on(number);
+            self.forward(number);
             self.cut_when_committed(number);
             return;
         }
-        self.pump(session);
+        self.answer_ready(session);
     }
 
     /// A server passes on to the leader what only that can do.
-    pub(super) fn pass_on(&mut self, number: JobNumber) {
+    pub(super) fn forward(&mut self, number: JobNumber) {
         if !self.can_commit() {
             self.waiting.push(number);
         } else if self.is_sync(number) {
@@ -235,10 +235,10 @@ impl World {
             let job = &mut self.jobs[number];
             job.ready = Ready::After {
                 zxid,
-                outcome: Ok(Answer::Synced),
+                outcome: Ok(ServerReply::Synced),
             };
             let session = job.session;
-            self.pump(session);
+            self.answer_ready(session);
         } else {
             self.commit(number);
         }
@@ -272,8 +272,8 @@ impl World {
     }
 
     fn takes_effect(&mut self, rule: usize) {
-        self.rules[rule].struck += 1;
-        self.outputs.push(Output::Struck);
+        self.rules[rule].applied += 1;
+        self.outputs.push(Output::RuleApplied);
     }
 
     /// The leader carries a write out; servers that do not lag apply it at once.
@@ -284,7 +284,7 @@ impl World {
             .clients
             .get_mut(&session)
             .expect("clients are never forgotten");
-        let verdict = if client.is_alive {
+        let result = if client.is_alive {
             match &job.content {
                 Content::Close => {
                     client.is_alive = false;
@@ -299,22 +299,22 @@ impl World {
                 }
             }
         } else {
-            Verdict {
+            WriteResult {
                 zxid: 0,
                 outcome: Err(Fault::Ended(SessionEnd::Expired)),
             }
         };
         let job = &mut self.jobs[number];
-        job.fate = match &verdict.outcome {
-            Ok(_) => Fate::CarriedOut { zxid: verdict.zxid },
-            Err(fault) => Fate::Refused(fault.clone()),
+        job.outcome = match &result.outcome {
+            Ok(_) => RequestOutcome::CarriedOut { zxid: result.zxid },
+            Err(fault) => RequestOutcome::Refused(fault.clone()),
         };
         job.ready = Ready::After {
-            zxid: verdict.zxid,
-            outcome: verdict.outcome,
+            zxid: result.zxid,
+            outcome: result.outcome,
         };
-        self.settle();
-        self.pump(session);
+        self.apply_due();
+        self.answer_ready(session);
     }
 
     /// A reply that is to be lost may be long in coming when the server lags: the link breaks without it.
@@ -327,19 +327,19 @@ impl World {
             && is_waiting
         {
             self.takes_effect(rule);
-            self.hang_up(session, Break::because(self.rules[rule].cause.clone()));
+            self.close_connection(session, Break::because(self.rules[rule].cause.clone()));
         }
     }
 
     /// Every server applies what it is to have applied by now, and answers what that allows.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn apply_due(&mut self) {
         for server in 0..self.servers.len() {
             if !self.servers[server].is_serving() {
                 continue;
             }
             while let Some(due) = self.servers[server].next_due(self.leader.log()) {
                 if due > self.now {
-                    self.plan(due.saturating_sub(self.now), Event::CatchUp);
+                    self.schedule(due.saturating_sub(self.now), Event::CatchUp);
                     break;
                 }
                 self.apply_next(server);
@@ -357,14 +357,14 @@ impl World {
         let it = &mut self.servers[server];
         let transaction = Arc::clone(&self.leader.log()[it.applied()]);
         let clients = &self.clients;
-        let told = it.apply(&transaction, |session, acl| {
+        let notifications = it.apply(&transaction, |session, acl| {
             clients.get(&session).is_none_or(|client| {
                 access::is_granted(acl, &[Permissions::READ], &client.identities)
             })
         });
         let zxid = it.zxid();
-        for told in told {
-            self.notify(told.session, told.trigger, told.zxid);
+        for due in notifications {
+            self.notify(due.session, due.trigger, due.zxid);
         }
         let closes = transaction.closes;
         let concerned: Vec<SessionId> = self
@@ -382,15 +382,15 @@ impl World {
                 client.opening = None;
                 self.outputs.push(Output::Opened(session));
             }
-            self.pump(session);
+            self.answer_ready(session);
             if closes == Some(session) && !self.client_mut(session).is_closing {
-                self.hang_up(session, Break::because("closed by the server"));
+                self.close_connection(session, Break::because("closed by the server"));
             }
         }
     }
 
     /// Answers the requests of a session whose turn has come.
-    pub(super) fn pump(&mut self, session: SessionId) {
+    pub(super) fn answer_ready(&mut self, session: SessionId) {
         loop {
             let client = self.client_mut(session);
             if client.is_hung_up {
@@ -402,7 +402,7 @@ impl World {
             let server = client.server;
             let zxid = self.servers[server].zxid();
             let is_ready = match &self.jobs[number].ready {
-                Ready::Look => true,
+                Ready::Read => true,
                 Ready::Never => false,
                 Ready::After { zxid: wanted, .. } => *wanted <= zxid,
             };
@@ -423,25 +423,25 @@ impl World {
         let (mut outcome, mut watch) = match (&job.ready, &job.content) {
             _ if is_unknown => (Err(Fault::Refused(ErrorKind::Unsupported, None)), None),
             (Ready::After { outcome, .. }, _) => (outcome.clone(), None),
-            (Ready::Look, Content::Request(request)) => {
+            (Ready::Read, Content::Request(request)) => {
                 let identities = &self.clients[&session].identities;
                 self.servers[server].read(session, identities, request)
             }
-            (Ready::Look, Content::Close) | (Ready::Never, _) => {
+            (Ready::Read, Content::Close) | (Ready::Never, _) => {
                 unreachable!("it is for the leader")
             }
         };
-        if job.fate == Fate::Arrived {
-            job.fate = match &outcome {
-                Ok(_) => Fate::CarriedOut { zxid },
-                Err(fault) => Fate::Refused(fault.clone()),
+        if job.outcome == RequestOutcome::Arrived {
+            job.outcome = match &outcome {
+                Ok(_) => RequestOutcome::CarriedOut { zxid },
+                Err(fault) => RequestOutcome::Refused(fault.clone()),
             };
         }
         match job.rule.map(|rule| (rule, self.rules[rule].act.clone())) {
             Some((rule, Act::LoseReply)) => {
                 self.takes_effect(rule);
                 let how = Break::because(self.rules[rule].cause.clone());
-                self.hang_up(session, how);
+                self.close_connection(session, how);
                 return;
             }
             Some((rule, Act::Misreport(fault))) => {
@@ -463,7 +463,7 @@ impl World {
             },
         );
         if is_unknown {
-            self.hang_up(session, Break::because("closed by the server"));
+            self.close_connection(session, Break::because("closed by the server"));
         }
     }
 
@@ -473,7 +473,7 @@ impl World {
         let stuck = std::mem::take(&mut self.stuck);
         let (landing, left) = stuck.into_iter().partition(|stuck| stuck.rule == rule);
         self.stuck = left;
-        self.land(landing);
+        self.forward_or_fence(landing);
         let waiting: Vec<_> = self
             .clients
             .values()
@@ -485,23 +485,23 @@ impl World {
     }
 
     /// What of a session is stuck comes to the leader.
-    pub(super) fn land_all(&mut self, session: SessionId) {
+    pub(super) fn forward_stuck(&mut self, session: SessionId) {
         let stuck = std::mem::take(&mut self.stuck);
         let (landing, left) = stuck
             .into_iter()
             .partition(|stuck| self.jobs[stuck.job].session == session);
         self.stuck = left;
-        self.land(landing);
+        self.forward_or_fence(landing);
     }
 
     /// A leader turns away what comes from a server that the session has left.
-    fn land(&mut self, landing: Vec<Stuck>) {
+    fn forward_or_fence(&mut self, landing: Vec<Stuck>) {
         for stuck in landing {
             let session = self.jobs[stuck.job].session;
             if self.client_mut(session).attachments == stuck.attachments {
-                self.pass_on(stuck.job);
+                self.forward(stuck.job);
             } else {
-                self.jobs[stuck.job].fate = Fate::Fenced;
+                self.jobs[stuck.job].outcome = RequestOutcome::Fenced;
             }
         }
     }

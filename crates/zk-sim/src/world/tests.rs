@@ -15,13 +15,13 @@ fn world(servers: usize) -> World {
 }
 
 fn open(world: &mut World, server: usize) -> SessionId {
-    let wish = Wish {
+    let options = SessionOptions {
         server: Some(server),
         timeout: MS * 1000,
         identities: Vec::new(),
         takes_read_only: false,
     };
-    world.open(&wish).unwrap()
+    world.open(&options).unwrap()
 }
 
 fn sync() -> Content {
@@ -39,16 +39,16 @@ fn create(path: &str) -> Content {
     }))
 }
 
-/// Lets time pass and returns what was told, with when.
+/// Lets time pass and returns what was outputs, with when.
 fn run(world: &mut World, until: Duration) -> Vec<(Duration, Output)> {
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     while let Some(due) = world.next_due().filter(|due| *due <= until) {
         world.advance(due);
         let now = world.now();
-        told.extend(world.take_outputs().into_iter().map(|output| (now, output)));
+        outputs.extend(world.take_outputs().into_iter().map(|output| (now, output)));
     }
     world.advance(until);
-    told
+    outputs
 }
 
 fn phase(world: &World, session: SessionId) -> Phase {
@@ -61,10 +61,10 @@ fn an_answer_takes_a_message_each_way() {
     let session = open(&mut world, 0);
     world.take_outputs();
     let job = world.submit(session, sync());
-    let told = run(&mut world, MS * 10);
+    let outputs = run(&mut world, MS * 10);
     assert!(
-        matches!(&told[..], [(at, Output::Answer(answered, Ok(Answer::Synced)))] if *at == MS * 2 && *answered == job),
-        "{told:?}"
+        matches!(&outputs[..], [(at, Output::Reply(answered, Ok(ServerReply::Synced)))] if *at == MS * 2 && *answered == job),
+        "{outputs:?}"
     );
 }
 
@@ -75,10 +75,10 @@ fn a_link_state_is_told_before_the_answers_that_were_lost_with_it() {
     world.take_outputs();
     let jobs = [sync(), sync()].map(|content| world.submit(session, content));
     world.break_link(session, &Break::because("x"));
-    let told = world.take_outputs();
+    let outputs = world.take_outputs();
     assert!(
-        matches!(&told[..], [Output::Link(..), Output::Answer(first, Err(Fault::Lost(_))), Output::Answer(second, Err(_))] if [*first, *second] == jobs),
-        "{told:?}"
+        matches!(&outputs[..], [Output::Link(..), Output::Reply(first, Err(Fault::Lost(_))), Output::Reply(second, Err(_))] if [*first, *second] == jobs),
+        "{outputs:?}"
     );
     run(&mut world, MS * 100);
     assert_eq!(phase(&world, session), Phase::Up);
@@ -91,10 +91,10 @@ fn a_session_is_opened_when_its_server_has_applied_that() {
     world.set_lag(1, Lag::Until(MS * 50));
     let session = open(&mut world, 1);
     assert!(world.take_outputs().is_empty());
-    let told = run(&mut world, MS * 60);
+    let outputs = run(&mut world, MS * 60);
     assert!(
-        matches!(&told[..], [(at, Output::Opened(opened))] if *at == MS * 50 && *opened == session),
-        "{told:?}"
+        matches!(&outputs[..], [(at, Output::Opened(opened))] if *at == MS * 50 && *opened == session),
+        "{outputs:?}"
     );
     // It is a single lag: what comes after is applied at once.
     assert_eq!(world.servers()[1].lag, Lag::None);
@@ -119,7 +119,7 @@ fn a_close_in_flight_is_sent_again_and_finds_the_session_gone_if_it_was_carried_
         assert!(world.leader().tree().paths().is_empty());
         let late = world.submit(session, sync());
         assert!(
-            matches!(&world.take_outputs()[..], [Output::Answer(answered, Err(Fault::Ended(_)))] if *answered == late)
+            matches!(&world.take_outputs()[..], [Output::Reply(answered, Err(Fault::Ended(_)))] if *answered == late)
         );
     }
 }
@@ -151,12 +151,12 @@ fn a_rule_that_was_meant_for_a_request_that_never_arrives_has_no_effect() {
         act: Act::LoseReply,
         cause: String::new(),
         matched: 0,
-        struck: 0,
+        applied: 0,
         is_released: false,
     });
     world.submit(session, sync());
     world.break_link(session, &Break::because("x"));
     run(&mut world, MS * 100);
-    assert_eq!((world.rule(rule).matched, world.rule(rule).struck), (1, 0));
-    assert_eq!(world.seen()[0].fate, Fate::NeverArrived);
+    assert_eq!((world.rule(rule).matched, world.rule(rule).applied), (1, 0));
+    assert_eq!(world.seen()[0].outcome, RequestOutcome::NeverArrived);
 }

@@ -9,25 +9,25 @@ use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Disturbance;
 use zk_sim::Ensemble;
-use zk_sim::Seen;
+use zk_sim::LoggedRequest;
 use zk_sim::Tree;
 use zk_sim::wait::pass;
 
 /// Everything that can be seen of a run.
 #[derive(Debug, Clone, PartialEq)]
 struct Trace {
-    requests: Vec<Seen>,
+    requests: Vec<LoggedRequest>,
     trees: Vec<Tree>,
     zxid: i64,
     end: Duration,
-    dealt: Vec<zk_sim::Dealt>,
+    injected: Vec<zk_sim::InjectedDisturbance>,
 }
 
 /// A chaos of everything, the end of sessions included.
 fn everything() -> Chaos {
     Chaos::default()
         .every(Duration::from_millis(80))
-        .weighing(Disturbance::Expire, 1)
+        .weight(Disturbance::Expire, 1)
 }
 
 async fn work(session: Session) {
@@ -48,7 +48,7 @@ async fn traced(sim: Ensemble) -> Trace {
     for _ in 0..3 {
         tasks.push(tokio::spawn(work(sim.connect().await)));
     }
-    let dealt = everything().unleash(&sim).await;
+    let injected = everything().run(&sim).await;
     for task in tasks {
         task.await.unwrap();
     }
@@ -58,7 +58,7 @@ async fn traced(sim: Ensemble) -> Trace {
         trees: servers.map(|server| sim.server(server).tree()).collect(),
         zxid: sim.zxid(),
         end: sim.now(),
-        dealt,
+        injected,
     }
 }
 
@@ -92,11 +92,11 @@ fn the_same_seed_is_the_same_run_and_another_seed_is_another() {
 // covers: H8
 #[test]
 fn every_disturbance_happens_and_everything_is_healed_at_the_end() {
-    let dealt = Mutex::new(std::collections::BTreeMap::<_, usize>::new());
+    let injected = Mutex::new(std::collections::BTreeMap::<_, usize>::new());
     Check::new(0..40).run(async |sim, seed| {
         let trace = traced(sim.clone()).await;
-        for one in trace.dealt {
-            *dealt.lock().unwrap().entry(one.what).or_default() += 1;
+        for one in trace.injected {
+            *injected.lock().unwrap().entry(one.what).or_default() += 1;
         }
         let session = tokio::time::timeout(Duration::from_secs(30), sim.connect().into_future());
         let session = session.await.expect("a server grants a session again");
@@ -115,11 +115,11 @@ fn every_disturbance_happens_and_everything_is_healed_at_the_end() {
             );
         }
     });
-    let dealt = dealt.into_inner().unwrap();
+    let injected = injected.into_inner().unwrap();
     for what in Disturbance::ALL {
         assert!(
-            dealt.contains_key(&what),
-            "{what:?} never happened: {dealt:?}"
+            injected.contains_key(&what),
+            "{what:?} never happened: {injected:?}"
         );
     }
 }

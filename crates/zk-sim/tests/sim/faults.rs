@@ -13,7 +13,7 @@ use zk_core::transport::Request;
 use zk_core::transport::Response;
 use zk_core::transport::Transport;
 use zk_sim::Ensemble;
-use zk_sim::Fate;
+use zk_sim::RequestOutcome;
 use zk_sim::SimTransport;
 use zk_sim::matching;
 
@@ -58,9 +58,9 @@ async fn back(transport: &SimTransport) {
         .unwrap();
 }
 
-fn fates(sim: &Ensemble) -> Vec<Fate> {
+fn fates(sim: &Ensemble) -> Vec<RequestOutcome> {
     let requests = sim.requests();
-    requests.into_iter().map(|seen| seen.fate).collect()
+    requests.into_iter().map(|seen| seen.outcome).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,9 +101,9 @@ async fn requests_around_a_lost_one_keep_their_order() {
     );
     assert!(first.is_ok() && second.is_err() && third.is_err());
     let [first, second, third] = fates(&sim).try_into().unwrap();
-    assert!(matches!(first, Fate::CarriedOut { .. }));
-    assert!(matches!(second, Fate::CarriedOut { .. }));
-    assert_eq!(third, Fate::NeverArrived);
+    assert!(matches!(first, RequestOutcome::CarriedOut { .. }));
+    assert!(matches!(second, RequestOutcome::CarriedOut { .. }));
+    assert_eq!(third, RequestOutcome::NeverArrived);
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,8 +116,8 @@ async fn only_the_request_that_is_meant_is_struck() {
         .session(two.session_id())
         .nth(2)
         .refuse(Fault::Later(ErrorKind::Throttled));
-    for (session, is_struck) in [(&one, false), (&two, false), (&two, true), (&two, false)] {
-        assert_eq!(session.submit(create("/n-")).await.is_err(), is_struck);
+    for (session, is_matched) in [(&one, false), (&two, false), (&two, true), (&two, false)] {
+        assert_eq!(session.submit(create("/n-")).await.is_err(), is_matched);
     }
     assert_eq!(script.count(), 1);
     assert_eq!(sim.tree().paths().len(), 3);
@@ -160,7 +160,7 @@ async fn what_is_still_stuck_when_the_session_has_moved_never_lands() {
     script.release();
     session.submit(sync()).await.unwrap();
     assert_eq!(names(&session).await, 0);
-    assert_eq!(fates(&sim)[0], Fate::Fenced);
+    assert_eq!(fates(&sim)[0], RequestOutcome::Fenced);
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,7 +20,7 @@ type State = Option<(i32, String)>;
 
 /// What became of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum RequestOutcome {
     Done,
     /// Judged by a server, which did nothing.
     Refused(ErrorKind),
@@ -29,12 +29,12 @@ enum Outcome {
     Unknown,
 }
 
-fn outcome<T>(result: &Result<T, Error>) -> Outcome {
+fn outcome<T>(result: &Result<T, Error>) -> RequestOutcome {
     match result {
-        Ok(_) => Outcome::Done,
-        Err(error) if error.is_outcome_unknown() => Outcome::Unknown,
-        Err(error) if error.class() == ErrorClass::Outcome => Outcome::Refused(error.kind()),
-        Err(_) => Outcome::Undone,
+        Ok(_) => RequestOutcome::Done,
+        Err(error) if error.is_outcome_unknown() => RequestOutcome::Unknown,
+        Err(error) if error.class() == ErrorClass::Outcome => RequestOutcome::Refused(error.kind()),
+        Err(_) => RequestOutcome::Undone,
     }
 }
 
@@ -55,7 +55,7 @@ struct Writer<'a> {
     /// The newest change of each node that this session has read.
     newest: BTreeMap<String, i64>,
     /// Each name of a sequential node, and whether it was acknowledged.
-    queued: Vec<(String, Outcome)>,
+    queued: Vec<(String, RequestOutcome)>,
     next: usize,
     tally: &'a RefCell<Tally>,
 }
@@ -78,20 +78,20 @@ impl Writer<'_> {
         let applied = before.iter().filter_map(|state| apply(state).ok());
         let mut tally = self.tally.borrow_mut();
         let mut possible: Vec<State> = match outcome {
-            Outcome::Done => {
+            RequestOutcome::Done => {
                 tally.done += 1;
                 applied.collect()
             }
-            Outcome::Refused(kind) => {
+            RequestOutcome::Refused(kind) => {
                 tally.refused += 1;
                 let is_it = |state: &&State| apply(state) == Err(kind);
                 before.iter().filter(is_it).cloned().collect()
             }
-            Outcome::Unknown => {
+            RequestOutcome::Unknown => {
                 tally.unknown += 1;
                 before.iter().cloned().chain(applied).collect()
             }
-            Outcome::Undone => {
+            RequestOutcome::Undone => {
                 tally.undone += 1;
                 before.clone()
             }
@@ -258,8 +258,8 @@ async fn run(ensemble: Ensemble, tally: &RefCell<Tally>) {
         .lasting(Duration::from_secs(3))
         .every(Duration::from_millis(60))
         .longest(Duration::from_secs(12))
-        .weighing(Disturbance::Expire, 1);
-    let disturbing = tokio::spawn(chaos.unleash(&ensemble));
+        .weight(Disturbance::Expire, 1);
+    let disturbing = tokio::spawn(chaos.run(&ensemble));
     let all = writers.iter_mut().map(|writer| writer.write(ROUNDS));
     futures_util::future::join_all(all).await;
     disturbing.await.unwrap();
@@ -291,9 +291,9 @@ async fn run(ensemble: Ensemble, tally: &RefCell<Tally>) {
                 .filter(|child| child.contains(name))
                 .count();
             let expected = match outcome {
-                Outcome::Done => 1..2,
-                Outcome::Refused(_) | Outcome::Undone => 0..1,
-                Outcome::Unknown => 0..2,
+                RequestOutcome::Done => 1..2,
+                RequestOutcome::Refused(_) | RequestOutcome::Undone => 0..1,
+                RequestOutcome::Unknown => 0..2,
             };
             assert!(
                 expected.contains(&count),

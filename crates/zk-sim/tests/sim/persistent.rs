@@ -21,19 +21,19 @@ async fn watch(transport: &SimTransport, path: &str, recursive: bool) -> Watchin
     }
 }
 
-/// What a watch has told by now, and whether it has ended.
-async fn told(watching: &mut Watching, session: &Session) -> (Vec<(String, WatchEvent)>, bool) {
+/// What a watch has received by now, and whether it has ended.
+async fn received(watching: &mut Watching, session: &Session) -> (Vec<(String, WatchEvent)>, bool) {
     // What a server has to tell comes before the answer to what it is asked later.
     session.sync("/").await.unwrap();
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(notice) = futures_util::FutureExt::now_or_never(watching.next()) {
         match notice {
-            Some(Notice::Changed { path, event, .. }) => told.push((path.to_string(), event)),
-            Some(Notice::LinkLost) => return (told, true),
+            Some(Notice::Changed { path, event, .. }) => received.push((path.to_string(), event)),
+            Some(Notice::LinkLost) => return (received, true),
             None => panic!("nothing comes after the end"),
         }
     }
-    (told, false)
+    (received, false)
 }
 
 // covers: C14 H8
@@ -49,11 +49,11 @@ async fn a_persistent_watch_ends_with_the_link_and_leaves_nothing_behind() {
     session.create("/app/a/b", "").await.unwrap();
     let created = |path: &str| (path.to_owned(), WatchEvent::Created);
     assert_eq!(
-        told(&mut all, &session).await,
+        received(&mut all, &session).await,
         (vec![created("/a"), created("/a/b")], false)
     );
     let children = ("/".to_owned(), WatchEvent::ChildrenChanged);
-    assert_eq!(told(&mut one, &session).await, (vec![children], false));
+    assert_eq!(received(&mut one, &session).await, (vec![children], false));
     assert_eq!(
         sim.watch_count(),
         3,
@@ -62,15 +62,15 @@ async fn a_persistent_watch_ends_with_the_link_and_leaves_nothing_behind() {
 
     sim.session(transport.session_id()).cut();
     session.delete("/app/a/b").await.unwrap();
-    assert_eq!(told(&mut all, &session).await, (vec![], true));
-    assert_eq!(told(&mut one, &session).await, (vec![], true));
+    assert_eq!(received(&mut all, &session).await, (vec![], true));
+    assert_eq!(received(&mut one, &session).await, (vec![], true));
     assert_eq!((all.next().await, one.next().await), (None, None));
     assert_eq!(sim.watch_count(), 0);
 
     let mut again = watch(&transport, "/", true).await;
     session.set("/app", "").await.unwrap();
     let changed = ("/".to_owned(), WatchEvent::DataChanged);
-    assert_eq!(told(&mut again, &session).await, (vec![changed], false));
+    assert_eq!(received(&mut again, &session).await, (vec![changed], false));
     drop(again);
     session.sync("/").await.unwrap();
     assert_eq!(sim.watch_count(), 0, "a dropped one is taken back");
@@ -95,7 +95,7 @@ async fn on_3_8_a_one_shot_watch_takes_the_place_of_a_persistent_one() {
         session.set("/a", "1").await.unwrap();
         session.set("/a", "2").await.unwrap();
         assert_eq!(once.unwrap().await, WatchEvent::DataChanged);
-        let (told, _) = told(&mut watching, &session).await;
-        assert_eq!(told.len(), expected, "{release:?}");
+        let (received, _) = received(&mut watching, &session).await;
+        assert_eq!(received.len(), expected, "{release:?}");
     }
 }

@@ -8,8 +8,8 @@ use zk_core::transport::Phase;
 use zk_core::transport::Request;
 use zk_core::transport::Transport;
 use zk_sim::Ensemble;
-use zk_sim::Fate;
 use zk_sim::Proposal;
+use zk_sim::RequestOutcome;
 use zk_sim::matching;
 use zk_sim::wait::pass;
 
@@ -97,14 +97,16 @@ async fn a_write_in_doubt_survives_its_leader_or_not_as_the_script_says() {
         assert!(!sim.requests().last().unwrap().answered);
         session.sync("/").await.unwrap();
         assert_eq!(sim.tree().paths().len(), expected, "{proposal:?}");
-        let create = |seen: &&zk_sim::Seen| matches!(seen.request, Request::Create(_));
-        let fate = sim.requests().iter().find(create).unwrap().fate.clone();
+        let create = |seen: &&zk_sim::LoggedRequest| matches!(seen.request, Request::Create(_));
+        let outcome = sim.requests().iter().find(create).unwrap().outcome.clone();
         match proposal {
             // The leader before has given it its number.
             Proposal::Survives => {
-                assert!(matches!(fate, Fate::CarriedOut { zxid, .. } if zxid >> 32 == 1));
+                assert!(
+                    matches!(outcome, RequestOutcome::CarriedOut { zxid, .. } if zxid >> 32 == 1)
+                );
             }
-            _ => assert_eq!(fate, Fate::Vanished),
+            _ => assert_eq!(outcome, RequestOutcome::Vanished),
         }
     }
 }
@@ -241,7 +243,10 @@ async fn a_request_that_is_too_long_costs_the_link() {
         Err(zk_core::transport::Fault::Lost(_))
     ));
     assert_eq!(transport.link().now().breaks, 1);
-    assert_eq!(sim.requests().last().unwrap().fate, Fate::NeverArrived);
+    assert_eq!(
+        sim.requests().last().unwrap().outcome,
+        RequestOutcome::NeverArrived
+    );
 }
 
 // covers: H8

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_core::ErrorKind;
 use zk_sim::Ensemble;
-use zk_sim::Fate;
+use zk_sim::RequestOutcome;
 use zk_sim::matching;
 
 #[tokio::test(start_paused = true)]
@@ -132,8 +132,8 @@ async fn a_transaction_is_all_or_nothing_and_names_the_part_that_failed() {
     );
     assert!(sim.tree().paths().is_empty());
     assert!(matches!(
-        sim.requests().last().unwrap().fate,
-        Fate::Refused(_)
+        sim.requests().last().unwrap().outcome,
+        RequestOutcome::Refused(_)
     ));
 }
 

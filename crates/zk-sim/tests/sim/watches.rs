@@ -39,11 +39,11 @@ async fn a_watch_is_told_before_the_answer_to_a_later_read_of_the_change() {
     session.create("/a", "").await.unwrap();
     let (_, _, mut watch) = session.get("/a").watched().await.unwrap();
     session.set("/a", "1").await.unwrap();
-    let told = std::future::poll_fn(|context| {
+    let notified = std::future::poll_fn(|context| {
         std::task::Poll::Ready(std::pin::pin!(watch.changed()).poll(context).is_ready())
     });
     assert!(
-        told.await,
+        notified.await,
         "the own write was answered before the watch fired"
     );
 }
@@ -58,8 +58,8 @@ async fn a_watch_on_a_lagging_server_fires_when_that_server_applies_the_change()
     writer.create("/a", "").await.unwrap();
     let early = tokio::time::timeout(Duration::from_secs(20), watch.changed()).await;
     assert!(early.is_err());
-    let told = tokio::time::timeout(Duration::from_secs(20), watch.changed()).await;
-    assert_eq!(told, Ok(WatchEvent::Created));
+    let notified = tokio::time::timeout(Duration::from_secs(20), watch.changed()).await;
+    assert_eq!(notified, Ok(WatchEvent::Created));
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ fn chaos() -> Chaos {
         .lasting(Duration::from_secs(12))
         .every(Duration::from_millis(150))
         .longest(Duration::from_secs(14))
-        .weighing(Disturbance::Expire, 2)
+        .weight(Disturbance::Expire, 2)
 }
 
 /// Submits from a session after the other; answers what was accepted, and of what nobody knows.
@@ -88,7 +88,7 @@ async fn play(ensemble: Ensemble) -> usize {
     }
     let submitting = tokio::spawn(submit_all(ensemble.clone()));
     let watching = tokio::spawn(watch(ensemble.clone()));
-    chaos().unleash(&ensemble).await;
+    chaos().run(&ensemble).await;
     let (accepted, unknown) = soon("all is submitted", submitting).await.unwrap();
     until("nothing is left to do", || {
         let all = [tree().tasks(), tree().inbox().join("items").unwrap()];

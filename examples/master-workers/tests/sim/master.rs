@@ -232,7 +232,7 @@ async fn a_step_that_was_not_carried_out_is_tried_again_without_news() {
 // covers: C13 H8
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn a_step_that_is_dropped_leaves_the_task_in_one_place() {
-    for setback in zk_sim::Setback::ALL {
+    for drop_fault in zk_sim::DropFault::ALL {
         for times in 0.. {
             let ensemble = Ensemble::new(3);
             let workers = ensemble.connect().await;
@@ -241,7 +241,7 @@ async fn a_step_that_is_dropped_leaves_the_task_in_one_place() {
             let (_candidacy, lease) = leader(&session).await;
             let master = master(&session);
             let carried = polled(times, master.carry_out(&lease, assign(ANNA), b"paint")).await;
-            setback.strike(&ensemble, session.id());
+            drop_fault.inject(&ensemble, session.id());
             zk_sim::wait::pass(Duration::from_secs(5)).await;
             let there = place(&ensemble);
             if carried.is_some() {

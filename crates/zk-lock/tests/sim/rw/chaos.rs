@@ -234,7 +234,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> Judge {
         .lasting(Duration::from_secs(6))
         .every(Duration::from_millis(150))
         .longest(Duration::from_secs(16));
-    chaos.beset(&ensemble, contenders).await;
+    chaos.run_during(&ensemble, contenders).await;
     ensemble.assert_nothing_left(sessions).await;
     let judge = Arc::into_inner(judge).expect("all have ended");
     judge.into_inner().unwrap()

@@ -113,7 +113,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> (usize, usize) {
         .every(Duration::from_millis(150))
         // Now and then longer than a session lives.
         .longest(Duration::from_secs(16));
-    chaos.beset(&ensemble, contenders).await;
+    chaos.run_during(&ensemble, contenders).await;
     ensemble.assert_nothing_left(sessions).await;
     let judge = Arc::into_inner(judge).expect("all have ended");
     let judge = judge.into_inner().unwrap();

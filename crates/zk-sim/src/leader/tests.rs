@@ -56,7 +56,7 @@ fn leader() -> Leader {
     Leader::new(Counters::Stick, Release::V3_9)
 }
 
-fn write_as(leader: &mut Leader, identities: &[Identity], request: &Request) -> Verdict {
+fn write_as(leader: &mut Leader, identities: &[Identity], request: &Request) -> WriteResult {
     let author = Author {
         session: ME,
         identities,
@@ -64,7 +64,7 @@ fn write_as(leader: &mut Leader, identities: &[Identity], request: &Request) -> 
     leader.write(author, request, Duration::ZERO)
 }
 
-fn write(leader: &mut Leader, request: &Request) -> Result<Answer, Fault> {
+fn write(leader: &mut Leader, request: &Request) -> Result<ServerReply, Fault> {
     write_as(leader, &[], request).outcome
 }
 
@@ -77,7 +77,7 @@ fn refused(leader: &mut Leader, request: &Request) -> ErrorKind {
 
 fn created(leader: &mut Leader, request: &Request) -> String {
     match write(leader, request) {
-        Ok(Answer::Created { path, .. }) => path.to_string(),
+        Ok(ServerReply::Created { path, .. }) => path.to_string(),
         other => unreachable!("{request:?}: {other:?}"),
     }
 }
@@ -138,7 +138,7 @@ fn versions_are_checked_and_counted() {
     created(&mut leader, &create("/a", persistent()));
     for (version, expected) in [(None, 1), (Some(1), 2), (Some(-1), 3)] {
         match write(&mut leader, &set("/a", version)) {
-            Ok(Answer::Set(stat)) => assert_eq!(stat.version, expected),
+            Ok(ServerReply::Set(stat)) => assert_eq!(stat.version, expected),
             other => unreachable!("{other:?}"),
         }
     }
@@ -182,7 +182,7 @@ fn at_the_end_of_the_counter_names_repeat_and_in_one_transaction_turn_negative()
     );
     let both = ["/q/b", "/q/c"].map(|at| Change::Create(part(at, sequential(), Acl::open())));
     let names: Vec<_> = match write(&mut leader, &Request::Transaction(both.into())) {
-        Ok(Answer::Committed(changed)) => changed
+        Ok(ServerReply::Committed(changed)) => changed
             .into_iter()
             .map(|changed| match changed {
                 Changed::Created { path, .. } => path.to_string(),

@@ -13,7 +13,7 @@ pub(crate) struct WatchNumber(pub(crate) u64);
 
 /// The answer to a request that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ServerReply {
     Created {
         path: NodePath,
         stat: Stat,
@@ -45,7 +45,7 @@ pub(crate) enum Answer {
     Closed,
 }
 
-impl Answer {
+impl ServerReply {
     /// Where the number of the watch belongs, in the answer to a read.
     pub(crate) fn watch_mut(&mut self) -> Option<&mut Option<WatchNumber>> {
         match self {

@@ -11,7 +11,7 @@ use zk_core::transport::Request;
 /// One request of a session and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Seen {
+pub struct LoggedRequest {
     /// When it was sent, since the first session was opened.
     pub at: Duration,
     /// Whose it was.
@@ -21,22 +21,22 @@ pub struct Seen {
     /// The request.
     pub request: Request,
     /// How far it came.
-    pub fate: Fate,
+    pub outcome: RequestOutcome,
     /// Whether the session was told.
     pub answered: bool,
 }
 
-impl Seen {
+impl LoggedRequest {
     /// Tells whether it was carried out, whether or not the session was told.
     pub fn is_carried_out(&self) -> bool {
-        matches!(self.fate, Fate::CarriedOut { .. })
+        matches!(self.outcome, RequestOutcome::CarriedOut { .. })
     }
 
     /// Tells whether it reached a server.
     pub fn has_arrived(&self) -> bool {
         !matches!(
-            self.fate,
-            Fate::Unsent | Fate::OnTheWay | Fate::NeverArrived
+            self.outcome,
+            RequestOutcome::Unsent | RequestOutcome::OnTheWay | RequestOutcome::NeverArrived
         )
     }
 }
@@ -44,7 +44,7 @@ impl Seen {
 /// How far a request came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fate {
+pub enum RequestOutcome {
     /// The client keeps it until it is connected.
     Unsent,
     /// It is on its way to the server.

@@ -21,8 +21,8 @@ use zk_core::transport::Request;
 
 use crate::access;
 use crate::access::Identity;
-use crate::answer::Answer;
 use crate::release::Release;
+use crate::server_reply::ServerReply;
 use crate::tree::Counters;
 use crate::tree::Effect;
 use crate::tree::Kind;
@@ -60,9 +60,9 @@ pub(crate) struct Author<'a> {
 
 /// The outcome of a write and the transaction it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct WriteResult {
     pub(crate) zxid: i64,
-    pub(crate) outcome: Result<Answer, Fault>,
+    pub(crate) outcome: Result<ServerReply, Fault>,
 }
 
 impl Leader {
@@ -100,30 +100,30 @@ impl Leader {
         author: Author<'_>,
         request: &Request,
         now: Duration,
-    ) -> Verdict {
-        let mut draft = Draft::new(self.next(now), author);
+    ) -> WriteResult {
+        let mut pending = PendingTransaction::new(self.next(now), author);
         let outcome = match request {
-            Request::Create(create) => draft.create(&mut self.tree, create).map(|created| {
+            Request::Create(create) => pending.create(&mut self.tree, create).map(|created| {
                 let stat = stat(&self.tree, &created);
-                Answer::Created {
+                ServerReply::Created {
                     path: created,
                     stat,
                 }
             }),
-            Request::Delete { path, version } => draft
+            Request::Delete { path, version } => pending
                 .delete(&mut self.tree, path, *version)
-                .map(|()| Answer::Deleted),
+                .map(|()| ServerReply::Deleted),
             Request::Set {
                 path,
                 data,
                 version,
-            } => draft
+            } => pending
                 .set(&mut self.tree, path, data, *version)
-                .map(|()| Answer::Set(stat(&self.tree, path))),
-            Request::SetAcl { path, acl, version } => draft
+                .map(|()| ServerReply::Set(stat(&self.tree, path))),
+            Request::SetAcl { path, acl, version } => pending
                 .set_acl(&mut self.tree, path, acl, *version)
-                .map(|()| Answer::Set(stat(&self.tree, path))),
-            Request::Transaction(changes) => return self.transaction(draft, changes, now),
+                .map(|()| ServerReply::Set(stat(&self.tree, path))),
+            Request::Transaction(changes) => return self.transaction(pending, changes, now),
             Request::Get { .. }
             | Request::Exists { .. }
             | Request::List { .. }
@@ -132,15 +132,20 @@ impl Leader {
             | Request::AddWatch { .. } => unreachable!("reads do not reach the leader"),
         }
         .map_err(|kind| Fault::Refused(kind, None));
-        let effects = draft.effects;
+        let effects = pending.effects;
         self.append(now, effects, None, outcome)
     }
 
     /// All parts or none.
-    fn transaction(&mut self, mut draft: Draft<'_>, changes: &[Change], now: Duration) -> Verdict {
+    fn transaction(
+        &mut self,
+        mut pending: PendingTransaction<'_>,
+        changes: &[Change],
+        now: Duration,
+    ) -> WriteResult {
         let mut done = Vec::new();
         for (index, change) in changes.iter().enumerate() {
-            match draft.change(&mut self.tree, change) {
+            match pending.change(&mut self.tree, change) {
                 Ok(Changed::Created { path, .. })
                     if self.release == Release::V3_8 && is_plain(change) =>
                 {
@@ -148,23 +153,24 @@ impl Leader {
                 }
                 Ok(changed) => done.push(changed),
                 Err(kind) => {
-                    draft.undo(&mut self.tree);
+                    pending.undo(&mut self.tree);
                     let outcome = Err(Fault::RefusedAt { index, kind });
                     return self.append(now, Vec::new(), None, outcome);
                 }
             }
         }
-        let effects = draft.effects;
-        self.append(now, effects, None, Ok(Answer::Committed(done)))
+        let effects = pending.effects;
+        self.append(now, effects, None, Ok(ServerReply::Committed(done)))
     }
 
     /// Notes that a session begins, which takes a transaction. Returns its number.
     pub(crate) fn open(&mut self, now: Duration) -> i64 {
-        self.append(now, Vec::new(), None, Ok(Answer::Synced)).zxid
+        self.append(now, Vec::new(), None, Ok(ServerReply::Synced))
+            .zxid
     }
 
     /// Ends a session: its ephemeral nodes go with it, in one transaction.
-    pub(crate) fn close(&mut self, session: SessionId, now: Duration) -> Verdict {
+    pub(crate) fn close(&mut self, session: SessionId, now: Duration) -> WriteResult {
         let at = self.next(now);
         let effects: Vec<_> = self
             .tree
@@ -175,12 +181,12 @@ impl Leader {
         for effect in &effects {
             self.tree.apply(at, effect);
         }
-        self.append(now, effects, Some(session), Ok(Answer::Closed))
+        self.append(now, effects, Some(session), Ok(ServerReply::Closed))
     }
 
     /// Deletes what is left over, each in a transaction of its own, as servers do. Returns what was deleted.
     pub(crate) fn reap(&mut self, now: Duration) -> Vec<NodePath> {
-        let gone = self.tree.left_over(wall_clock(now));
+        let gone = self.tree.reapable(wall_clock(now));
         for path in &gone {
             let effect = Effect::Delete { path: path.clone() };
             self.change(now, effect);
@@ -201,7 +207,7 @@ impl Leader {
     fn change(&mut self, now: Duration, effect: Effect) {
         let at = self.next(now);
         self.tree.apply(at, &effect);
-        self.append(now, vec![effect], None, Ok(Answer::Synced));
+        self.append(now, vec![effect], None, Ok(ServerReply::Synced));
     }
 
     fn next(&self, now: Duration) -> Moment {
@@ -216,8 +222,8 @@ impl Leader {
         now: Duration,
         effects: Vec<Effect>,
         closes: Option<SessionId>,
-        outcome: Result<Answer, Fault>,
-    ) -> Verdict {
+        outcome: Result<ServerReply, Fault>,
+    ) -> WriteResult {
         let at = self.next(now);
         self.zxid = at.zxid;
         self.log.push(Arc::new(Transaction {
@@ -226,7 +232,7 @@ impl Leader {
             effects,
             closes,
         }));
-        Verdict {
+        WriteResult {
             zxid: at.zxid,
             outcome,
         }
@@ -235,7 +241,7 @@ impl Leader {
 
 /// A transaction while it is judged. Each part is carried out on the leader's tree before the next is looked at.
 #[derive(Debug)]
-struct Draft<'a> {
+struct PendingTransaction<'a> {
     at: Moment,
     author: Author<'a>,
     effects: Vec<Effect>,
@@ -245,7 +251,7 @@ struct Draft<'a> {
     counters: BTreeMap<NodePath, i32>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> PendingTransaction<'a> {
     fn new(at: Moment, author: Author<'a>) -> Self {
         Self {
             at,

@@ -25,23 +25,23 @@ use zk_core::transport::Response;
 use zk_core::transport::Watched;
 use zk_core::transport::Watching;
 
-use crate::answer::Answer;
-use crate::answer::WatchNumber;
+use crate::server_reply::ServerReply;
+use crate::server_reply::WatchNumber;
 use crate::world::Content;
 use crate::world::JobNumber;
 use crate::world::Output;
+use crate::world::SessionOptions;
 use crate::world::Settings;
-use crate::world::Wish;
 use crate::world::World;
 
 /// What every handle of an ensemble holds.
-pub(crate) struct Shared {
+pub(crate) struct Driver {
     state: Mutex<State>,
     begin: OnceLock<Instant>,
     /// Tells the driver that there may be something to do earlier.
     wake: Arc<Notify>,
     /// Tells whoever waits for a rule that one has struck.
-    pub(crate) struck: Notify,
+    pub(crate) rule_applied: Notify,
 }
 
 struct State {
@@ -51,13 +51,13 @@ struct State {
     persistent: HashMap<WatchNumber, mpsc::UnboundedSender<Notice>>,
     links: HashMap<SessionId, LinkSender>,
     openings: HashMap<SessionId, oneshot::Sender<()>>,
-    driver: Option<JoinHandle<()>>,
+    timer: Option<JoinHandle<()>>,
 }
 
 /// What nobody waits for any more. Dropping it may come back for the lock.
 type Garbage = Vec<Result<Response, Fault>>;
 
-impl Shared {
+impl Driver {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             state: Mutex::new(State {
@@ -67,11 +67,11 @@ impl Shared {
                 persistent: HashMap::new(),
                 links: HashMap::new(),
                 openings: HashMap::new(),
-                driver: None,
+                timer: None,
             }),
             begin: OnceLock::new(),
             wake: Arc::new(Notify::new()),
-            struck: Notify::new(),
+            rule_applied: Notify::new(),
         }
     }
 
@@ -126,12 +126,12 @@ impl Shared {
     /// Opens a session, if a server grants one. Its server has it when the second receiver is told.
     pub(crate) fn open(
         self: &Arc<Self>,
-        wish: &Wish,
+        options: &SessionOptions,
     ) -> Option<(SessionId, LinkReceiver, oneshot::Receiver<()>)> {
-        self.drive();
+        self.start_timer();
         let (opened, when_opened) = oneshot::channel();
         self.with_state(|state| {
-            let session = state.world.open(wish)?;
+            let session = state.world.open(options)?;
             let link = state.world.client(session).map(|client| client.link);
             let sender = LinkSender::new(link.expect("the session has just been opened"));
             let receiver = sender.subscribe();
@@ -146,7 +146,7 @@ impl Shared {
         let mut garbage = Vec::new();
         for output in state.world.take_outputs() {
             match output {
-                Output::Struck => self.struck.notify_waiters(),
+                Output::RuleApplied => self.rule_applied.notify_waiters(),
                 Output::Opened(session) => {
                     if let Some(opened) = state.openings.remove(&session) {
                         let _gone = opened.send(());
@@ -157,7 +157,7 @@ impl Shared {
                         links.send(link);
                     }
                 }
-                Output::Answer(job, outcome) => {
+                Output::Reply(job, outcome) => {
                     let Some((session, sender)) = state.answers.remove(&job) else {
                         continue;
                     };
@@ -166,7 +166,7 @@ impl Shared {
                         garbage.push(unwanted);
                     }
                 }
-                Output::Tell(watch, notice) => {
+                Output::Notify(watch, notice) => {
                     if let Some(sender) = state.persistent.get(&watch) {
                         let is_last = notice == Notice::LinkLost;
                         let _gone = sender.send(notice);
@@ -189,13 +189,13 @@ impl Shared {
         self: &Arc<Self>,
         state: &mut State,
         session: SessionId,
-        answer: Answer,
+        answer: ServerReply,
     ) -> Result<Response, Fault> {
-        if let Answer::Watching(watch) = answer {
+        if let ServerReply::Watching(watch) = answer {
             let (sender, receiver) = mpsc::unbounded_channel();
             let guard = watch.map(|watch| {
                 state.persistent.insert(watch, sender);
-                self.take_back(session, watch)
+                self.remove_on_drop(session, watch)
             });
             return Ok(Response::Watching(watching(receiver, guard)));
         }
@@ -207,28 +207,30 @@ impl Shared {
             })
         };
         Ok(match answer {
-            Answer::Created { path, stat } => Response::Created { path, stat },
-            Answer::Deleted => Response::Deleted,
-            Answer::Data { data, stat, watch } => Response::Data {
+            ServerReply::Created { path, stat } => Response::Created { path, stat },
+            ServerReply::Deleted => Response::Deleted,
+            ServerReply::Data { data, stat, watch } => Response::Data {
                 data,
                 stat,
                 watch: watched(watch),
             },
-            Answer::Stat { stat, watch } => Response::Stat {
+            ServerReply::Stat { stat, watch } => Response::Stat {
                 stat,
                 watch: watched(watch),
             },
-            Answer::Children { names, stat, watch } => Response::Children {
+            ServerReply::Children { names, stat, watch } => Response::Children {
                 names,
                 stat,
                 watch: watched(watch),
             },
-            Answer::Set(stat) => Response::Set(stat),
-            Answer::Synced => Response::Synced,
-            Answer::Acl { acl, stat } => Response::Acl { acl, stat },
-            Answer::Committed(changed) => Response::Committed(changed),
-            Answer::Watching(_) => unreachable!("answered above"),
-            Answer::Closed => return Err(Fault::Ended(zk_core::transport::SessionEnd::Closed)),
+            ServerReply::Set(stat) => Response::Set(stat),
+            ServerReply::Synced => Response::Synced,
+            ServerReply::Acl { acl, stat } => Response::Acl { acl, stat },
+            ServerReply::Committed(changed) => Response::Committed(changed),
+            ServerReply::Watching(_) => unreachable!("answered above"),
+            ServerReply::Closed => {
+                return Err(Fault::Ended(zk_core::transport::SessionEnd::Closed));
+            }
         })
     }
 
@@ -238,7 +240,7 @@ impl Shared {
         watch: WatchNumber,
         event: oneshot::Receiver<WatchEvent>,
     ) -> Watched {
-        let guard = self.take_back(session, watch);
+        let guard = self.remove_on_drop(session, watch);
         Box::pin(async move {
             let event = event.await.unwrap_or(WatchEvent::SessionLost);
             drop(guard);
@@ -246,21 +248,21 @@ impl Shared {
         })
     }
 
-    fn take_back(self: &Arc<Self>, session: SessionId, watch: WatchNumber) -> TakeBack {
-        TakeBack {
-            shared: Arc::clone(self),
+    fn remove_on_drop(self: &Arc<Self>, session: SessionId, watch: WatchNumber) -> RemoveOnDrop {
+        RemoveOnDrop {
+            driver: Arc::clone(self),
             session,
             watch,
         }
     }
 
     /// Starts the task that lets time pass, unless it runs.
-    fn drive(self: &Arc<Self>) {
+    fn start_timer(self: &Arc<Self>) {
         let mut state = self.lock();
-        if state.driver.as_ref().is_none_or(JoinHandle::is_finished) {
-            let shared = Arc::downgrade(self);
+        if state.timer.as_ref().is_none_or(JoinHandle::is_finished) {
+            let driver = Arc::downgrade(self);
             let wake = Arc::clone(&self.wake);
-            state.driver = Some(tokio::spawn(drive(shared, wake)));
+            state.timer = Some(tokio::spawn(run_timer(driver, wake)));
         }
     }
 
@@ -273,23 +275,23 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for Driver {
     fn drop(&mut self) {
         self.wake.notify_one();
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("Driver").finish_non_exhaustive()
     }
 }
 
 /// Lets the time of an ensemble pass until nobody has it any more.
-async fn drive(shared: Weak<Shared>, wake: Arc<Notify>) {
+async fn run_timer(driver: Weak<Driver>, wake: Arc<Notify>) {
     loop {
-        let next = match shared.upgrade() {
-            Some(shared) => shared.pass(),
+        let next = match driver.upgrade() {
+            Some(driver) => driver.pass(),
             None => return,
         };
         match next {
@@ -303,7 +305,7 @@ async fn drive(shared: Weak<Shared>, wake: Arc<Notify>) {
 }
 
 /// A persistent watch: what it is told, up to the end of the link.
-fn watching(notices: mpsc::UnboundedReceiver<Notice>, guard: Option<TakeBack>) -> Watching {
+fn watching(notices: mpsc::UnboundedReceiver<Notice>, guard: Option<RemoveOnDrop>) -> Watching {
     let begin = guard.map(|guard| (notices, guard));
     Watching::new(futures_util::stream::unfold(begin, |state| async move {
         let (mut notices, guard) = state?;
@@ -315,20 +317,20 @@ fn watching(notices: mpsc::UnboundedReceiver<Notice>, guard: Option<TakeBack>) -
 }
 
 /// Takes a watch back when nobody waits for it any more.
-struct TakeBack {
-    shared: Arc<Shared>,
+struct RemoveOnDrop {
+    driver: Arc<Driver>,
     session: SessionId,
     watch: WatchNumber,
 }
 
-impl Drop for TakeBack {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         let Self {
-            shared,
+            driver,
             session,
             watch,
         } = self;
-        shared.with_state(|state| {
+        driver.with_state(|state| {
             state.watches.remove(watch);
             state.persistent.remove(watch);
             state.world.drop_watch(*session, *watch);

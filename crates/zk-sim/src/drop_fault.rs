@@ -12,7 +12,7 @@ use crate::wait::soon;
 /// What befalls a session at the moment in which a test drops one of its calls, see [`polled`](crate::wait::polled).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Setback {
+pub enum DropFault {
     /// Nothing.
     Nothing,
     /// Its link breaks and comes back.
@@ -23,7 +23,7 @@ pub enum Setback {
     MoveToLagging,
 }
 
-impl Setback {
+impl DropFault {
     /// All of them.
     pub const ALL: [Self; 4] = [
         Self::Nothing,
@@ -37,7 +37,7 @@ impl Setback {
     /// # Panics
     ///
     /// When it is not a session of this ensemble, or there is no server 2.
-    pub fn strike(self, ensemble: &Ensemble, session: SessionId) {
+    pub fn inject(self, ensemble: &Ensemble, session: SessionId) {
         let link = ensemble.session(session);
         match self {
             Self::Nothing => {}
