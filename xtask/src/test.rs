@@ -218,7 +218,8 @@ fn prepare(workspace: &Workspace, env: &[(&str, OsString)]) -> anyhow::Result<()
 /// The releases that most tests run.
 const ZOOKEEPERS: [&str; 2] = ["3.9", "3.8"];
 
-/// The runner's arguments with those that leave out tests by a part of their names; nextest and `cargo test` share them.
+/// The runner's arguments with those that leave out tests by a part of their names; nextest and `cargo test` share
+/// them.
 fn with_skips(args: &[OsString], skip: &[&str]) -> Vec<OsString> {
     let mut args = args.to_vec();
     if !skip.is_empty() && !args.iter().any(|arg| arg == "--") {

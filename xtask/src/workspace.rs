@@ -58,8 +58,8 @@ impl Workspace {
             .join(format!("{name}{}", env::consts::EXE_SUFFIX))
     }
 
-    /// A cargo command on this workspace, in the caller's directory, as that is what a relative `CARGO_TARGET_DIR` starts
-    /// from.
+    /// A cargo command on this workspace, in the caller's directory, as that is what a relative `CARGO_TARGET_DIR`
+    /// starts from.
     pub(crate) fn cargo(&self, subcommand: &[&str]) -> Command {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);

@@ -1,9 +1,6 @@
-//! How fast the cache is: its load, its events and its reads, next to the bare reads and to Curator's.
+//! Measures the cache: its load, events and reads, next to plain reads and to Curator's cache.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "a program that talks to a person in a terminal"
-)]
+#![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
 
 use std::path::Path;
 

@@ -1,9 +1,6 @@
-//! What an id costs: ours, and with `--peers` those of other crates.
+//! Measures the cost of an id: ours, and with `--peers` those of other crates.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "a program that talks to a person in a terminal"
-)]
+#![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
 
 use std::hint::spin_loop;
 use std::path::Path;
@@ -35,7 +32,7 @@ use zk_id::SystemClock;
 
 mod free {
     ferroid::define_snowflake_id!(
-        /// As many ids in a millisecond as nobody makes.
+        /// More ids per millisecond than any generator creates.
         FreeId, u64,
         reserved: 1,
         timestamp: 41,
@@ -47,7 +44,7 @@ mod free {
 fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
     let meter = WorkMeter::begin();
-    // For the task that looks at the clock.
+    // For the task that reads the clock.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_time()
@@ -75,7 +72,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a wait: 22 bits of sequence.
+/// With 22 bits of sequence, so that no generator waits.
 fn cost_alone(peers: bool) -> Vec<Series> {
     const QUESTION: &str = "cost, 1 thread";
     let ours = Generator::spawn(FREE, 0, SystemClock::default());
@@ -129,7 +126,7 @@ fn cost_shared(peers: bool) -> Vec<Series> {
     series
 }
 
-/// 12 bits of sequence: 244 ns, whoever makes them.
+/// With 12 bits of sequence, which limits any generator to one id in 244 ns.
 fn cap_alone(peers: bool) -> Vec<Series> {
     const QUESTION: &str = "41/10/12 bits, 1 thread";
     let ours = Generator::spawn(Layout::TWITTER, 1, SystemClock::default());
@@ -201,7 +198,7 @@ fn cap_shared(peers: bool) -> Vec<Series> {
     series
 }
 
-/// An id as the peers make it: by spinning when there is none.
+/// Creates an id as the peers do: spins until one is available.
 fn one(ids: &Generator) -> Id {
     loop {
         match ids.try_next() {
@@ -212,7 +209,7 @@ fn one(ids: &Generator) -> Id {
     }
 }
 
-/// The sum of 64 ids, so that each is made.
+/// Creates 64 ids and returns their sum, so that the compiler keeps each.
 fn many(ids: &Generator) -> u64 {
     let mut left = 64;
     let mut sum = 0_u64;

@@ -1,9 +1,6 @@
-//! How fast the lock is: alone, contended, in the hand-over itself, and next to its peers.
+//! Measures the lock: alone, contended, in a hand-over, and next to its peers.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "a program that talks to a person in a terminal"
-)]
+#![expect(clippy::print_stdout, reason = "a program with output for a terminal")]
 
 use std::io;
 use std::io::IsTerminal as _;
@@ -75,14 +72,14 @@ fn report(
     }
     println!("\n{}\n", table(&results, io::stdout().is_terminal()));
     if environment.other_work.is_too_much() {
-        println!("The machine had other work while this ran: these figures are not to be kept.\n");
+        println!("Other processes used the CPU during the run: discard these figures.\n");
     }
     let path = Record::new(NAME, settings.command(NAME), environment, results).write()?;
     println!("written to {}", path.display());
     Ok(())
 }
 
-/// One session, and one of the wire client with the same server.
+/// One session, and one session of the wire client with the same server.
 fn uncontended(fixture: &Fixture) -> anyhow::Result<[Side<'_>; 2]> {
     const PARENT: &str = "/uncontended-raw";
     let servers = fixture.servers(1)?;
@@ -108,7 +105,7 @@ fn uncontended(fixture: &Fixture) -> anyhow::Result<[Side<'_>; 2]> {
     ])
 }
 
-/// So many sessions, and as many of the wire client with the same servers.
+/// Several sessions, and as many sessions of the wire client with the same servers.
 fn contention(fixture: &Fixture, sessions: usize) -> anyhow::Result<[Side<'_>; 2]> {
     let servers = fixture.servers(sessions)?;
     let path = format!("/contention-{sessions}");
@@ -135,7 +132,7 @@ fn contention(fixture: &Fixture, sessions: usize) -> anyhow::Result<[Side<'_>; 2
     ])
 }
 
-/// So many sessions, which contend for the lock without a queue, and then for the fair one.
+/// Several sessions, which contend for the lock without a queue, and then for the fair lock.
 fn without_a_queue(fixture: &Fixture, sessions: usize) -> anyhow::Result<[Side<'_>; 2]> {
     let servers = fixture.servers(sessions)?;
     let path = format!("/race-{sessions}");
@@ -156,7 +153,7 @@ fn without_a_queue(fixture: &Fixture, sessions: usize) -> anyhow::Result<[Side<'
     ])
 }
 
-/// Two sessions with two followers, and two of the wire client with the same ones.
+/// Two sessions with two followers, and two sessions of the wire client with the same followers.
 fn handover(fixture: &Fixture) -> anyhow::Result<[Side<'_>; 2]> {
     const PARENT: &str = "/handover-raw";
     let servers = fixture.servers(2)?;
@@ -181,15 +178,15 @@ fn handover(fixture: &Fixture) -> anyhow::Result<[Side<'_>; 2]> {
     ])
 }
 
-/// Everything next to the peers, with the data on disk and then in memory, and `BENCHMARKS.md` written anew.
+/// Measures the lock next to its peers, with data on disk and then in memory, and writes `BENCHMARKS.md`.
 fn next_to_peers(settings: Settings) -> anyhow::Result<()> {
-    let places: &[bool] = if settings.memory {
+    let in_memory: &[bool] = if settings.memory {
         &[true]
     } else {
         &[false, true]
     };
     let mut comparisons = Vec::new();
-    for &memory in places {
+    for &memory in in_memory {
         let mut settings = settings;
         settings.memory = memory;
         println!("data {}", if memory { "in memory" } else { "on disk" });
@@ -207,8 +204,8 @@ fn next_to_peers(settings: Settings) -> anyhow::Result<()> {
 
 const NAME: &str = "lock";
 
-/// How many sessions want the lock at once.
+/// The numbers of contending sessions.
 const CONTENDERS: [usize; 3] = [1, 5, 20];
 
-/// How many sessions race at once.
+/// The numbers of sessions that contend for the lock without a queue.
 const RACERS: [usize; 3] = [2, 20, 100];

@@ -129,8 +129,8 @@ pub async fn acquire_release(
     Ok(Round::new(started.elapsed(), latencies).of(operations))
 }
 
-/// Lets all clients acquire and release the client crate's own lock, as [`lock::contend`](crate::lock::contend) does with
-/// ours.
+/// Lets all clients acquire and release the client crate's own lock, as [`lock::contend`](crate::lock::contend) does
+/// with ours.
 ///
 /// # Errors
 ///

@@ -284,7 +284,7 @@ impl Results {
     pub fn section(&self, command: &str) -> String {
         let mut text = String::new();
         if self.environment.other_work.is_too_much() {
-            text += "**The machine had other work while this ran: not to be kept.**\n\n";
+            text += "**Other processes used the CPU during the run: discard these figures.**\n\n";
         }
         let curator = self.curator.as_deref().unwrap_or("not measured");
         let _ = writeln!(

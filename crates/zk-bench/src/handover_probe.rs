@@ -49,7 +49,7 @@ impl HandoverProbe {
         }
     }
 
-    /// Returns the number of uncounted hand-overs for so many sessions: two turns each.
+    /// Returns the number of uncounted hand-overs for this number of sessions: two turns each.
     pub const fn warm_up(sessions: usize) -> u64 {
         2 * sessions as u64
     }

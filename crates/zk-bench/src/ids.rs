@@ -107,7 +107,7 @@ pub fn shared<T>(threads: u64, ids: u64, next: impl Fn() -> T + Sync) -> Duratio
 pub fn section(command: &str, other_work: OtherWork, all: &[Series]) -> String {
     let mut text = String::new();
     if other_work.is_too_much() {
-        text += "**The machine had other work while this ran: not to be kept.**\n\n";
+        text += "**Other processes used the CPU during the run: discard these figures.**\n\n";
     }
     let _ = writeln!(
         text,

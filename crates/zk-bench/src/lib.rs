@@ -13,17 +13,19 @@
 //! | `race/<n>` | n sessions acquire and release the lock without a queue | the same with the fair lock |
 //!
 //! The *bare chain* is a queue of nodes that are created and watched in advance: each session deletes its next node as
-//! soon as it is notified that the preceding node is gone. A lock must create a node for each turn, so no lock is as fast.
+//! soon as it is notified that the preceding node is gone. A lock must create a node for each turn, so no lock is as
+//! fast.
 //!
 //! - [`baseline`] contains the references, and [`lock`] the workloads of the lock. Both return a [`Round`].
-//! - [`comparison`] measures the lock next to those of Curator, kazoo and the client crate; [`report`] writes the result.
+//! - [`comparison`] measures the lock next to those of Curator, kazoo and the client crate; [`report`] writes the
+//!   result.
 //! - [`cache`] measures the cache next to Curator's and to plain reads.
 //! - [`PairedBenchmark`] alternates the two sides under criterion, on an ensemble that [`Fixture`] starts.
 //! - [`WorkloadResult`] is the result of one side; [`table()`] prints it and [`Record`] stores it.
 //! - [`ids`] measures the cost of an id, without an ensemble.
 //!
-//! `cargo xtask bench lock`, `bench id`, `bench cache`, `bench queue` and `bench fleet` run them. `BENCHMARKS.md` contains
-//! figures and describes the machine.
+//! `cargo xtask bench lock`, `bench id`, `bench cache`, `bench queue` and `bench fleet` run them. `BENCHMARKS.md`
+//! contains figures and describes the machine.
 
 pub mod baseline;
 pub mod cache;

@@ -21,8 +21,8 @@ pub type Side<'a> = Box<dyn FnMut(u64) -> anyhow::Result<Round> + 'a>;
 /// Runs groups of two sides, and collects their results.
 ///
 /// Criterion measures one function after the other.
-/// Here each sample is a round of *both* sides, one directly after the other, and criterion gets the time of the function
-/// that it measures. All rounds of both sides except the warm-up count for the [`WorkloadResult`].
+/// Here each sample is a round of *both* sides, one directly after the other, and criterion gets the time of the
+/// function that it measures. All rounds of both sides except the warm-up count for the [`WorkloadResult`].
 pub struct PairedBenchmark<'a> {
     fixture: &'a Fixture,
     settings: Settings,

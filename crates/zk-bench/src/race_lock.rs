@@ -22,7 +22,8 @@ pub fn handles(locks: &[FairLock], path: &str) -> anyhow::Result<Vec<RaceLock>> 
     Ok(handles.collect::<Result<_, _>>()?)
 }
 
-/// Lets all sessions acquire and release until `hand_overs` is reached, as [`lock::contend`](crate::lock::contend) does.
+/// Lets all sessions acquire and release until `hand_overs` is reached, as [`lock::contend`](crate::lock::contend)
+/// does.
 ///
 /// # Errors
 ///

@@ -65,7 +65,7 @@ pub fn section(command: &str, comparisons: &[Comparison]) -> String {
         .iter()
         .any(|comparison| comparison.environment.other_work.is_too_much())
     {
-        text += "**The machine had other work while this ran: not to be kept.**\n\n";
+        text += "**Other processes used the CPU during the run: discard these figures.**\n\n";
     }
     if let Some(comparison) = comparisons.first() {
         let environment = &comparison.environment;
@@ -315,12 +315,12 @@ pub(crate) mod tests {
             ["6.00", "7.50", "2.00", "400", "300"]
         );
         assert!(text.contains("104 ms at most; the bound is 100 ms"));
-        assert!(text.contains("not to be kept"));
+        assert!(text.contains("discard these figures"));
         let each = "other work: 25.0 % of one core, then 25.0 % of one core";
         assert!(text.contains(each), "{text}");
         let mut quiet = example();
         quiet.environment.other_work.share = Some(0.01);
-        assert!(!section("x", &[quiet]).contains("not to be kept"));
+        assert!(!section("x", &[quiet]).contains("discard these figures"));
     }
 
     #[test]

@@ -31,7 +31,8 @@ impl Trace {
         })
     }
 
-    /// Computes the steps from what a proxy saw of the deletion of `node`; `whole` is the time that the client measured.
+    /// Computes the steps from what a proxy saw of the deletion of `node`; `whole` is the time that the client
+    /// measured.
     pub fn of(events: &[Event], node: &Arc<str>, whole: Duration) -> Option<Self> {
         let at = |is_it: &dyn Fn(&What) -> bool| {
             let event = events.iter().find(|event| is_it(&event.what))?;

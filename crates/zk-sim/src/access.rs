@@ -1,4 +1,4 @@
-//! Who may do what, as servers judge it.
+//! Checks ACLs as servers do.
 //!
 //! Pure: no I/O and no clock.
 
@@ -9,7 +9,7 @@ use zk_core::Permissions;
 
 use crate::digest;
 
-/// As whom a session has authenticated, besides as anyone.
+/// An identity that a session has authenticated as, besides `world:anyone`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     scheme: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// A user of the `digest` scheme.
+    /// Returns the identity of a user of the `digest` scheme.
     pub(crate) fn digest(user: &str, password: &str) -> Self {
         Self {
             scheme: "digest",
@@ -30,7 +30,7 @@ impl Identity {
     }
 }
 
-/// Tells whether `acl` grants one of `wanted` to who is `identities`.
+/// Returns whether `acl` grants one of the permissions `wanted` to one of `identities`.
 pub(crate) fn is_granted(acl: &Acl, wanted: &[Permissions], identities: &[Identity]) -> bool {
     acl.entries().iter().any(|entry| {
         wanted
@@ -40,7 +40,7 @@ pub(crate) fn is_granted(acl: &Acl, wanted: &[Permissions], identities: &[Identi
     })
 }
 
-/// The rules as they are stored: each `auth` stands for everything the session has authenticated as.
+/// Returns the ACL as servers store it: each entry `auth` is replaced by the identities of the session.
 pub(crate) fn resolved(acl: &Acl, identities: &[Identity]) -> Result<Acl, ErrorKind> {
     let mut entries: Vec<AclEntry> = Vec::new();
     let mut add = |entry: AclEntry| {
@@ -61,7 +61,7 @@ pub(crate) fn resolved(acl: &Acl, identities: &[Identity]) -> Result<Acl, ErrorK
                 }
             }
             "digest" if entry.id().split(':').count() == 2 => add(entry.clone()),
-            // Everyone comes from the same nowhere here.
+            // Sessions have no address here.
             "ip" if !entry.id().is_empty() => add(entry.clone()),
             _ => return Err(ErrorKind::InvalidAcl),
         }
@@ -72,7 +72,7 @@ pub(crate) fn resolved(acl: &Acl, identities: &[Identity]) -> Result<Acl, ErrorK
     Ok(Acl::new(entries))
 }
 
-/// The rules as they are told to who may not change them: without what is made of passwords.
+/// Returns the ACL as a session without the permission `ADMIN` sees it: without password hashes.
 pub(crate) fn masked(acl: &Acl) -> Acl {
     Acl::new(
         acl.entries()

@@ -1,4 +1,4 @@
-//! Disturbances at random, over a time, from the seed of an ensemble.
+//! Injects random disturbances into an ensemble for some time, drawn from its seed.
 
 mod plan;
 
@@ -12,25 +12,25 @@ use crate::wait;
 pub use plan::Chaos;
 pub use plan::Disturbance;
 
-/// One disturbance, as it happened.
+/// A disturbance that was injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InjectedDisturbance {
-    /// When, since the first session was opened.
+    /// The time since the first session was opened.
     pub at: Duration,
-    /// What.
+    /// The kind of disturbance.
     pub what: Disturbance,
 }
 
 impl Chaos {
-    /// Disturbs an ensemble for as long as it [lasts](Self::lasting), and heals it: what was stopped is started, what was
-    /// cut off is let back, what was held is released, and nothing of it is left in the script.
+    /// Disturbs an ensemble for the time set by [`lasting`](Self::lasting), and then heals it: it starts stopped
+    /// servers, ends partitions, releases held requests, and withdraws its scripted failures.
     ///
-    /// Returns what it did. Everything is drawn from the [seed](crate::EnsembleBuilder::seed) of the ensemble.
+    /// Returns the disturbances. They are drawn from the [seed](crate::EnsembleBuilder::seed) of the ensemble.
     ///
     /// # Cancel safety
     ///
-    /// What is disturbed stays disturbed; [`Ensemble::heal`] ends what is not scripted.
+    /// Current disturbances persist; [`Ensemble::heal`] ends those that are not scripted.
     pub fn run(
         &self,
         ensemble: &Ensemble,
@@ -53,17 +53,17 @@ impl Chaos {
     }
 }
 
-/// Unleashing it on tasks.
+/// Runs next to tasks.
 impl Chaos {
-    /// Disturbs an ensemble while tasks are at work, and waits until the last of both has ended.
+    /// Disturbs an ensemble while tasks run, and waits for both to end.
     ///
     /// # Panics
     ///
-    /// When a task panics, or has not ended after 20 minutes of Tokio's time.
+    /// If a task panics, or has not ended after 20 minutes of Tokio's time.
     ///
     /// # Cancel safety
     ///
-    /// The disturbing and the tasks go on.
+    /// The disturbances and the tasks continue.
     pub async fn run_during(
         &self,
         ensemble: &Ensemble,
@@ -71,30 +71,30 @@ impl Chaos {
     ) {
         let disturbing = tokio::spawn(self.run(ensemble));
         for task in tasks {
-            let ended = tokio::time::timeout(FOR_EVER, task).await;
+            let ended = tokio::time::timeout(TASK_LIMIT, task).await;
             let ended = ended.unwrap_or_else(|_| {
                 let tree = ensemble.tree();
                 let nodes: Vec<_> = tree.nodes().map(|(path, _)| path.to_string()).collect();
-                panic!("a task has waited for {FOR_EVER:?}, with these nodes: {nodes:?}")
+                panic!("a task did not end within {TASK_LIMIT:?}; the nodes are {nodes:?}")
             });
             ended.expect("no task panics");
         }
-        disturbing.await.expect("the disturbing does not panic");
+        disturbing.await.expect("the chaos does not panic");
     }
 }
 
-/// A chaos while it lasts.
+/// A running [`Chaos`].
 struct ChaosRun {
     chaos: Chaos,
     ensemble: Ensemble,
     random: fastrand::Rng,
-    /// What ends by itself, and when.
+    /// How to end the current disturbances, by due time.
     pending_undos: BTreeMap<(Duration, usize), Undo>,
     scripted: Vec<Scripted>,
     injected: Vec<InjectedDisturbance>,
 }
 
-/// How a disturbance ends.
+/// The end of a disturbance.
 enum Undo {
     Heal(zk_core::SessionId),
     Start(usize),
@@ -122,7 +122,7 @@ impl ChaosRun {
         self.ensemble.heal();
     }
 
-    /// Lets time pass, and disturbances end that end meanwhile.
+    /// Waits until `moment`, and ends the disturbances that are due by then.
     async fn wait_until(&mut self, moment: Duration) {
         while let Some(entry) = self.pending_undos.first_entry() {
             let due = entry.key().0;
@@ -143,13 +143,13 @@ impl ChaosRun {
         }
     }
 
-    /// Between half of the mean and half more.
+    /// Draws a pause between 0.5 and 1.5 times the mean.
     fn pause(&mut self) -> Duration {
         let mean = self.chaos.every;
         mean / 2 + mean.mul_f64(self.random.f64())
     }
 
-    /// Some time up to `longest`, short ones more often than long ones.
+    /// Draws a duration up to `longest`; short ones are more likely.
     fn random_duration(&mut self, longest: Duration) -> Duration {
         let share = self.random.f64();
         longest.mul_f64(share * share).max(SHORTEST)
@@ -174,7 +174,7 @@ impl ChaosRun {
         }
     }
 
-    /// Does something bad, if it can be done now.
+    /// Injects one disturbance, if it is possible now.
     fn inject(&mut self) {
         let Some(what) = self.chaos.draw(&mut self.random) else {
             return;
@@ -260,7 +260,7 @@ impl ChaosRun {
             Disturbance::Lag
             | Disturbance::StopServer
             | Disturbance::StopLeader
-            | Disturbance::PauseServer => unreachable!("these are of servers"),
+            | Disturbance::PauseServer => unreachable!("these target servers"),
         };
         self.scripted.push(scripted);
     }
@@ -301,6 +301,6 @@ impl ChaosRun {
     }
 }
 
-/// What nothing takes that ends at all.
-const FOR_EVER: Duration = Duration::from_secs(1200);
+/// The time limit of a task.
+const TASK_LIMIT: Duration = Duration::from_secs(1200);
 const SHORTEST: Duration = Duration::from_millis(1);

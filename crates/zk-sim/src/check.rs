@@ -1,4 +1,4 @@
-//! Running a test once for each of many seeds, and saying how to run the one again that failed.
+//! Runs a test with many seeds, and reports how to repeat a failed one.
 
 use std::any::Any;
 use std::fmt;
@@ -10,8 +10,7 @@ use std::time::Instant;
 use crate::ensemble::Ensemble;
 use crate::ensemble::EnsembleBuilder;
 
-/// Runs `test` once for each seed, each time with a new ensemble of three servers, on a runtime of its own whose time is
-/// paused.
+/// Runs `test` once for each seed, each time with a new ensemble of three servers on a new runtime with paused time.
 ///
 /// ```
 /// use zk_sim::Chaos;
@@ -20,36 +19,36 @@ use crate::ensemble::EnsembleBuilder;
 ///     let session = sim.connect().await;
 ///     let chaos = tokio::spawn(Chaos::default().run(&sim));
 ///     session.create("/a", "").idempotent().await?;
-///     chaos.await.expect("nothing panics there");
+///     chaos.await.expect("the chaos does not panic");
 ///     session.sync("/a").await?;
 ///     assert_eq!(session.get("/a").await?.1.version, 0);
 ///     Ok::<_, zk_core::Error>(())
 /// });
 /// ```
 ///
-/// See [`Check`] for ensembles of another kind and for what a failure says.
+/// [`Check`] takes other ensembles, and describes the report of a failure.
 ///
 /// # Panics
 ///
-/// When the test panics or returns an error.
+/// If the test panics or returns an error.
 pub fn check<T: TestResult>(seeds: Range<u64>, test: impl AsyncFn(Ensemble, u64) -> T) -> Checked {
     Check::new(seeds).run(test)
 }
 
-/// A test that is to be run once for each of many seeds.
+/// A test that runs once for each of many seeds.
 ///
-/// Everything that happens by chance in the ensemble, in [`Chaos`](crate::Chaos) and in the sessions comes from the seed,
-/// and so do the numbers of `fastrand` on the thread of the test: the same seed gives the same run, request by request.
-/// What a test must do for its part is to draw from the seed alone, to wait by Tokio's time alone, and to make its
-/// `select!`s `biased`: Tokio picks one of several branches by a chance of its own.
+/// All random choices of the ensemble, of [`Chaos`](crate::Chaos) and of the sessions come from the seed, and so do the
+/// numbers of `fastrand` on the thread of the test: the same seed gives the same run, request by request.
+/// The test itself must draw only from the seed, wait only by Tokio's time, and make its `select!`s `biased`, because
+/// Tokio otherwise picks a branch with a random generator of its own.
 ///
 /// # Failures
 ///
-/// When a test panics, returns an error or takes longer than an hour of the simulated time, the rest is not run, and the
-/// panic tells the seed, the last requests with what became of them, and the command that runs this seed alone.
-/// `SEED=7` in the environment runs that seed and no other.
+/// If a test panics, returns an error, or takes longer than an hour of simulated time, the remaining seeds do not run.
+/// The panic message contains the seed, the last requests with their outcomes, and the command that repeats this seed.
+/// `SEED=7` in the environment runs only that seed.
 #[derive(Clone)]
-#[must_use = "nothing happens before `run`"]
+#[must_use = "no test runs before `run`"]
 pub struct Check {
     seeds: Range<u64>,
     ensemble: EnsembleBuilder,
@@ -57,7 +56,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Describes a test for these seeds.
+    /// Creates a check for these seeds.
     pub fn new(seeds: Range<u64>) -> Self {
         Self {
             seeds,
@@ -66,9 +65,9 @@ impl Check {
         }
     }
 
-    /// Lets `SEEDS=2000` in the environment run that many seeds, from the first one on.
+    /// Lets `SEEDS=2000` in the environment set the number of seeds, from the first one on.
     ///
-    /// Without it the range given to [`new`](Self::new) is run. `SEED` still wins.
+    /// Without it the range given to [`new`](Self::new) is run. `SEED` takes precedence.
     ///
     /// # Panics
     ///
@@ -77,20 +76,20 @@ impl Check {
         if let Ok(count) = std::env::var(SEEDS) {
             let count: u64 = match count.parse() {
                 Ok(count) => count,
-                Err(error) => panic!("{SEEDS}={count:?} is not a number of seeds: {error}"),
+                Err(error) => panic!("{SEEDS}={count:?} is not a number: {error}"),
             };
             self.seeds = self.seeds.start..self.seeds.start.saturating_add(count);
         }
         self
     }
 
-    /// Sets how the ensembles are, but for their seeds.
+    /// Sets the kind of ensemble; its seed is replaced.
     pub fn ensemble(mut self, ensemble: EnsembleBuilder) -> Self {
         self.ensemble = ensemble;
         self
     }
 
-    /// Sets how many of the last requests a failure shows; default 20.
+    /// Sets how many of the last requests a failure lists; default 20.
     pub fn show(mut self, requests: usize) -> Self {
         self.shown = requests;
         self
@@ -100,7 +99,7 @@ impl Check {
     ///
     /// # Panics
     ///
-    /// When the test panics or returns an error.
+    /// If the test panics or returns an error.
     pub fn run<T: TestResult>(self, test: impl AsyncFn(Ensemble, u64) -> T) -> Checked {
         let mut checked = Checked {
             seeds: 0,
@@ -126,7 +125,7 @@ impl Check {
         match std::env::var(SEED) {
             Ok(seed) => match seed.parse() {
                 Ok(seed) => seed..seed + 1,
-                Err(error) => panic!("{SEED}={seed:?} is no seed: {error}"),
+                Err(error) => panic!("{SEED}={seed:?} is not a number: {error}"),
             },
             Err(_) => self.seeds.clone(),
         }
@@ -164,9 +163,9 @@ impl fmt::Debug for Check {
     }
 }
 
-/// What a test that is run for many seeds may return: nothing, or whether it went well.
+/// The return type of a test: `()` or a `Result`.
 pub trait TestResult {
-    /// Returns why the test failed, if it did.
+    /// Returns the reason if the test failed.
     fn failure(self) -> Option<String>;
 }
 
@@ -182,23 +181,23 @@ impl<E: fmt::Debug> TestResult for Result<(), E> {
     }
 }
 
-/// What was run.
+/// Totals of a finished check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checked {
-    /// How many seeds.
+    /// The number of seeds.
     pub seeds: usize,
-    /// How many requests all of them made.
+    /// The number of requests in all runs.
     pub requests: usize,
-    /// How much time passed in all simulations together.
+    /// The simulated time of all runs.
     pub simulated: Duration,
-    /// How long it took.
+    /// The real time of all runs.
     pub took: Duration,
 }
 
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[expect(clippy::cast_precision_loss, reason = "it is a figure for people")]
+        #[expect(clippy::cast_precision_loss, reason = "a rounded figure is printed")]
         let rate = self.seeds as f64 / self.took.as_secs_f64();
         write!(
             f,
@@ -208,7 +207,7 @@ impl fmt::Display for Checked {
     }
 }
 
-/// Runs the test for one seed; the reason when it fails.
+/// Runs the test for one seed, and returns the reason if it fails.
 fn run_one<T: TestResult>(
     ensemble: &Ensemble,
     seed: u64,
@@ -219,15 +218,17 @@ fn run_one<T: TestResult>(
         .enable_time()
         .start_paused(true)
         .build()
-        .map_err(|error| format!("there is no runtime: {error}"))?;
+        .map_err(|error| format!("cannot build a runtime: {error}"))?;
     let run = async {
-        // The limit is a timer, too: without any, a runtime that waits for nothing waits for ever.
+        // The limit is also a timer: with paused time a runtime without timers would block forever.
         tokio::time::timeout(LONGEST, test(ensemble.clone(), seed)).await
     };
     let ended = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(run)));
     match ended {
         Ok(Ok(result)) => result.failure().map_or(Ok(()), Err),
-        Ok(Err(_)) => Err(format!("it is not over after {LONGEST:?} of its time")),
+        Ok(Err(_)) => Err(format!(
+            "the test did not end within {LONGEST:?} of simulated time"
+        )),
         Err(panic) => Err(text_of(&*panic)),
     }
 }
@@ -237,10 +238,10 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("it panicked").to_owned()
+    text.unwrap_or("the test panicked").to_owned()
 }
 
-/// The command that runs this test for one seed, as far as it can be told from inside of it.
+/// Returns the command that repeats this test for one seed, as far as the test binary knows it.
 fn command(seed: u64) -> String {
     let mut words = vec![format!("{SEED}={seed} cargo test")];
     let package = std::env::var("CARGO_PKG_NAME").ok();

@@ -1,4 +1,4 @@
-//! Sessions whose root is a node: their requests on the way to the servers, and the answers on the way back.
+//! Translates the paths of a session with a chroot, in requests and in replies.
 //!
 //! Pure: no I/O and no clock.
 
@@ -11,7 +11,7 @@ use zk_core::transport::Request;
 use zk_core::transport::Response;
 use zk_core::transport::Watching;
 
-/// The request as servers see it.
+/// Returns the request as the server sees it: with the chroot.
 pub(crate) fn to_server(chroot: &NodePath, mut request: Request) -> Request {
     if chroot.is_root() {
         return request;
@@ -41,7 +41,7 @@ pub(crate) fn to_server(chroot: &NodePath, mut request: Request) -> Request {
     request
 }
 
-/// The answer as the session sees it.
+/// Returns the response as the session sees it: without the chroot.
 pub(crate) fn to_session(chroot: &NodePath, response: Response) -> Response {
     if chroot.is_root() {
         return response;
@@ -95,5 +95,5 @@ fn strip(chroot: &NodePath, path: &NodePath) -> NodePath {
 
 fn parse(path: &str) -> NodePath {
     NodePath::parse(path)
-        .expect("two paths, one after the other, are a path, and so is the end of one")
+        .expect("two joined paths are a path, and so is a suffix that begins with a slash")
 }

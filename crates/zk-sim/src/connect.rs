@@ -1,4 +1,4 @@
-//! Opening a session.
+//! Opens sessions.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -14,9 +14,9 @@ use crate::driver::Driver;
 use crate::transport::SimTransport;
 use crate::world::SessionOptions;
 
-/// A session about to be opened; `.await` gives the [`Session`].
+/// The options of a session; `.await` opens it and returns the [`Session`].
 #[derive(Debug)]
-#[must_use = "nothing is opened before it is kind"]
+#[must_use = "the session is not opened before `.await`"]
 pub struct Connect {
     driver: Arc<Driver>,
     options: SessionOptions,
@@ -45,17 +45,17 @@ impl Connect {
         self
     }
 
-    /// Attaches the session to this server, from 1; otherwise sessions go round the servers that do not lag.
+    /// Attaches the session to this server, from 1; by default sessions take turns over the servers that do not lag.
     ///
     /// # Panics
     ///
-    /// When there is no such server.
+    /// If there is no such server.
     pub fn server(mut self, server: usize) -> Self {
         self.options.server = Some(crate::control::index(&self.driver, server));
         self
     }
 
-    /// Authenticates the session as a user of the `digest` scheme, besides those before.
+    /// Authenticates the session as a user of the `digest` scheme, in addition to earlier ones.
     pub fn digest(mut self, user: &str, password: &str) -> Self {
         self.options
             .identities
@@ -63,22 +63,22 @@ impl Connect {
         self
     }
 
-    /// Gives the session a chroot, as a connect string does: every path of it is below this one.
+    /// Sets the chroot, as a connect string does: all paths of the session are below it.
     ///
-    /// It is not looked whether the node exists.
+    /// The node need not exist.
     ///
     /// # Panics
     ///
-    /// When it is not a path.
+    /// If `chroot` is not a valid node path.
     pub fn chroot(mut self, chroot: &str) -> Self {
         self.chroot = match NodePath::parse(chroot) {
             Ok(chroot) => chroot,
-            Err(error) => panic!("{chroot:?} is no chroot: {error}"),
+            Err(error) => panic!("{chroot:?} is not a valid chroot: {error}"),
         };
         self
     }
 
-    /// Accepts a server without a quorum, if no other is found; see [`EnsembleBuilder::read_only`].
+    /// Accepts a read-only session if there is no quorum; see [`EnsembleBuilder::read_only`].
     ///
     /// [`EnsembleBuilder::read_only`]: crate::EnsembleBuilder::read_only
     pub fn allow_read_only(mut self) -> Self {
@@ -86,18 +86,18 @@ impl Connect {
         self
     }
 
-    /// Sets how long a server that grants the session is waited for; default a minute.
+    /// Sets the time limit for opening the session; default 60 s.
     pub fn within(mut self, open_timeout: Duration) -> Self {
         self.open_timeout = open_timeout;
         self
     }
 
-    /// Opens the session without [`Session`] on top.
+    /// Opens only the transport, without a [`Session`].
     ///
     /// # Panics
     ///
-    /// When no server grants the session for so long as [`within`](Self::within) says: none serves, or the one at hand
-    /// lags. And outside of a Tokio runtime.
+    /// If no server grants the session in the time set by [`within`](Self::within), because none serves or the chosen
+    /// one lags. Also outside of a Tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -114,7 +114,7 @@ impl Connect {
                 if let Some(session) = driver.open(&options) {
                     break session;
                 }
-                // The pause of a client between two tries.
+                // The pause of a client between two attempts.
                 let pause = driver.with(|world| world.settings().reconnect);
                 drop(tokio::time::timeout(pause, std::future::pending::<()>()).await);
             };
@@ -125,9 +125,9 @@ impl Connect {
         };
         match tokio::time::timeout(open_timeout, opening).await {
             Ok(transport) => transport,
-            Err(late) => panic!(
-                "{late}: waited {open_timeout:?} for a server to open a session: none serves, or it lags; connect first, \
-                 then disturb it"
+            Err(_) => panic!(
+                "no server opened the session within {open_timeout:?}: none serves, or the chosen one lags; \
+                 connect before you disturb the ensemble"
             ),
         }
     }
@@ -145,7 +145,7 @@ impl IntoFuture for Connect {
             };
             let servers: ConnectString = format!("{HOST}{chroot}")
                 .parse()
-                .expect("the connect string is one of ours");
+                .expect("a constant host and a valid path are a connect string");
             Session::over(self.transport().await, servers)
         })
     }
@@ -153,5 +153,5 @@ impl IntoFuture for Connect {
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const DEFAULT_OPEN_TIMEOUT: Duration = Duration::from_secs(60);
-/// What errors name as the servers.
+/// The server that error messages name.
 const HOST: &str = "simulated:2181";

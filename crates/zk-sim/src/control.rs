@@ -1,4 +1,4 @@
-//! Handles by which a test looks at servers and sessions and disturbs them.
+//! Handles with which a test inspects and disturbs servers and sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,19 +26,19 @@ impl ServerHandle {
         }
     }
 
-    /// Lets it apply nothing more of what the leader commits, until [`catch_up`](Self::catch_up).
+    /// Stops applying committed transactions until [`catch_up`](Self::catch_up).
     ///
-    /// Its sessions read what was there before, and have no answer to a write or a sync until then.
+    /// Its sessions read old data, and get no reply to a write or a sync until then.
     pub fn lag(&self) {
         self.set(Lag::Endless);
     }
 
-    /// Lets it apply each transaction so long after the leader has committed it.
+    /// Delays each transaction by `behind` after its commit.
     pub fn lag_by(&self, behind: Duration) {
         self.set(Lag::By(behind));
     }
 
-    /// Lets it apply nothing for so long, and then all at once.
+    /// Stops applying transactions for this time, and then applies all at once.
     pub fn lag_for(&self, duration: Duration) {
         self.driver.with(|world| {
             let until = world.now() + duration;
@@ -46,66 +46,65 @@ impl ServerHandle {
         });
     }
 
-    /// Lets it apply everything, now and from now on.
+    /// Applies all transactions, now and in the future.
     pub fn catch_up(&self) {
         self.set(Lag::None);
     }
 
-    /// Ends its process: its links break, and if it leads, or the others are too few without it, all do.
+    /// Ends its process. Its links break; if it leads, or a quorum is lost, all links break.
     ///
-    /// The others elect a leader when there is none and more than half of all servers run.
-    /// What was acknowledged is kept.
+    /// If there is no leader and a quorum runs, the other servers elect one.
+    /// Acknowledged writes survive.
     pub fn stop(&self) {
         self.driver.with(|world| world.stop(self.index));
     }
 
-    /// Starts its process after [`stop`](Self::stop), with everything it had, or lets it go on after
-    /// [`pause`](Self::pause).
+    /// Starts its process after [`stop`](Self::stop), with its data, or continues it after [`pause`](Self::pause).
     ///
-    /// It catches up with the leader before it serves; without a leader it takes part in an election.
+    /// It catches up with the leader before it serves. Without a leader it takes part in an election.
     pub fn start(&self) {
         self.driver.with(|world| world.start(self.index));
     }
 
-    /// Stops its process without ending it: it answers nothing, its links stay, and nobody is told.
+    /// Suspends its process: it sends nothing, and its links stay up.
     ///
-    /// Clients find out as of a [silent link](SessionHandle::silence); the other servers do without it after a second,
-    /// or as [`EnsembleBuilder::sync_limit`](crate::EnsembleBuilder::sync_limit) says.
+    /// Clients detect it like a [silent link](SessionHandle::silence). The other servers exclude it after a second, or
+    /// the time set by [`EnsembleBuilder::sync_limit`](crate::EnsembleBuilder::sync_limit).
     pub fn pause(&self) {
         self.driver.with(|world| world.pause(self.index));
     }
 
-    /// Lets it go on after [`pause`](Self::pause).
+    /// Continues its process after [`pause`](Self::pause).
     pub fn resume(&self) {
         self.start();
     }
 
-    /// Tells whether it answers its clients: it runs, and follows a leader or is it.
+    /// Returns whether it serves clients: it runs, and leads or follows a leader.
     pub fn is_serving(&self) -> bool {
         self.driver
             .with(|world| world.leading().is_some() && world.servers()[self.index].is_serving())
     }
 
-    /// Tells whether it leads.
+    /// Returns whether it leads.
     pub fn is_leader(&self) -> bool {
         self.driver
             .with(|world| world.leading() == Some(self.index))
     }
 
-    /// Returns the nodes as this server has them.
+    /// Returns the nodes of this server.
     pub fn tree(&self) -> Tree {
         self.driver
             .with(|world| world.servers()[self.index].tree.clone())
     }
 
-    /// Returns how many watches it keeps: each session once for each node and kind, and a persistent watch that is not
-    /// recursive twice, as servers count.
+    /// Returns the number of its watches, as servers count them: one per session, node and kind, and two for a
+    /// persistent watch that is not recursive.
     pub fn watch_count(&self) -> usize {
         self.driver
             .with(|world| world.servers()[self.index].watches.count())
     }
 
-    /// Returns the sessions that are attached to it.
+    /// Returns the sessions that are connected to it.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.driver.with(|world| {
             world
@@ -121,7 +120,7 @@ impl ServerHandle {
     }
 }
 
-/// The link of a session of an ensemble, and its life.
+/// A session of an ensemble, and its link.
 #[derive(Debug, Clone)]
 pub struct SessionHandle {
     driver: Arc<Driver>,
@@ -131,67 +130,66 @@ pub struct SessionHandle {
 impl SessionHandle {
     pub(crate) fn new(driver: &Arc<Driver>, session: SessionId) -> Self {
         let is_known = driver.with(|world| world.client(session).is_some());
-        assert!(is_known, "session {session} is not one of this ensemble");
+        assert!(is_known, "session {session} belongs to another ensemble");
         Self {
             driver: Arc::clone(driver),
             session,
         }
     }
 
-    /// Breaks the link now. It comes back at the next server, after the usual pause.
+    /// Breaks the link. The client reconnects to the next server after the usual pause.
     pub fn cut(&self) {
         self.break_link(None, None);
     }
 
-    /// Breaks the link now. It comes back at the next server after `pause`.
+    /// Breaks the link. The client reconnects to the next server after `pause`.
     pub fn cut_for(&self, pause: Duration) {
         self.break_link(None, Some(pause));
     }
 
-    /// Breaks the link now. It comes back at `server`, from 1, after the usual pause.
+    /// Breaks the link. The client reconnects to `server`, from 1, after the usual pause.
     ///
-    /// A server that lags behind what the session has seen sends it on to the next, as real ones do.
+    /// As on real servers, a server that lags behind what the session has seen rejects it, and it tries the next one.
     ///
     /// # Panics
     ///
-    /// When there is no such server.
+    /// If there is no such server.
     pub fn move_to(&self, server: usize) {
         let to = index(&self.driver, server);
         self.break_link(Some(to), None);
     }
 
-    /// Breaks the link now and lets it not come back until [`heal`](Self::heal).
+    /// Breaks the link until [`heal`](Self::heal).
     ///
-    /// The leader expires the session after its timeout; the client gives it up after 7/5 of that.
+    /// The leader expires the session after its timeout; the client gives up after 7/5 of that.
     pub fn partition(&self) {
         self.driver.with(|world| world.partition(self.session));
     }
 
-    /// Lets nothing pass on the link from now on, without either side being told.
+    /// Drops all messages on the link; both sides keep the connection open.
     ///
-    /// The client finds out when it has heard nothing for 2/5 of the session timeout, with several servers for the
-    /// timeout divided by twice their number, and at least for a second where that is no more than 3/5 of the timeout:
-    /// as `zk-core` sets it. Then it goes on at the next server.
-    /// The leader's clock for the session runs from now on, until the client is back.
+    /// The client breaks the link when it has received nothing for 2/5 of the session timeout, as `zk-core` does, and
+    /// reconnects to the next server.
+    /// The leader's timeout for the session runs until the client has reconnected.
     pub fn silence(&self) {
         self.driver.with(|world| world.silence(self.session));
     }
 
-    /// Ends a partition or a silence. After a partition the link comes back at the next server, after the usual pause;
-    /// after a silence that nobody has noticed, what was on its way arrives.
+    /// Ends a partition or a silence. After a partition the client reconnects to the next server after the usual pause;
+    /// after a silence that the client has not detected, the delayed messages arrive.
     pub fn heal(&self) {
         self.driver.with(|world| world.heal(self.session));
     }
 
-    /// Has the leader expire the session now.
+    /// Makes the leader expire the session.
     ///
-    /// Its ephemeral nodes are gone at once, or as soon as there is a leader. The client learns it when its server has
-    /// applied that.
+    /// Its ephemeral nodes are deleted immediately, or as soon as there is a leader. The client is notified when its
+    /// server has applied that.
     pub fn expire(&self) {
         self.driver.with(|world| world.expire(self.session));
     }
 
-    /// Returns the server it is attached to, from 1, while it is connected.
+    /// Returns the server it is connected to, from 1.
     pub fn server(&self) -> Option<usize> {
         self.driver.with(|world| {
             world
@@ -201,7 +199,7 @@ impl SessionHandle {
         })
     }
 
-    /// Tells whether the leader keeps the session.
+    /// Returns whether the leader keeps the session.
     pub fn is_alive(&self) -> bool {
         self.driver
             .with(|world| world.client(self.session).is_some_and(|one| one.is_alive))
@@ -218,12 +216,12 @@ impl SessionHandle {
     }
 }
 
-/// The index of the server with this number.
+/// Converts the number of a server to its index.
 pub(crate) fn index(driver: &Arc<Driver>, number: usize) -> usize {
     let servers = driver.with(|world| world.servers().len());
     assert!(
         (1..=servers).contains(&number),
-        "server {number} is not one of 1 to {servers}"
+        "there is no server {number}: the ensemble has 1 to {servers}"
     );
     number - 1
 }

@@ -1,4 +1,4 @@
-//! The machine behind a lock, what it tells carried to futures, and the task that lets its time pass.
+//! Drives the simulation: guards it with a mutex, completes the callers' futures, and runs a task that advances time.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -34,13 +34,13 @@ use crate::world::SessionOptions;
 use crate::world::Settings;
 use crate::world::World;
 
-/// What every handle of an ensemble holds.
+/// The state that all handles of an ensemble share.
 pub(crate) struct Driver {
     state: Mutex<State>,
     begin: OnceLock<Instant>,
-    /// Tells the driver that there may be something to do earlier.
+    /// Wakes the timer task when an earlier event is scheduled.
     wake: Arc<Notify>,
-    /// Tells whoever waits for a rule that one has struck.
+    /// Notified whenever a rule has been applied.
     pub(crate) rule_applied: Notify,
 }
 
@@ -54,7 +54,7 @@ struct State {
     timer: Option<JoinHandle<()>>,
 }
 
-/// What nobody waits for any more. Dropping it may come back for the lock.
+/// Responses whose receivers are gone. Drop them after the mutex is released: dropping a watch locks it again.
 type Garbage = Vec<Result<Response, Fault>>;
 
 impl Driver {
@@ -75,7 +75,7 @@ impl Driver {
         }
     }
 
-    /// Does something with the world as it is now, and carries out what comes of it.
+    /// Advances the world to the present, runs `act` on it, and processes the outputs.
     pub(crate) fn with<T>(self: &Arc<Self>, act: impl FnOnce(&mut World) -> T) -> T {
         self.with_state(|state| act(&mut state.world))
     }
@@ -97,7 +97,7 @@ impl Driver {
         result
     }
 
-    /// Does what is due, and tells when something is due next.
+    /// Processes all due events, and returns when the next one is due.
     fn pass(self: &Arc<Self>) -> Option<Instant> {
         let begin = *self.begin.get_or_init(Instant::now);
         let mut state = self.lock();
@@ -109,7 +109,7 @@ impl Driver {
         next.map(|due| begin + due)
     }
 
-    /// Makes a request. The answer comes to the receiver.
+    /// Sends a request. The receiver gets the response.
     pub(crate) fn submit(
         self: &Arc<Self>,
         session: SessionId,
@@ -123,7 +123,8 @@ impl Driver {
         receiver
     }
 
-    /// Opens a session, if a server grants one. Its server has it when the second receiver is told.
+    /// Opens a session, if a server grants one. The last receiver is notified when the session's server has applied
+    /// that.
     pub(crate) fn open(
         self: &Arc<Self>,
         options: &SessionOptions,
@@ -256,7 +257,7 @@ impl Driver {
         }
     }
 
-    /// Starts the task that lets time pass, unless it runs.
+    /// Starts the timer task, unless it runs.
     fn start_timer(self: &Arc<Self>) {
         let mut state = self.lock();
         if state.timer.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -287,7 +288,7 @@ impl fmt::Debug for Driver {
     }
 }
 
-/// Lets the time of an ensemble pass until nobody has it any more.
+/// Advances the time of an ensemble until its last handle is dropped.
 async fn run_timer(driver: Weak<Driver>, wake: Arc<Notify>) {
     loop {
         let next = match driver.upgrade() {
@@ -295,7 +296,7 @@ async fn run_timer(driver: Weak<Driver>, wake: Arc<Notify>) {
             None => return,
         };
         match next {
-            // Woken early or in time, there is something to look at.
+            // Either the next event is due, or an earlier one was scheduled.
             Some(next) => {
                 let _in_time = tokio::time::timeout_at(next, wake.notified()).await;
             }
@@ -304,7 +305,7 @@ async fn run_timer(driver: Weak<Driver>, wake: Arc<Notify>) {
     }
 }
 
-/// A persistent watch: what it is told, up to the end of the link.
+/// Creates the stream of a persistent watch, which ends with the link.
 fn watching(notices: mpsc::UnboundedReceiver<Notice>, guard: Option<RemoveOnDrop>) -> Watching {
     let begin = guard.map(|guard| (notices, guard));
     Watching::new(futures_util::stream::unfold(begin, |state| async move {
@@ -316,7 +317,7 @@ fn watching(notices: mpsc::UnboundedReceiver<Notice>, guard: Option<RemoveOnDrop
     }))
 }
 
-/// Takes a watch back when nobody waits for it any more.
+/// Removes a watch from the server when its future or stream is dropped.
 struct RemoveOnDrop {
     driver: Arc<Driver>,
     session: SessionId,

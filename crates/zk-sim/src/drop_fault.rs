@@ -1,4 +1,4 @@
-//! What befalls a session at the moment in which a test drops one of its calls.
+//! Faults to inject into a session at the moment when a test drops one of its calls.
 
 use std::time::Duration;
 
@@ -9,22 +9,23 @@ use crate::ensemble::Ensemble;
 use crate::wait::pass;
 use crate::wait::soon;
 
-/// What befalls a session at the moment in which a test drops one of its calls, see [`polled`](crate::wait::polled).
+/// A fault to inject into a session at the moment when a test drops one of its calls, see
+/// [`polled`](crate::wait::polled).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DropFault {
-    /// Nothing.
+    /// No fault.
     Nothing,
-    /// Its link breaks and comes back.
+    /// The link breaks and comes back.
     Cut,
-    /// Its link breaks and comes back after two seconds.
+    /// The link breaks and comes back after two seconds.
     CutFor2Seconds,
-    /// Its link breaks and comes back at server 2, which lags by half a second.
+    /// The link breaks and comes back at server 2, which lags by half a second.
     MoveToLagging,
 }
 
 impl DropFault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 4] = [
         Self::Nothing,
         Self::Cut,
@@ -32,11 +33,11 @@ impl DropFault {
         Self::MoveToLagging,
     ];
 
-    /// Lets it befall a session.
+    /// Injects the fault into a session.
     ///
     /// # Panics
     ///
-    /// When it is not a session of this ensemble, or there is no server 2.
+    /// If it is not a session of this ensemble, or there is no server 2.
     pub fn inject(self, ensemble: &Ensemble, session: SessionId) {
         let link = ensemble.session(session);
         match self {
@@ -52,25 +53,25 @@ impl DropFault {
 }
 
 impl Ensemble {
-    /// Waits until these sessions have removed what they are removing, or are lost, and for as long as any of their nodes
-    /// may still come or go; then there is no ephemeral node and no watch.
+    /// Waits until the clean-up of these sessions is complete, or they are lost, and no expiry is pending; then checks
+    /// that there are no ephemeral nodes and no watches.
     ///
     /// # Panics
     ///
-    /// When something is left, or is not removed within two minutes of Tokio's time.
+    /// If a node or watch is left, or a clean-up takes longer than two minutes of Tokio's time.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
+    /// Cancel safe: it only reads.
     pub async fn assert_nothing_left(&self, sessions: impl IntoIterator<Item = Session>) {
         for session in sessions {
             tokio::select! {
                 biased;
-                () = soon("what was dropped is removed", session.settled()) => {}
+                () = soon("the clean-up is complete", session.settled()) => {}
                 _ = session.lost() => {}
             }
         }
-        // Longer than the default session lives without its client.
+        // Longer than a session with the default timeout lives without its client.
         pass(Duration::from_secs(30)).await;
         let tree = self.tree();
         let owned = tree.nodes().filter(|(_, node)| node.owner().is_some());

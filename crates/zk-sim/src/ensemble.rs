@@ -1,4 +1,4 @@
-//! The ensemble as a test holds it.
+//! The handle of an ensemble, and its builder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,23 +24,23 @@ use crate::world::World;
 ///
 /// # Dropping
 ///
-/// It lives as long as one of its sessions or handles.
+/// The ensemble lives as long as one of its sessions or handles.
 #[derive(Debug, Clone)]
 pub struct Ensemble {
     driver: Arc<Driver>,
 }
 
 impl Ensemble {
-    /// Makes an ensemble of so many servers, each with an empty tree.
+    /// Creates an ensemble with this number of servers and an empty tree.
     ///
     /// # Panics
     ///
-    /// When there is no server at all.
+    /// If `servers` is zero.
     pub fn new(servers: usize) -> Self {
         Self::builder().servers(servers).build()
     }
 
-    /// Starts to describe an ensemble.
+    /// Returns a builder with the default settings.
     pub fn builder() -> EnsembleBuilder {
         EnsembleBuilder::default()
     }
@@ -58,37 +58,37 @@ impl Ensemble {
     ///
     /// # Panics
     ///
-    /// When there is no such server.
+    /// If there is no such server.
     pub fn server(&self, number: usize) -> ServerHandle {
         ServerHandle::new(&self.driver, number)
     }
 
-    /// Returns a session of this ensemble, to look at or to disturb.
+    /// Returns the handle of a session of this ensemble.
     ///
     /// # Panics
     ///
-    /// When it is not a session of this ensemble.
+    /// If it is not a session of this ensemble.
     pub fn session(&self, session: SessionId) -> SessionHandle {
         SessionHandle::new(&self.driver, session)
     }
 
-    /// Has the leader expire a session now, see [`SessionHandle::expire`].
+    /// Makes the leader expire a session, see [`SessionHandle::expire`].
     ///
     /// # Panics
     ///
-    /// When it is not a session of this ensemble.
+    /// If it is not a session of this ensemble.
     pub fn expire(&self, session: SessionId) {
         self.session(session).expire();
     }
 
-    /// Starts to script a failure of requests that `matcher` matches; [`matching`](crate::matching) has matchers.
+    /// Starts a script for requests that match `matcher`; [`matching`](crate::matching) has matchers.
     ///
     /// The matcher must not use the ensemble.
     pub fn on(&self, matcher: impl Fn(&Request) -> bool + Send + 'static) -> Script {
         Script::new(&self.driver, matcher)
     }
 
-    /// Returns how many servers there are.
+    /// Returns the number of servers.
     pub fn servers(&self) -> usize {
         self.driver.with(|world| world.servers().len())
     }
@@ -98,20 +98,20 @@ impl Ensemble {
         self.driver.with(|world| world.last_seen(count))
     }
 
-    /// Returns the server that leads, from 1, if there is one.
+    /// Returns the number of the leader, from 1, if there is one.
     pub fn leader(&self) -> Option<usize> {
         self.driver
             .with(|world| world.leading().map(|index| index + 1))
     }
 
-    /// Starts every server that is stopped or paused, lets all of them catch up, and ends every partition and silence.
+    /// Starts all stopped and paused servers, lets all servers catch up, and ends all partitions and silences.
     ///
-    /// What is scripted stays, and what is held or stalled is not released.
+    /// Scripted failures persist, and held or stalled requests are not released.
     pub fn heal(&self) {
         self.driver.with(World::heal_all);
     }
 
-    /// Returns the sessions that the leader keeps, in the order in which they were opened.
+    /// Returns the live sessions, in the order in which they were opened.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.driver.with(|world| {
             let alive = world.clients().filter(|client| client.is_alive);
@@ -119,28 +119,28 @@ impl Ensemble {
         })
     }
 
-    /// Returns the latest transaction that was committed.
+    /// Returns the zxid of the latest committed transaction.
     pub fn zxid(&self) -> i64 {
         self.driver.with(|world| world.leader().zxid())
     }
 
-    /// Returns how much time has passed since the first session was opened.
+    /// Returns the time since the first session was opened.
     pub fn now(&self) -> Duration {
         self.driver.with(|world| world.now())
     }
 
-    /// Returns how many requests there have been, those that are no longer on record included.
+    /// Returns the number of all requests, including those no longer in the log.
     pub fn request_count(&self) -> usize {
         self.driver.with(|world| world.count_jobs())
     }
 
-    /// Returns every request so far, in the order of sending, with what became of it; at most so many as are kept on
-    /// [record](EnsembleBuilder::record).
+    /// Returns the requests in the order of sending, with their outcomes; at most as many as the
+    /// [log](EnsembleBuilder::request_log) keeps.
     pub fn requests(&self) -> Vec<LoggedRequest> {
         self.driver.with(|world| world.seen())
     }
 
-    /// Returns how many requests that `matcher` matches have reached a server.
+    /// Returns the number of requests that match `matcher` and have reached a server.
     pub fn arrived(&self, matcher: impl Fn(&Request) -> bool) -> usize {
         self.requests()
             .iter()
@@ -148,12 +148,12 @@ impl Ensemble {
             .count()
     }
 
-    /// Returns the nodes as the leader has them: with everything that was committed.
+    /// Returns the leader's nodes, with everything that was committed.
     pub fn tree(&self) -> Tree {
         self.driver.with(|world| world.leader().tree().clone())
     }
 
-    /// Returns how many watches the servers keep, see [`ServerHandle::watch_count`].
+    /// Returns the number of watches on all servers, see [`ServerHandle::watch_count`].
     pub fn watch_count(&self) -> usize {
         self.driver.with(|world| {
             world
@@ -164,127 +164,128 @@ impl Ensemble {
         })
     }
 
-    /// Sets the number that the next sequential child of a node gets.
+    /// Sets the sequence number of the next sequential child of a node.
     ///
     /// # Panics
     ///
-    /// When there is no such node.
+    /// If there is no such node.
     pub fn set_counter(&self, path: &str, counter: i32) {
         let is_there = NodePath::parse(path)
             .is_ok_and(|path| self.driver.with(|world| world.set_counter(&path, counter)));
-        assert!(is_there, "there is no node {path:?} whose counter to set");
+        assert!(is_there, "there is no node {path:?}: create it first");
     }
 
-    /// Deletes containers whose last child is gone and nodes that outlived their time to live, as a leader does from
-    /// time to time. Returns how many.
+    /// Deletes empty containers and expired TTL nodes, as a leader does periodically. Returns their number.
     pub fn reap(&self) -> usize {
         self.driver.with(World::reap)
     }
 }
 
-/// How an [`Ensemble`] is to be.
+/// The settings of an [`Ensemble`].
 #[derive(Debug, Clone, Default)]
-#[must_use = "it is made by `build`"]
+#[must_use = "`build` creates the ensemble"]
 pub struct EnsembleBuilder {
     settings: Settings,
 }
 
 impl EnsembleBuilder {
-    /// Sets how many servers there are; default 3.
+    /// Sets the number of servers; default 3.
     pub fn servers(mut self, servers: usize) -> Self {
         self.settings.servers = servers;
         self
     }
 
-    /// Sets how long a message between client and server takes, one way; default 1 ms.
+    /// Sets the one-way latency between client and server; default 1 ms.
     pub fn latency(mut self, latency: Duration) -> Self {
         self.settings.latency = latency;
         self
     }
 
-    /// Sets how many bytes per second each link carries from the server to its client, so that answers queue up; default no
-    /// limit.
+    /// Sets the bytes per second of each link from server to client, so that replies queue up; default unlimited.
     ///
     /// # Panics
     ///
     /// If it is zero.
     pub fn bandwidth(mut self, bytes_per_second: u32) -> Self {
-        assert!(bytes_per_second > 0, "a link carries something");
+        assert!(
+            bytes_per_second > 0,
+            "the bandwidth is zero: set at least 1"
+        );
         self.settings.bandwidth = Some(bytes_per_second);
         self
     }
 
-    /// Sets how long a client without a link takes to try the next server; default 10 ms.
+    /// Sets the pause of a client without a link before it tries the next server; default 10 ms.
     pub fn reconnect_after(mut self, pause: Duration) -> Self {
         self.settings.reconnect = pause;
         self
     }
 
-    /// Sets what becomes of the counter of a parent after 2147483647; default, it sticks.
+    /// Sets how sequence numbers behave after 2147483647; default, they stick.
     pub fn counters(mut self, counters: Counters) -> Self {
         self.settings.counters = counters;
         self
     }
 
-    /// Lets the leader [`reap`](Ensemble::reap) each time so much time has passed; default never.
+    /// Lets the leader [`reap`](Ensemble::reap) at this interval; default never.
     pub fn reap_every(mut self, interval: Duration) -> Self {
         self.settings.reap_every = Some(interval);
         self
     }
 
-    /// Sets where everything that happens by chance comes from; default 0.
+    /// Sets the seed of all random choices; default 0.
     ///
-    /// The unique names and the pauses between the attempts of its sessions come from there, too.
+    /// It also determines the unique names and the retry delays of the sessions.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
         self
     }
 
-    /// Sets whose ways the servers have, where releases differ; default the newest.
+    /// Sets the release whose behaviour the servers have; default the newest.
     pub fn release(mut self, release: Release) -> Self {
         self.settings.release = release;
         self
     }
 
-    /// Sets how long it takes the servers to find a leader when there is none; default 300 ms.
+    /// Sets the duration of an election; default 300 ms.
     pub fn election(mut self, duration: Duration) -> Self {
         self.settings.election = duration;
         self
     }
 
-    /// Sets how long it takes a server that is started to serve, when there is a leader; default 200 ms.
+    /// Sets the time from the start of a server until it serves, if there is a leader; default 200 ms.
     pub fn joining(mut self, duration: Duration) -> Self {
         self.settings.joining = duration;
         self
     }
 
-    /// Sets how long a server that is paused is waited for by the others before they do without it; default 1 s.
+    /// Sets the time after which the servers exclude a paused server; default 1 s.
     ///
-    /// A real ensemble waits for `syncLimit` times `tickTime`.
+    /// In a real ensemble it is `syncLimit` times `tickTime`.
     pub fn sync_limit(mut self, duration: Duration) -> Self {
         self.settings.sync_limit = duration;
         self
     }
 
-    /// Sets what becomes of writes that wait for a quorum when the leader is lost; default, they vanish.
+    /// Sets the outcome of writes that wait for a quorum when the leader is lost; default, they vanish.
     pub fn proposals(mut self, proposals: Proposal) -> Self {
         self.settings.proposals = proposals;
         self
     }
 
-    /// Lets servers that have no leader grant sessions that only read, to who
-    /// [allows it](crate::Connect::allow_read_only); default, they grant none.
+    /// Lets servers without a leader grant read-only sessions to clients that
+    /// [accept them](crate::Connect::allow_read_only); default, they do not.
     ///
-    /// Such a session is of that server alone and ends with the link, as with `readonlymode.enabled` and
+    /// Only that server knows such a session, which ends with the link, as with `readonlymode.enabled` and
     /// `localSessionsEnabled`.
     pub fn read_only(mut self) -> Self {
         self.settings.read_only = true;
         self
     }
 
-    /// Lets the servers have no persistent watches, as those before 3.6; default, they have them.
+    /// Disables persistent watches, as on servers before 3.6.
     ///
-    /// They say so to who asks for one, and close the connection, as they do with every request that they do not know.
+    /// The servers refuse a request for one and close the connection, as with every unknown request.
     pub fn without_persistent_watches(mut self) -> Self {
         self.settings.persistent_watches = false;
         self
@@ -292,26 +293,26 @@ impl EnsembleBuilder {
 
     /// Sets the longest request that servers read, in bytes; default 1048575, as `jute.maxbuffer`.
     ///
-    /// Whoever sends a longer one loses the link. `zk-core` refuses what is longer than the default before it is sent.
-    /// Answers have no limit: the client crate reads them however long they are.
+    /// A longer request breaks the link. `zk-core` refuses requests longer than the default before it sends them.
+    /// Replies have no limit, because the client crate sets none.
     pub fn max_request(mut self, bytes: usize) -> Self {
         self.settings.max_request = bytes;
         self
     }
 
-    /// Sets how many requests are kept on [record](Ensemble::requests); default 2^20.
+    /// Sets the capacity of the [log of requests](Ensemble::requests); default 2^20.
     ///
-    /// The oldest are forgotten, as soon as they are finished.
-    pub fn record(mut self, requests: usize) -> Self {
-        self.settings.record = requests;
+    /// When it is full, the oldest finished requests are dropped.
+    pub fn request_log(mut self, requests: usize) -> Self {
+        self.settings.request_log = requests;
         self
     }
 
-    /// Makes the ensemble.
+    /// Creates the ensemble.
     ///
     /// # Panics
     ///
-    /// When there is no server at all, or a pause is zero: a client would try for ever in one moment.
+    /// If there are no servers, or a pause is zero: a client would retry forever without time passing.
     pub fn build(self) -> Ensemble {
         let Settings {
             servers,
@@ -319,10 +320,10 @@ impl EnsembleBuilder {
             reap_every,
             ..
         } = &self.settings;
-        assert!(*servers > 0, "an ensemble has at least one server");
+        assert!(*servers > 0, "the ensemble has no server: set at least 1");
         assert!(
             !reconnect.is_zero() && reap_every.is_none_or(|interval| !interval.is_zero()),
-            "the pauses between attempts and between reapings are longer than nothing"
+            "`reconnect_after` or `reap_every` is zero: set a longer pause"
         );
         Ensemble {
             driver: Arc::new(Driver::new(self.settings)),

@@ -1,4 +1,4 @@
-//! Scripted failures: which request is applied, and what happens to it.
+//! Scripted failures: a builder that selects requests and an effect, and the handle of the result.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use crate::script::Proposal;
 use crate::script::Rule;
 use crate::script::Turn;
 
-/// A failure about to be scripted: the requests it is meant for, until one of the last methods says what happens.
+/// A builder of a scripted failure: it selects requests, and a method such as [`lose_reply`](Self::lose_reply)
+/// completes it.
 ///
-/// Requests are counted when they are sent, from the moment the script is complete.
-/// When several scripts want the same request, the oldest has it.
-#[must_use = "nothing happens before it is said what"]
+/// Requests are counted when they are sent, from the completion of the script on.
+/// If several scripts match a request, the oldest applies.
+#[must_use = "a script has no effect before a method such as `lose_reply` completes it"]
 pub struct Script {
     driver: Arc<Driver>,
     matcher: Box<dyn Fn(&Request) -> bool + Send>,
@@ -42,91 +43,89 @@ impl Script {
         }
     }
 
-    /// Means the requests of one session only.
+    /// Selects only the requests of one session.
     pub fn session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
         self
     }
 
-    /// Means the request with this number among those that match, from 1; default the first.
+    /// Selects the matching request with this number, from 1; default the first.
     pub fn nth(mut self, nth: usize) -> Self {
         self.turn = Turn::Nth(nth);
         self
     }
 
-    /// Means every request that matches.
+    /// Selects every matching request.
     pub fn every(mut self) -> Self {
         self.turn = Turn::From(1);
         self
     }
 
-    /// Means every request that matches from the one with this number on.
+    /// Selects the matching requests from this number on.
     pub fn from(mut self, nth: usize) -> Self {
         self.turn = Turn::From(nth);
         self
     }
 
-    /// Sets what the client sees as the reason when the link breaks.
+    /// Sets the reason that the client sees when the link breaks.
     pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.cause = cause.into();
         self
     }
 
-    /// The link breaks before the request reaches its server: it is not carried out.
+    /// The link breaks before the request reaches its server, so the request is not applied.
     pub fn lose_request(self) -> Scripted {
         self.add(Act::LoseRequest)
     }
 
-    /// The request is carried out, and the link breaks in place of the answer.
+    /// The request is applied, and the link breaks instead of the reply.
     pub fn lose_reply(self) -> Scripted {
         self.add(Act::LoseReply)
     }
 
-    /// The link breaks while the write is between its server and the leader, where it stays.
+    /// The link breaks, and the write gets stuck between its server and the leader.
     ///
-    /// [`Scripted::release`] lets it come to the leader, which carries it out unless the session has gone on at another
-    /// server: then it never lands.
-    /// When the session comes back at the same server, the write lands before.
-    /// A read is just lost.
+    /// [`Scripted::release`] forwards it to the leader, which applies it unless the session has moved to another
+    /// server. If the session returns to the same server, the write is applied first.
+    /// A read is lost.
     pub fn stall(self) -> Scripted {
         self.add(Act::Stall)
     }
 
-    /// The link breaks while the write is on its way to the leader; the session goes on at server `to`, and the leader
-    /// commits the write while that server does not show it yet.
+    /// The link breaks while the leader commits the write; the session continues at server `to`, which does not show
+    /// the write yet.
     ///
-    /// The server shows it after half a second, or, when it lags already, as it does then.
-    /// A read is just lost.
+    /// The server applies it after half a second, or, if it lags already, when that lag ends.
+    /// A read is lost.
     ///
     /// # Panics
     ///
-    /// When there is no such server.
+    /// If there is no such server.
     pub fn stall_then_move(self, to: usize) -> Scripted {
         let to = index(&self.driver, to);
         self.add(Act::StallThenMove { to })
     }
 
-    /// The leader stops after it has proposed the write and before it is committed; what becomes of the write is
-    /// `proposal`.
+    /// The leader stops after it has proposed the write and before the commit; `proposal` decides whether the write
+    /// survives.
     ///
-    /// All links break, and the other servers elect another leader if they are enough.
-    /// A read is just lost.
+    /// All links break, and the other servers elect another leader if they are a quorum.
+    /// A read is lost.
     pub fn kill_leader(self, proposal: Proposal) -> Scripted {
         self.add(Act::KillLeader(proposal))
     }
 
-    /// The request is carried out; the answer and everything after it stay on their way until
-    /// [`Scripted::release`].
+    /// The request is applied; its reply and all later messages are delayed until [`Scripted::release`].
     pub fn hold(self) -> Scripted {
         self.add(Act::Hold)
     }
 
-    /// The request is answered by `fault` and not carried out. The link stays.
+    /// The request is not applied, and the reply is `fault`. The link stays up.
     pub fn refuse(self, fault: Fault) -> Scripted {
         self.add(Act::Refuse(fault))
     }
 
-    /// The request is carried out and yet answered by `fault`. The link stays.
+    /// The request is applied, but the reply is `fault`. The link stays up.
     pub fn misreport(self, fault: Fault) -> Scripted {
         self.add(Act::Misreport(fault))
     }
@@ -164,11 +163,11 @@ impl fmt::Debug for Script {
     }
 }
 
-/// A failure in the script.
+/// A scripted failure.
 ///
 /// # Dropping
 ///
-/// It stays in the script.
+/// The failure remains scripted.
 #[derive(Debug, Clone)]
 pub struct Scripted {
     driver: Arc<Driver>,
@@ -176,30 +175,30 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Returns how often it has happened.
+    /// Returns how often the failure has occurred.
     pub fn count(&self) -> usize {
         self.driver.with(|world| world.rule(self.rule).applied)
     }
 
-    /// Lets go what it holds or has stalled, now and from now on.
+    /// Releases the requests that it holds or stalls, now and in the future.
     pub fn release(&self) {
         self.driver.with(|world| world.release(self.rule));
     }
 
-    /// Takes it out of the script, and lets go what it holds or has stalled.
+    /// Ends the failure, and releases the requests that it holds or stalls.
     pub fn withdraw(&self) {
         self.driver.with(|world| world.withdraw(self.rule));
     }
 
-    /// Waits until it has happened.
+    /// Waits until the failure has occurred.
     ///
     /// # Panics
     ///
-    /// When it has not happened after a minute of Tokio's time.
+    /// If it has not occurred after a minute of Tokio's time.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
+    /// Cancel safe: it only waits.
     pub async fn happened(&self) {
         let waited = tokio::time::timeout(LONGEST_WAIT, async {
             loop {
@@ -215,7 +214,7 @@ impl Scripted {
         let seen = self.driver.with(|world| world.rule(self.rule).matched);
         assert!(
             waited.is_ok(),
-            "waited {LONGEST_WAIT:?} for a scripted failure; {seen} requests matched it"
+            "the scripted failure did not occur within {LONGEST_WAIT:?}; {seen} requests matched it"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Every request of an ensemble, as long as it is on its way, and the record of those before.
+//! Stores the requests of an ensemble: all unfinished ones, and a bounded log of finished ones.
 //!
 //! Pure: no I/O and no clock.
 
@@ -10,12 +10,12 @@ use std::ops::IndexMut;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct JobNumber(usize);
 
-/// Requests by their number. The oldest are forgotten once they are finished and there are more than are wanted.
+/// Requests by number. Above the limit, the oldest are dropped once they are finished.
 #[derive(Debug)]
 pub(crate) struct Jobs<T> {
     kept: VecDeque<T>,
-    /// How many are forgotten.
-    forgotten: usize,
+    /// The number of dropped requests.
+    dropped: usize,
     limit: usize,
 }
 
@@ -23,28 +23,28 @@ impl<T> Jobs<T> {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             kept: VecDeque::new(),
-            forgotten: 0,
+            dropped: 0,
             limit,
         }
     }
 
-    /// Adds one, and forgets the oldest as long as there are too many and `is_finished` holds for it.
+    /// Adds a request, and drops the oldest ones while there are too many and `is_finished` holds for the oldest.
     pub(crate) fn push(&mut self, job: T, is_finished: impl Fn(&T) -> bool) -> JobNumber {
         while self.kept.len() >= self.limit && self.kept.front().is_some_and(&is_finished) {
             self.kept.pop_front();
-            self.forgotten += 1;
+            self.dropped += 1;
         }
         self.kept.push_back(job);
-        JobNumber(self.forgotten + self.kept.len() - 1)
+        JobNumber(self.dropped + self.kept.len() - 1)
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
         self.kept.iter()
     }
 
-    /// How many there have been.
+    /// Returns the number of all requests, including dropped ones.
     pub(crate) fn count(&self) -> usize {
-        self.forgotten + self.kept.len()
+        self.dropped + self.kept.len()
     }
 }
 
@@ -52,13 +52,13 @@ impl<T> Index<JobNumber> for Jobs<T> {
     type Output = T;
 
     fn index(&self, number: JobNumber) -> &T {
-        &self.kept[number.0 - self.forgotten]
+        &self.kept[number.0 - self.dropped]
     }
 }
 
 impl<T> IndexMut<JobNumber> for Jobs<T> {
     fn index_mut(&mut self, number: JobNumber) -> &mut T {
-        &mut self.kept[number.0 - self.forgotten]
+        &mut self.kept[number.0 - self.dropped]
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_are_forgotten_when_they_are_finished_and_numbers_stay() {
+    fn the_oldest_are_dropped_when_they_are_finished_and_numbers_stay() {
         let mut jobs = Jobs::new(2);
         let is_finished = |job: &i32| *job != 3;
         let numbers: Vec<_> = (1..=4).map(|job| jobs.push(job, is_finished)).collect();
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(
             jobs.iter().copied().collect::<Vec<_>>(),
             [3, 4, 5],
-            "one that is not finished is kept, and all after it"
+            "an unfinished request is kept, and all after it"
         );
         jobs[numbers[2]] = 6;
         let sixth = jobs.push(7, is_finished);

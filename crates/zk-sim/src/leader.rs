@@ -1,4 +1,4 @@
-//! The leader: it judges writes one after the other and keeps the log of what it has committed.
+//! The leader: checks writes one after the other, applies them, and keeps the log of committed transactions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::tree::Node;
 use crate::tree::Tree;
 use crate::tree::is_special;
 
-/// The one place where writes are ordered.
+/// The state of the leader, which all leaders share, one after the other.
 #[derive(Debug)]
 pub(crate) struct Leader {
     tree: Tree,
@@ -40,25 +40,25 @@ pub(crate) struct Leader {
     release: Release,
 }
 
-/// One entry of the log. One that changes nothing is there, too: a refused write takes a number.
+/// One entry of the log. A refused write also takes a zxid, and has an entry without effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transaction {
     pub(crate) at: Moment,
     /// When it was committed, since the ensemble began.
     pub(crate) committed: Duration,
     pub(crate) effects: Vec<Effect>,
-    /// The session that it ends.
+    /// The session that it closes.
     pub(crate) closes: Option<SessionId>,
 }
 
-/// On whose behalf something is written.
+/// The session that sent a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Author<'a> {
     pub(crate) session: SessionId,
     pub(crate) identities: &'a [Identity],
 }
 
-/// The outcome of a write and the transaction it took.
+/// The outcome of a write, and the zxid of its transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WriteResult {
     pub(crate) zxid: i64,
@@ -75,7 +75,7 @@ impl Leader {
         }
     }
 
-    /// The tree with everything that was committed.
+    /// Returns the tree with everything that was committed.
     pub(crate) fn tree(&self) -> &Tree {
         &self.tree
     }
@@ -84,17 +84,17 @@ impl Leader {
         &self.log
     }
 
-    /// The latest transaction.
+    /// Returns the zxid of the latest transaction.
     pub(crate) fn zxid(&self) -> i64 {
         self.zxid
     }
 
-    /// Another leader takes over: its transactions have numbers above all before.
+    /// Begins the epoch of another leader, whose zxids are larger than all before.
     pub(crate) fn begin_epoch(&mut self) {
         self.zxid = ((self.zxid >> 32) + 1) << 32;
     }
 
-    /// Judges a write and, if it is possible, carries it out.
+    /// Checks a write and applies it.
     pub(crate) fn write(
         &mut self,
         author: Author<'_>,
@@ -136,7 +136,7 @@ impl Leader {
         self.append(now, effects, None, outcome)
     }
 
-    /// All parts or none.
+    /// Applies all parts of a transaction or none.
     fn transaction(
         &mut self,
         mut pending: PendingTransaction<'_>,
@@ -163,13 +163,13 @@ impl Leader {
         self.append(now, effects, None, Ok(ServerReply::Committed(done)))
     }
 
-    /// Notes that a session begins, which takes a transaction. Returns its number.
+    /// Opens a session, which takes a transaction. Returns its zxid.
     pub(crate) fn open(&mut self, now: Duration) -> i64 {
         self.append(now, Vec::new(), None, Ok(ServerReply::Synced))
             .zxid
     }
 
-    /// Ends a session: its ephemeral nodes go with it, in one transaction.
+    /// Closes a session, and deletes its ephemeral nodes in the same transaction.
     pub(crate) fn close(&mut self, session: SessionId, now: Duration) -> WriteResult {
         let at = self.next(now);
         let effects: Vec<_> = self
@@ -184,7 +184,7 @@ impl Leader {
         self.append(now, effects, Some(session), Ok(ServerReply::Closed))
     }
 
-    /// Deletes what is left over, each in a transaction of its own, as servers do. Returns what was deleted.
+    /// Deletes empty containers and expired TTL nodes, each in its own transaction, as servers do. Returns their paths.
     pub(crate) fn reap(&mut self, now: Duration) -> Vec<NodePath> {
         let gone = self.tree.reapable(wall_clock(now));
         for path in &gone {
@@ -194,7 +194,7 @@ impl Leader {
         gone
     }
 
-    /// Sets the number that the next sequential child of a node gets, and tells whether there is such a node.
+    /// Sets the sequence number of the next sequential child of a node, and returns whether the node exists.
     pub(crate) fn set_counter(&mut self, path: &NodePath, counter: i32, now: Duration) -> bool {
         let is_there = self.tree.at(path).is_some();
         if is_there {
@@ -239,15 +239,15 @@ impl Leader {
     }
 }
 
-/// A transaction while it is judged. Each part is carried out on the leader's tree before the next is looked at.
+/// A transaction that is being checked. Each part is applied to the leader's tree before the next is checked.
 #[derive(Debug)]
 struct PendingTransaction<'a> {
     at: Moment,
     author: Author<'a>,
     effects: Vec<Effect>,
-    /// What the nodes were before, in the order of the changes.
+    /// The nodes before the changes, in the order of the changes.
     before: Vec<(NodePath, Option<Node>)>,
-    /// The leader counts on past the end while it judges the parts; only what is stored sticks.
+    /// The sequence numbers of parents, which pass the maximum during the checks; only the stored ones stick.
     counters: BTreeMap<NodePath, i32>,
 }
 
@@ -290,7 +290,7 @@ impl<'a> PendingTransaction<'a> {
         })
     }
 
-    /// The checks are in the order of a server, which decides what is answered when several fail.
+    /// Checks in the order of a server, which determines the error if several checks fail.
     fn create(&mut self, tree: &mut Tree, create: &CreateRequest) -> Result<NodePath, ErrorKind> {
         let (kind, sequential) = kind_of(create.mode, self.author.session)?;
         let parent_path = create.path.parent().unwrap_or_else(NodePath::root);
@@ -316,7 +316,7 @@ impl<'a> PendingTransaction<'a> {
         }
         let counter = counter.wrapping_add(1);
         self.counters.insert(parent_path, counter);
-        self.carry_out(
+        self.apply(
             tree,
             Effect::Create {
                 path: path.clone(),
@@ -348,7 +348,7 @@ impl<'a> PendingTransaction<'a> {
         if !node.children.is_empty() {
             return Err(ErrorKind::NotEmpty);
         }
-        self.carry_out(tree, Effect::Delete { path: path.clone() });
+        self.apply(tree, Effect::Delete { path: path.clone() });
         Ok(())
     }
 
@@ -362,7 +362,7 @@ impl<'a> PendingTransaction<'a> {
         let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
         self.permit(&node.acl, &[Permissions::WRITE])?;
         let version = next_version(node.version, version)?;
-        self.carry_out(
+        self.apply(
             tree,
             Effect::SetData {
                 path: path.clone(),
@@ -384,7 +384,7 @@ impl<'a> PendingTransaction<'a> {
         let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
         self.permit(&node.acl, &[Permissions::ADMIN])?;
         let version = next_version(node.aversion, version)?;
-        self.carry_out(
+        self.apply(
             tree,
             Effect::SetAcl {
                 path: path.clone(),
@@ -403,7 +403,7 @@ impl<'a> PendingTransaction<'a> {
         }
     }
 
-    fn carry_out(&mut self, tree: &mut Tree, effect: Effect) {
+    fn apply(&mut self, tree: &mut Tree, effect: Effect) {
         for path in effect.touched() {
             let node = tree.at(&path).cloned();
             self.before.push((path, node));
@@ -419,14 +419,14 @@ impl<'a> PendingTransaction<'a> {
     }
 }
 
-/// The stat of a node that the transaction at hand has just written.
+/// Returns the stat of a node that the current transaction has written.
 fn stat(tree: &Tree, path: &NodePath) -> Stat {
     tree.at(path)
-        .expect("this transaction has just written it")
+        .expect("the transaction has written the node")
         .stat()
 }
 
-/// Whether it is a create whose stat a server before 3.8.1 leaves out (ZOOKEEPER-4026).
+/// Returns whether it is a create whose stat a server before 3.8.1 omits (ZOOKEEPER-4026).
 fn is_plain(change: &Change) -> bool {
     let Change::Create(create) = change else {
         return false;
@@ -457,7 +457,7 @@ fn kind_of(mode: CreateMode, session: SessionId) -> Result<(Kind, bool), ErrorKi
     })
 }
 
-/// The version after this one, if it is the one that is wanted. A server leaves out -1, which means any.
+/// Returns the next version, if the current one is as wanted. A server skips -1, which means any version.
 fn next_version(current: i32, wanted: Option<i32>) -> Result<i32, ErrorKind> {
     if wanted.is_some_and(|wanted| wanted != -1 && wanted != current) {
         return Err(ErrorKind::BadVersion);
@@ -468,14 +468,14 @@ fn next_version(current: i32, wanted: Option<i32>) -> Result<i32, ErrorKind> {
     })
 }
 
-/// The leader's clock, the same in each run.
+/// Returns the leader's wall clock, the same in each run.
 fn wall_clock(now: Duration) -> SystemTime {
     SystemTime::UNIX_EPOCH + BEGIN + now
 }
 
 /// The zxid before the first transaction of the first leader.
 pub(crate) const FIRST_EPOCH: i64 = 1 << 32;
-/// The fifteenth of January 2027, after the epochs of all layouts of ids.
+/// 15 January 2027, after the epochs of all id layouts.
 const BEGIN: Duration = Duration::from_secs(1_800_000_000);
 const LONGEST_TTL_MILLIS: u128 = 1 << 40;
 

@@ -1,7 +1,7 @@
-//! Matchers for requests: by kind, and by the path or a pattern for it.
+//! Matchers for requests, by kind and by path.
 //!
-//! In a pattern `*` stands for any text within a name, and `**` for any text at all.
-//! Every matcher is a plain function of a [`Request`]; a closure does as well.
+//! In a pattern `*` matches any text within a name, and `**` any text, including slashes.
+//! A matcher is a function of a [`Request`]; a closure also works.
 //!
 //! Pure: no I/O and no clock.
 
@@ -14,7 +14,7 @@ pub fn anything() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
     |_| true
 }
 
-/// Matches creates of a path; of a sequential node, without its number.
+/// Matches creates of a path, without the sequence number of a sequential node.
 pub fn creates(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
     by(pattern, |request| matches!(request, Request::Create(_)))
 }
@@ -34,7 +34,7 @@ pub fn sets(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static
     by(pattern, |request| matches!(request, Request::Set { .. }))
 }
 
-/// Matches looks whether a path exists.
+/// Matches checks whether a path exists.
 pub fn exists(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
     by(pattern, |request| matches!(request, Request::Exists { .. }))
 }
@@ -56,19 +56,19 @@ pub fn transactions(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone +
     })
 }
 
-/// Matches persistent watches that are to be set on a path.
+/// Matches requests for a persistent watch on a path.
 pub fn watches(pattern: &str) -> impl Fn(&Request) -> bool + Send + Clone + 'static {
     by(pattern, |request| {
         matches!(request, Request::AddWatch { .. })
     })
 }
 
-/// Matches whatever changes nodes.
+/// Matches all requests that change nodes.
 pub fn writes() -> impl Fn(&Request) -> bool + Send + Clone + 'static {
     is_write
 }
 
-/// Tells whether a request changes nodes, and so goes to the leader.
+/// Returns whether a request changes nodes, which requires the leader.
 pub(crate) fn is_write(request: &Request) -> bool {
     matches!(
         request,
@@ -80,7 +80,7 @@ pub(crate) fn is_write(request: &Request) -> bool {
     )
 }
 
-/// Returns the paths a request names: one, or of a transaction one for each part.
+/// Returns the paths in a request: one, or one per part of a transaction.
 pub fn paths(request: &Request) -> Vec<&NodePath> {
     match request {
         Request::Create(create) => vec![&create.path],
@@ -135,7 +135,7 @@ fn fits(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// The places where a text may be cut, its end included.
+/// Returns the positions at which a text can be split, including its end.
 fn ends(text: &str) -> impl Iterator<Item = usize> {
     text.char_indices()
         .map(|(at, _)| at)
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_apart_and_a_transaction_has_the_paths_of_its_parts() {
+    fn a_matcher_matches_its_kind_and_each_path_of_a_transaction() {
         let path = NodePath::parse("/a").unwrap();
         let get = Request::Get {
             path: path.clone(),

@@ -1,15 +1,15 @@
-//! Where releases of ZooKeeper differ.
+//! The differences between releases of ZooKeeper.
 //!
 //! Pure: no I/O and no clock.
 
-/// Whose ways the servers of an ensemble have, where releases differ.
+/// The release whose behaviour the servers of an ensemble have.
 ///
 /// | | [`V3_8`](Self::V3_8), as 3.8.0 | [`V3_9`](Self::V3_9), as 3.9.3 |
 /// |---|---|---|
-/// | the stat of a create in a transaction, unless of a container or with a time to live (ZOOKEEPER-4026) | not told | told |
-/// | a watch of another kind on a node that the session watches already (ZOOKEEPER-4466) | takes its place | comes on top |
-/// | the transaction behind what a persistent watch tells (ZOOKEEPER-4655) | not told | told |
-/// | whether a node exists that the session may not read | is told | is refused |
+/// | the stat of a create in a transaction, except for containers and TTL nodes (ZOOKEEPER-4026) | missing | returned |
+/// | a watch of another kind on a node that the session already watches (ZOOKEEPER-4466) | replaces it | is added |
+/// | the zxid in an event of a persistent watch (ZOOKEEPER-4655) | missing | present |
+/// | `exists` of a node that the session may not read | answered | refused |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Release {

@@ -1,4 +1,4 @@
-//! What became of each request: the oracle of a test.
+//! The log of requests and their outcomes, which a test uses as its oracle.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,31 +8,31 @@ use zk_core::SessionId;
 use zk_core::transport::Fault;
 use zk_core::transport::Request;
 
-/// One request of a session and what became of it.
+/// A request of a session, and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoggedRequest {
     /// When it was sent, since the first session was opened.
     pub at: Duration,
-    /// Whose it was.
+    /// The session that sent it.
     pub session: SessionId,
-    /// The server it was sent to.
+    /// The server that it was sent to.
     pub server: usize,
     /// The request.
     pub request: Request,
-    /// How far it came.
+    /// Its outcome on the servers.
     pub outcome: RequestOutcome,
-    /// Whether the session was told.
+    /// Whether the session received the reply.
     pub answered: bool,
 }
 
 impl LoggedRequest {
-    /// Tells whether it was carried out, whether or not the session was told.
+    /// Returns whether it was applied, even if the session received no reply.
     pub fn is_carried_out(&self) -> bool {
         matches!(self.outcome, RequestOutcome::CarriedOut { .. })
     }
 
-    /// Tells whether it reached a server.
+    /// Returns whether it reached a server.
     pub fn has_arrived(&self) -> bool {
         !matches!(
             self.outcome,
@@ -41,11 +41,11 @@ impl LoggedRequest {
     }
 }
 
-/// How far a request came.
+/// The outcome of a request on the servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestOutcome {
-    /// The client keeps it until it is connected.
+    /// The client has not sent it, because it is not connected.
     Unsent,
     /// It is on its way to the server.
     OnTheWay,
@@ -55,18 +55,18 @@ pub enum RequestOutcome {
     Arrived,
     /// It is stuck between its server and the leader.
     Stuck,
-    /// It never lands: it was stuck until the session had moved to another server, or the leader was gone.
+    /// It is never applied: it was stuck until the session had moved to another server, or the leader was gone.
     Fenced,
-    /// The leader has proposed it and died before it was committed; the next leader has it or never will.
+    /// The leader proposed it and died before the commit; the next leader may have it.
     InDoubt,
-    /// The leader died before it was committed, and the next leader did not have it.
+    /// The leader died before the commit, and the next leader did not have it.
     Vanished,
-    /// It was carried out.
+    /// It was applied.
     #[non_exhaustive]
     CarriedOut {
-        /// The transaction of a write; for a read, the latest that its server had applied.
+        /// The transaction of a write; for a read, the latest transaction that its server had applied.
         zxid: i64,
     },
-    /// It was judged and did nothing.
+    /// It was refused and had no effect.
     Refused(Fault),
 }

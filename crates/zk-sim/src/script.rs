@@ -1,4 +1,4 @@
-//! What a test has in store for requests: which one is applied, and by what.
+//! The rules of a scripted failure: which requests they match, and their effect.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,53 +8,53 @@ use zk_core::SessionId;
 use zk_core::transport::Fault;
 use zk_core::transport::Request;
 
-/// What is done to a request.
+/// The effect of a rule on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Act {
     /// The link breaks before the request reaches its server.
     LoseRequest,
-    /// The request is carried out, and the link breaks in place of the answer.
+    /// The request is applied, and the link breaks instead of the reply.
     LoseReply,
-    /// The link breaks, the request stays between its server and the leader until it is released.
+    /// The link breaks, and the request is stuck between its server and the leader until it is released.
     Stall,
-    /// The link breaks, the request is committed, and the session goes on at a server that does not show it yet.
+    /// The link breaks, the request is committed, and the session continues at a server that does not show it yet.
     StallThenMove { to: usize },
     /// The leader proposes the request and dies.
     KillLeader(Proposal),
-    /// The answer, and all that comes after it, stays on its way until it is released.
+    /// The reply and all later messages are delayed until the rule is released.
     Hold,
-    /// The request is answered so and not carried out.
+    /// The request is not applied, and this is the reply.
     Refuse(Fault),
-    /// The request is carried out and answered so.
+    /// The request is applied, and this is the reply.
     Misreport(Fault),
 }
 
-/// What becomes of a write whose leader died after it proposed it and before it was committed.
+/// The outcome of a write whose leader died between proposal and commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Proposal {
-    /// The next leader has not heard of it.
+    /// The next leader does not have it.
     #[default]
     Vanishes,
     /// The next leader has it in its log, and commits it.
     Survives,
 }
 
-/// Which requests are applied, and by what.
+/// A scripted failure: the requests it applies to, and its effect.
 pub(crate) struct Rule {
     pub(crate) matcher: Box<dyn Fn(&Request) -> bool + Send>,
     pub(crate) session: Option<SessionId>,
     pub(crate) turn: Turn,
     pub(crate) act: Act,
-    /// What a client sees as the reason when the link breaks.
+    /// The reason that a client sees when the link breaks.
     pub(crate) cause: String,
     pub(crate) matched: usize,
-    /// How often it had its effect.
+    /// How often it was applied.
     pub(crate) applied: usize,
     pub(crate) is_released: bool,
 }
 
-/// Which of the requests that match are applied.
+/// The matching requests that a rule applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// The one with this number, from one.
@@ -66,7 +66,7 @@ pub(crate) enum Turn {
 }
 
 impl Rule {
-    /// Counts a request, and tells whether its turn has come.
+    /// Counts a request, and returns whether the rule applies to it.
     fn counts(&mut self, session: SessionId, request: &Request) -> bool {
         if self.turn == Turn::Never
             || self.session.is_some_and(|wanted| wanted != session)
@@ -83,9 +83,9 @@ impl Rule {
     }
 }
 
-/// Looks which rule strikes a request that is about to be sent: the oldest whose turn has come.
+/// Returns the index of the rule for a request that is about to be sent: the oldest that applies.
 ///
-/// Every rule that matches counts it.
+/// Every matching rule counts it.
 pub(crate) fn matching_rule(
     rules: &mut [Rule],
     session: SessionId,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_strikes_in_its_turn_and_the_oldest_goes_first() {
+    fn a_rule_applies_in_its_turn_and_the_oldest_goes_first() {
         let mut rules = [rule(Turn::Nth(2)), rule(Turn::From(2))];
         assert_eq!(
             applied(&mut rules, 4),

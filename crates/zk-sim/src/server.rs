@@ -1,4 +1,4 @@
-//! One server: the part of the log that it has applied, how far it may lag, and what it answers to reads.
+//! One server: applies the log as its lag allows, keeps watches, and answers reads.
 //!
 //! Pure: no I/O and no clock.
 
@@ -32,19 +32,19 @@ pub(crate) struct Server {
     pub(crate) tree: Tree,
     pub(crate) watches: WatchTable,
     pub(crate) lag: Lag,
-    pub(crate) state: State,
-    /// Whether it follows the leader, or is it, as far as the others know: only then it serves.
+    pub(crate) state: ProcessState,
+    /// Whether it leads or follows the leader, as far as the other servers know. Only a member serves.
     pub(crate) is_member: bool,
-    /// Counts its stops and starts, pauses and resumptions.
+    /// The number of its stops, starts, pauses and resumptions.
     pub(crate) incarnation: u64,
     release: Release,
     applied: usize,
     zxid: i64,
 }
 
-/// What the process of a server does.
+/// The state of a server's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ProcessState {
     Running,
     /// It does nothing, and keeps its connections.
     Paused,
@@ -59,21 +59,21 @@ pub(crate) struct WatchNotification {
     pub(crate) zxid: Option<i64>,
 }
 
-/// When a server applies what the leader has committed.
+/// The delay between the commit of a transaction and its application by a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lag {
-    /// At once.
+    /// Each transaction is applied immediately.
     None,
-    /// Each transaction so long after it was committed.
+    /// Each transaction is applied this long after its commit.
     By(Duration),
-    /// Nothing before this moment, then everything at once.
+    /// No transaction is applied before this time.
     Until(Duration),
-    /// Nothing.
+    /// No transaction is applied.
     Endless,
 }
 
 impl Lag {
-    /// Tells whether it holds anything up from `now` on.
+    /// Returns whether it delays transactions from `now` on.
     pub(crate) fn lasts(self, now: Duration) -> bool {
         match self {
             Self::None => false,
@@ -83,7 +83,7 @@ impl Lag {
         }
     }
 
-    /// When a transaction committed at `committed` is applied.
+    /// Returns when a transaction that was committed at `committed` is applied.
     fn due(self, committed: Duration) -> Option<Duration> {
         match self {
             Self::None => Some(committed),
@@ -100,7 +100,7 @@ impl Server {
             tree: Tree::new(counters),
             watches: WatchTable::new(release),
             lag: Lag::None,
-            state: State::Running,
+            state: ProcessState::Running,
             is_member: true,
             incarnation: 0,
             release,
@@ -109,23 +109,23 @@ impl Server {
         }
     }
 
-    /// The latest transaction that it has applied.
+    /// Returns the zxid of the latest applied transaction.
     pub(crate) fn zxid(&self) -> i64 {
         self.zxid
     }
 
-    /// When it applies the next transaction of `log`, if there is one and it does not lag without end.
+    /// Returns when it applies the next transaction of `log`, if there is one and the lag is not endless.
     pub(crate) fn next_due(&self, log: &[Arc<Transaction>]) -> Option<Duration> {
         let next = log.get(self.applied)?;
         self.lag.due(next.committed)
     }
 
-    /// Tells whether it does something.
+    /// Returns whether its process runs.
     pub(crate) fn is_running(&self) -> bool {
-        self.state == State::Running
+        self.state == ProcessState::Running
     }
 
-    /// Tells whether it applies what the leader commits, and answers with it.
+    /// Returns whether it applies transactions and serves clients.
     pub(crate) fn is_serving(&self) -> bool {
         self.is_running() && self.is_member
     }
@@ -162,18 +162,18 @@ impl Server {
         notifications
     }
 
-    /// Begins an epoch as a member: everything before has been applied.
+    /// Begins an epoch as a member, after all earlier transactions were applied.
     pub(crate) fn begin_epoch(&mut self, zxid: i64) {
         self.is_member = true;
         self.zxid = zxid;
     }
 
-    /// How many transactions it has applied.
+    /// Returns the number of applied transactions.
     pub(crate) fn applied(&self) -> usize {
         self.applied
     }
 
-    /// Answers a read, and sets the watch that it asks for. Returns with it what the watch waits for.
+    /// Answers a read, and sets the requested watch. Returns the path and kind of that watch.
     pub(crate) fn read(
         &mut self,
         session: SessionId,
@@ -211,7 +211,7 @@ impl Server {
                 (answer, asked(*watch, path, WatchKind::Data))
             }
             Request::Exists { path, watch } => {
-                // A node that is not there has no rules. Servers before 3.9.2 asked for none of the others either.
+                // A missing node has no ACL. Servers before 3.9.2 did not check the ACL of existing ones either.
                 let node = match readable(path, &[Permissions::READ]) {
                     Ok(node) => Some(node),
                     Err(ErrorKind::NoAuth) if self.release == Release::V3_8 => self.tree.at(path),
@@ -264,12 +264,12 @@ impl Server {
             | Request::Set { .. }
             | Request::SetAcl { .. }
             | Request::Sync { .. }
-            | Request::Transaction(_) => unreachable!("carried out by way of the leader"),
+            | Request::Transaction(_) => unreachable!("the leader executes these"),
         })
     }
 }
 
-/// What a read found, and the watch it asked for.
+/// The reply to a read, and the requested watch.
 type Found = (ServerReply, Option<(NodePath, WatchKind)>);
 
 #[cfg(test)]

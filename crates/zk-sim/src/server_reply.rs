@@ -1,4 +1,4 @@
-//! What a server answers, before it becomes a response with futures in it.
+//! The replies of a server, before the driver turns them into responses with futures.
 //!
 //! Pure: no I/O and no clock.
 
@@ -7,11 +7,11 @@ use zk_core::NodePath;
 use zk_core::Stat;
 use zk_core::transport::Changed;
 
-/// The number of a watch, unique within an ensemble.
+/// The id of a watch, unique within an ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct WatchNumber(pub(crate) u64);
 
-/// The answer to a request that was carried out.
+/// The reply to a successful request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServerReply {
     Created {
@@ -46,7 +46,7 @@ pub(crate) enum ServerReply {
 }
 
 impl ServerReply {
-    /// Where the number of the watch belongs, in the answer to a read.
+    /// Returns the field for the id of the watch, if the request can set one.
     pub(crate) fn watch_mut(&mut self) -> Option<&mut Option<WatchNumber>> {
         match self {
             Self::Data { watch, .. }

@@ -1,4 +1,4 @@
-//! How long a request is on the wire.
+//! Computes the size of requests and replies on the wire.
 //!
 //! Pure: no I/O and no clock.
 
@@ -12,7 +12,7 @@ use zk_core::transport::Request;
 
 use crate::server_reply::ServerReply;
 
-/// The bytes of a request behind its length, which servers compare with their `jute.maxbuffer`.
+/// Returns the bytes of a request without its length prefix, which servers compare with their `jute.maxbuffer`.
 pub(crate) fn of(request: &Request) -> usize {
     HEADER
         + match request {
@@ -30,7 +30,7 @@ pub(crate) fn of(request: &Request) -> usize {
         }
 }
 
-/// The bytes of an answer, or of an error, with their length; what is rarely read much of counts as a stat.
+/// Returns the bytes of a reply or an error with its length prefix; rare replies count as a stat.
 pub(crate) fn of_answer(answer: Option<&ServerReply>) -> usize {
     INT + REPLY_HEADER
         + match answer {
@@ -51,7 +51,7 @@ pub(crate) fn of_answer(answer: Option<&ServerReply>) -> usize {
         }
 }
 
-/// The bytes of a notice of a watch, with their length.
+/// Returns the bytes of a watch event with its length prefix.
 pub(crate) fn of_notice(path: &NodePath) -> usize {
     INT + REPLY_HEADER + 2 * INT + text(path)
 }
@@ -90,13 +90,13 @@ fn rules(acl: &Acl) -> usize {
 
 const FLAG: usize = 1;
 const STAT: usize = 6 * LONG + 5 * INT;
-/// Number, transaction and error.
+/// The request's xid, the zxid and the error code.
 const REPLY_HEADER: usize = 2 * INT + LONG;
 const INT: usize = 4;
 const LONG: usize = 8;
-/// Number and kind of a request.
+/// The xid and the type of a request.
 const HEADER: usize = 2 * INT;
-/// Kind of a part, whether it is the last, and an error.
+/// The type of a part, whether it is the last, and an error code.
 const PART_HEADER: usize = 2 * INT + FLAG;
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
             mode: CreateMode::Container,
             acl: Acl::open(),
         };
-        // The rules: a count, permissions, and "world" and "anyone" with their lengths.
+        // The ACL: a count, permissions, and "world" and "anyone" with their lengths.
         let body = (4 + 4) + (4 + 5) + (4 + 4 + 4 + 5 + 4 + 6) + 4;
         assert_eq!(of(&Request::Create(create.clone())), 8 + body);
         assert_eq!(of(&Request::Sync { path: path.clone() }), 8 + 8);

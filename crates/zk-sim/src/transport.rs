@@ -1,4 +1,4 @@
-//! A session of the ensemble as `zk-core` sees it.
+//! Implements the transport of `zk-core` for a simulated session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::chroot;
 use crate::driver::Driver;
 use crate::world::Content;
 
-/// One session of an [`Ensemble`](crate::Ensemble), on the wire.
+/// The transport of one session of an [`Ensemble`](crate::Ensemble).
 ///
-/// Most tests want the [`Session`](zk_core::Session) on top of it; this is for tests of what is below.
+/// Most tests use a [`Session`](zk_core::Session) on top of it; this is for tests of the transport itself.
 ///
 /// # Dropping
 ///
-/// Ends the session, as [`close`](Transport::close) does.
+/// Closes the session, as [`close`](Transport::close) does.
 #[derive(Debug)]
 pub struct SimTransport {
     driver: Arc<Driver>,
@@ -74,7 +74,7 @@ impl Transport for SimTransport {
         Box::pin(async move {
             let request = chroot::to_server(&root, request);
             let answer = driver.submit(session, Content::Request(request));
-            // The ensemble itself must not live on for a request that it does not answer.
+            // An unanswered request must not keep the ensemble alive.
             drop(driver);
             let answer = answer
                 .await

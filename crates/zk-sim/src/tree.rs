@@ -1,4 +1,4 @@
-//! The tree of nodes as one server has it, and what a transaction does to it.
+//! The tree of nodes of one server, and the effects of transactions on it.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use zk_core::Stat;
 use zk_core::WatchEvent;
 use zk_core::transport::Bytes;
 
-/// The nodes of one server, or of the leader, at one moment.
+/// The nodes of one server, or of the leader, at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     nodes: BTreeMap<NodePath, Node>,
@@ -20,7 +20,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A server's tree before its first transaction.
+    /// Creates the tree of a new server.
     pub(crate) fn new(counters: Counters) -> Self {
         let mut tree = Self {
             nodes: BTreeMap::new(),
@@ -49,24 +49,24 @@ impl Tree {
         self.nodes.get(path)
     }
 
-    /// Returns every node in the order of the paths, without the root and the server's own nodes below `/zookeeper`.
+    /// Returns the nodes in the order of their paths, without the root and the nodes at and below `/zookeeper`.
     pub fn nodes(&self) -> impl Iterator<Item = (&NodePath, &Node)> {
         self.nodes
             .iter()
             .filter(|(path, _)| !path.is_root() && !is_server_node(path))
     }
 
-    /// Returns the path of every node, as [`nodes`](Self::nodes) does.
+    /// Returns the paths of [`nodes`](Self::nodes).
     pub fn paths(&self) -> Vec<String> {
         self.nodes().map(|(path, _)| path.to_string()).collect()
     }
 
-    /// The nodes that end with a session.
+    /// Returns the ephemeral nodes of a session.
     pub(crate) fn ephemerals(&self, owner: SessionId) -> Vec<NodePath> {
         self.paths_where(|node| node.kind == Kind::Ephemeral(owner))
     }
 
-    /// The containers that had children and have none, and the nodes that outlived their time to live.
+    /// Returns the containers that have lost their last child, and the TTL nodes that have expired.
     pub(crate) fn reapable(&self, now: SystemTime) -> Vec<NodePath> {
         self.paths_where(|node| {
             node.children.is_empty()
@@ -88,9 +88,9 @@ impl Tree {
             .collect()
     }
 
-    /// Does what the leader has found possible, and returns what watches may wait for, in the order of a server.
+    /// Applies an effect, and returns the watch triggers in the order of a server.
     ///
-    /// A server never judges a transaction again; one that does not fit is a broken invariant.
+    /// The leader has checked the effect, and servers do not check it again.
     pub(crate) fn apply(&mut self, at: Moment, effect: &Effect) -> Vec<Trigger> {
         match effect {
             Effect::Create {
@@ -161,10 +161,10 @@ impl Tree {
     fn node_mut(&mut self, path: &NodePath) -> &mut Node {
         self.nodes
             .get_mut(path)
-            .expect("the leader has judged the transaction against the same tree")
+            .expect("the leader has checked the transaction against the same tree")
     }
 
-    /// Puts a node back as it was, or its absence.
+    /// Restores a node, or removes it if it did not exist before.
     pub(crate) fn restore(&mut self, path: NodePath, node: Option<Node>) {
         match node {
             Some(node) => self.nodes.insert(path, node),
@@ -180,7 +180,7 @@ pub struct Node {
     pub(crate) acl: Acl,
     pub(crate) kind: Kind,
     pub(crate) children: BTreeSet<String>,
-    /// How often a child was created: what sequential names are made of.
+    /// The number of created children, which is the next sequence number.
     pub(crate) creations: i32,
     pub(crate) version: i32,
     pub(crate) aversion: i32,
@@ -222,12 +222,12 @@ impl Node {
         self.data.as_slice()
     }
 
-    /// Returns what kind of node it is.
+    /// Returns the kind of node.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Returns the session it goes with, if it is ephemeral.
+    /// Returns the owner of an ephemeral node.
     pub fn owner(&self) -> Option<SessionId> {
         match self.kind {
             Kind::Ephemeral(owner) => Some(owner),
@@ -235,17 +235,17 @@ impl Node {
         }
     }
 
-    /// Returns the access rules.
+    /// Returns the ACL.
     pub fn acl(&self) -> &Acl {
         &self.acl
     }
 
-    /// Returns the names of its children, in order.
+    /// Returns the names of the children, sorted.
     pub fn children(&self) -> impl Iterator<Item = &str> {
         self.children.iter().map(String::as_str)
     }
 
-    /// Returns the number that the next sequential child gets.
+    /// Returns the sequence number of the next sequential child.
     pub fn counter(&self) -> i32 {
         self.creations
     }
@@ -260,7 +260,7 @@ impl Node {
         stat.ctime = self.ctime;
         stat.mtime = self.mtime;
         stat.version = self.version;
-        // The server counts creations and tells changes: every child that is gone was a second one.
+        // The server counts creations and reports changes: each deleted child counts twice.
         stat.cversion = self
             .creations
             .wrapping_mul(2)
@@ -273,39 +273,39 @@ impl Node {
     }
 }
 
-/// What ends a node besides a delete.
+/// The kind of a node, which determines what deletes it besides a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Nothing.
+    /// A persistent node.
     Persistent,
-    /// The end of this session.
+    /// An ephemeral node, deleted when this session ends.
     Ephemeral(SessionId),
-    /// A reaping, once it had children and has none.
+    /// A container, reaped after its last child was deleted.
     Container,
-    /// A reaping, once it is unchanged and without children for so long.
+    /// A TTL node, reaped when it has no children and was not changed for this time.
     Ttl(Duration),
 }
 
-/// What becomes of the counter of a parent after 2147483647.
+/// The behaviour of sequence numbers after 2147483647.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Counters {
-    /// It stays there, as on servers since 3.6.
+    /// The number stays there, as on servers since 3.6.
     #[default]
     Stick,
-    /// It goes on at -2147483648, as on servers before 3.6.
+    /// The number continues at -2147483648, as on servers before 3.6.
     Wrap,
 }
 
-/// When a transaction was committed.
+/// The zxid and wall-clock time of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) zxid: i64,
     pub(crate) time: SystemTime,
 }
 
-/// One step of a transaction, with everything decided by the leader.
+/// One change of a transaction, as the leader has decided it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     Create {
@@ -313,7 +313,7 @@ pub(crate) enum Effect {
         data: Bytes,
         acl: Acl,
         kind: Kind,
-        /// The parent's counter afterwards.
+        /// The parent's sequence number afterwards.
         counter: i32,
     },
     Delete {
@@ -336,7 +336,7 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// The nodes that it touches.
+    /// Returns the paths of the changed nodes.
     pub(crate) fn touched(&self) -> Vec<NodePath> {
         match self {
             Self::Create { path, .. } | Self::Delete { path } => {
@@ -349,12 +349,12 @@ impl Effect {
     }
 }
 
-/// Something that a watch may wait for.
+/// A change that triggers watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trigger {
     pub(crate) path: NodePath,
     pub(crate) event: WatchEvent,
-    /// The access rules of a node that is gone; those of others are in the tree.
+    /// The ACL of a deleted node; those of others are in the tree.
     pub(crate) last_acl: Option<Acl>,
 }
 
@@ -368,7 +368,7 @@ impl Trigger {
     }
 }
 
-/// Tells whether a server refuses to delete the node at `path`, whoever asks.
+/// Returns whether a server refuses to delete the node at `path` for every session.
 pub(crate) fn is_special(path: &NodePath) -> bool {
     SPECIAL.contains(&path.as_str())
 }
@@ -380,15 +380,15 @@ fn is_server_node(path: &NodePath) -> bool {
 fn split(path: &NodePath) -> (NodePath, String) {
     path.parent()
         .zip(path.name().map(str::to_owned))
-        .expect("the root is neither made nor deleted")
+        .expect("the root is neither created nor deleted")
 }
 
 fn child(parent: &NodePath, name: &str) -> NodePath {
-    parent.join(name).expect("the name is one of ours")
+    parent.join(name).expect("the constant name is valid")
 }
 
 fn own(path: &str) -> NodePath {
-    NodePath::parse(path).expect("the path is one of ours")
+    NodePath::parse(path).expect("the constant path is valid")
 }
 
 const SPECIAL: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];

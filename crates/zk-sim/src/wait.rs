@@ -1,13 +1,13 @@
-//! What tests on a simulated ensemble wait for, in Tokio's time, which is best paused.
+//! Waiting in tests, by Tokio's time, which is best paused.
 
 use std::task::Poll;
 use std::time::Duration;
 
-/// Waits for something that has to happen, at most two minutes of Tokio's time.
+/// Waits for a future for at most two minutes of Tokio's time.
 ///
 /// # Panics
 ///
-/// When it has not happened by then.
+/// If the future is not ready by then.
 ///
 /// # Cancel safety
 ///
@@ -15,16 +15,16 @@ use std::time::Duration;
 pub async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
     tokio::time::timeout(MAX_WAIT, happening)
         .await
-        .unwrap_or_else(|_| panic!("waited {MAX_WAIT:?} for this: {what}"))
+        .unwrap_or_else(|_| panic!("not within {MAX_WAIT:?}: {what}"))
 }
 
-/// Asks every 10 ms until `condition` holds, for at most two minutes of Tokio's time.
+/// Checks every 10 ms until `condition` holds, for at most two minutes of Tokio's time.
 ///
-/// For what another task, another session or a server is still bringing about.
+/// Use it for effects of another task, another session or a server.
 ///
 /// # Panics
 ///
-/// If it does not hold by then.
+/// If the condition does not hold by then.
 ///
 /// # Cancel safety
 ///
@@ -38,19 +38,19 @@ pub async fn until(what: &str, condition: impl AsyncFn() -> bool) {
     .await;
 }
 
-/// Lets time pass, and everything happen that happens by then.
+/// Lets time pass, during which other tasks and the ensemble run.
 ///
 /// # Cancel safety
 ///
-/// Safe, nothing happened.
+/// Cancel safe: it only waits.
 pub async fn pass(time: Duration) {
     let nothing = std::future::pending::<()>();
     drop(tokio::time::timeout(time, nothing).await);
 }
 
-/// Polls a future as often as it wants, `times` at most, and drops it; its output if it was ready by then.
+/// Polls a future at most `times` times, then drops it; returns its output if it became ready.
 ///
-/// To drop a call at each of its awaits, count up from 0 until there is an output.
+/// To drop a call at each of its await points, count up from 0 until there is an output.
 ///
 /// # Cancel safety
 ///

@@ -1,4 +1,4 @@
-//! The watches a server keeps, and what becomes of them when a session comes over from another server.
+//! The watches of one server, and their restoration when a session moves to it.
 //!
 //! Pure: no I/O and no clock.
 
@@ -13,30 +13,30 @@ use crate::release::Release;
 use crate::tree::Tree;
 use crate::tree::Trigger;
 
-/// What a watch waits for.
+/// The kind of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WatchKind {
-    /// That the node, which exists, changes or goes.
+    /// One-shot: the existing node is changed or deleted.
     Data,
-    /// That the node, which does not exist, comes.
+    /// One-shot: the missing node is created.
     Exist,
-    /// That a child of the node comes or goes, or itself goes.
-    Children,
-    /// Each change of the node and each child that comes or goes, as long as the link lasts.
+    /// One-shot: a child is created or deleted, or the node is deleted.
+    Child,
+    /// Each change of the node and each created or deleted child, until the link breaks.
     Persistent,
-    /// Each change of the node or of one below it, as long as the link lasts.
+    /// Each change of the node or of a node below it, until the link breaks.
     PersistentRecursive,
 }
 
 impl WatchKind {
-    /// Tells whether it goes on after it has notified something.
+    /// Returns whether it remains after an event.
     pub(crate) fn is_persistent(self) -> bool {
         matches!(self, Self::Persistent | Self::PersistentRecursive)
     }
 
-    /// Tells whether a client that waits at `path` takes a notice of `event` at `changed` for its own.
+    /// Returns whether a client's watch on `path` matches an event for the node `changed`.
     ///
-    /// A one-shot watch is over then.
+    /// A one-shot watch ends then.
     pub(crate) fn is_met_by(self, path: &NodePath, changed: &NodePath, event: WatchEvent) -> bool {
         if path != changed {
             return self == Self::PersistentRecursive
@@ -45,14 +45,14 @@ impl WatchKind {
         }
         match (self, event) {
             (Self::Persistent, _) => true,
-            (Self::Children, WatchEvent::Created | WatchEvent::DataChanged) => false,
-            (waiter, WatchEvent::ChildrenChanged) => waiter == Self::Children,
+            (Self::Child, WatchEvent::Created | WatchEvent::DataChanged) => false,
+            (kind, WatchEvent::ChildrenChanged) => kind == Self::Child,
             _ => true,
         }
     }
 }
 
-/// Which of the watches of a session on a node a server is to forget, in the words of the protocol.
+/// The watches of a session on a node to remove, in the protocol's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removal {
     Data,
@@ -61,8 +61,8 @@ pub(crate) enum Removal {
 }
 
 impl Removal {
-    /// What the client crate asks for when a watch is dropped and `others` is what else it has on that node; nothing if
-    /// it leaves the watch with the server.
+    /// Returns the removal that the client crate requests when it drops a watch and has `others` on that node; `None`
+    /// if it leaves the watch on the server.
     pub(crate) fn of(dropped: WatchKind, others: &[WatchKind]) -> Option<Self> {
         let own = |kind| match kind {
             WatchKind::Data | WatchKind::Exist => Self::Data,
@@ -77,26 +77,26 @@ impl Removal {
     }
 }
 
-/// The watches of one server: which session waits at which node. Asking twice is asking once.
+/// The watches of one server. Setting the same watch twice has no effect.
 ///
-/// A server has one table for what concerns a node itself and one for what concerns its children, and tells a session
-/// of a change once, for whatever reasons it is to be notified.
+/// A server has one table for data watches and one for child watches, and notifies a session once per change, even if
+/// several of its watches match.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchTable {
     release: Release,
-    data: Waiters,
-    children: Waiters,
+    data: WatchersByPath,
+    children: WatchersByPath,
 }
 
 /// One of the two tables.
 #[derive(Debug, Clone, Default)]
-struct Waiters {
+struct WatchersByPath {
     by_path: BTreeMap<NodePath, BTreeMap<SessionId, Modes>>,
-    /// How many of them wait for what is below, too.
+    /// The number of recursive watches.
     recursive: usize,
 }
 
-/// How a session waits at a node.
+/// The modes of a session's watches on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Modes {
     once: bool,
@@ -126,8 +126,8 @@ impl Modes {
     }
 }
 
-impl Waiters {
-    /// Changes how a session waits at a node.
+impl WatchersByPath {
+    /// Changes the modes of a session's watches on a node.
     fn change(&mut self, session: SessionId, path: &NodePath, change: impl FnOnce(Modes) -> Modes) {
         let sessions = self.by_path.entry(path.clone()).or_default();
         let before = sessions.get(&session).copied().unwrap_or_default();
@@ -157,7 +157,7 @@ impl Waiters {
         });
     }
 
-    /// Adds to `notified` who is to be notified, and takes out what waited for one change only.
+    /// Adds the sessions to notify to `notified`, and removes their one-shot watches.
     fn take(&mut self, trigger: &Trigger, notified: &mut BTreeSet<SessionId>) {
         let is_of_children = trigger.event == WatchEvent::ChildrenChanged;
         if let Some(sessions) = self.by_path.get_mut(&trigger.path) {
@@ -198,8 +198,8 @@ impl WatchTable {
     pub(crate) fn new(release: Release) -> Self {
         Self {
             release,
-            data: Waiters::default(),
-            children: Waiters::default(),
+            data: WatchersByPath::default(),
+            children: WatchersByPath::default(),
         }
     }
 
@@ -208,7 +208,7 @@ impl WatchTable {
         let wanted = Modes::of(kind);
         for waiters in self.tables(kind) {
             waiters.change(session, path, |modes| match release {
-                // The kind that was asked for last is the only one (ZOOKEEPER-4466).
+                // The kind that was set last replaces the others (ZOOKEEPER-4466).
                 Release::V3_8 => wanted,
                 Release::V3_9 => modes.with(wanted),
             });
@@ -230,18 +230,18 @@ impl WatchTable {
         }
     }
 
-    /// Forgets a connection and everything it waited for.
+    /// Removes all watches of a connection.
     pub(crate) fn forget(&mut self, session: SessionId) {
         self.data.forget(session);
         self.children.forget(session);
     }
 
-    /// How many watches there are: of a session, once for each node and way to wait, in each of the two tables.
+    /// Returns the number of watches: one per session, node and mode in each of the two tables.
     pub(crate) fn count(&self) -> usize {
         self.data.count() + self.children.count()
     }
 
-    /// Takes out every one-shot watch that waited for this, and returns who is to be notified, each session once.
+    /// Removes the one-shot watches that match, and returns the sessions to notify, each once.
     pub(crate) fn trigger(&mut self, trigger: &Trigger) -> Vec<SessionId> {
         let mut notified = BTreeSet::new();
         if trigger.event != WatchEvent::ChildrenChanged {
@@ -256,8 +256,8 @@ impl WatchTable {
         notified.into_iter().collect()
     }
 
-    /// The tables in which a server notes a watch.
-    fn tables(&mut self, kind: WatchKind) -> impl Iterator<Item = &mut Waiters> {
+    /// Returns the tables in which a server stores a watch.
+    fn tables(&mut self, kind: WatchKind) -> impl Iterator<Item = &mut WatchersByPath> {
         let in_data = kind != WatchKind::Child;
         let in_children = match kind {
             WatchKind::Data | WatchKind::Exist => false,
@@ -273,8 +273,8 @@ impl WatchTable {
     }
 }
 
-/// What a server that has `tree` tells at once of a one-shot watch that is set again by a session that has seen
-/// everything up to `seen`; nothing if the watch goes on.
+/// Returns the event that a server with `tree` reports for a one-shot watch that a session sets again after it has seen
+/// everything up to `seen`; `None` if nothing has changed.
 pub(crate) fn missed(
     tree: &Tree,
     path: &NodePath,

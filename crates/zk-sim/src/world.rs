@@ -1,7 +1,7 @@
-//! The whole ensemble and its clients as one machine that is told the time: no task, no clock, no channel.
+//! The state machine of the ensemble and its clients: no tasks, clocks or channels.
 //!
-//! Whoever drives it calls [`World::advance`] with the time, does something, and carries out the [`Output`]s.
-//! The same calls give the same outputs.
+//! The driver calls [`World::advance`] with the time, then an operation, and processes the [`Output`]s.
+//! The same calls return the same outputs.
 //!
 //! Pure: no I/O and no clock.
 
@@ -42,36 +42,36 @@ mod links;
 mod quorum;
 mod service;
 
-/// How an ensemble is made.
+/// The settings of an ensemble.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) servers: usize,
-    /// From a client to its server, and the same back.
+    /// The one-way latency between a client and its server.
     pub(crate) latency: Duration,
-    /// From a server to each of its clients, in bytes per second.
+    /// Bytes per second from a server to each of its clients.
     pub(crate) bandwidth: Option<u32>,
-    /// From the break of a link to the next attempt.
+    /// The pause between the break of a link and the next attempt.
     pub(crate) reconnect: Duration,
     pub(crate) counters: Counters,
     pub(crate) release: Release,
     pub(crate) reap_every: Option<Duration>,
-    /// From the loss of a leader to the next one.
+    /// The duration of an election.
     pub(crate) election: Duration,
-    /// From the start of a server until it serves, where there is a leader.
+    /// The time from the start of a server until it serves, if there is a leader.
     pub(crate) joining: Duration,
-    /// How long a server may be silent before the others do without it.
+    /// The time after which the servers exclude a paused one.
     pub(crate) sync_limit: Duration,
-    /// What becomes of a write that waits for the quorum when the leader is lost.
+    /// The outcome of a write that waits for the quorum when the leader is lost.
     pub(crate) proposals: Proposal,
-    /// Whether servers without a quorum grant sessions that only read.
+    /// Whether servers without a quorum grant read-only sessions.
     pub(crate) read_only: bool,
-    /// Whether the servers know persistent watches.
+    /// Whether the servers support persistent watches.
     pub(crate) persistent_watches: bool,
     /// The longest request that servers read, in bytes.
     pub(crate) max_request: usize,
-    /// How many requests are kept on record.
-    pub(crate) record: usize,
-    /// Where everything that happens by chance comes from.
+    /// The capacity of the request log.
+    pub(crate) request_log: usize,
+    /// The seed of all random choices.
     pub(crate) seed: u64,
 }
 
@@ -92,114 +92,114 @@ impl Default for Settings {
             read_only: false,
             persistent_watches: true,
             max_request: 0xf_ffff,
-            record: 1 << 20,
+            request_log: 1 << 20,
             seed: 0,
         }
     }
 }
 
-/// The ensemble, its clients, and what is on the way between them.
+/// The ensemble, its clients, and the messages between them.
 #[derive(Debug)]
 pub(crate) struct World {
     settings: Settings,
     now: Duration,
-    /// What all leaders, one after the other, have committed.
+    /// The committed transactions of all leaders, one after the other.
     leader: Leader,
-    /// The server that leads, from zero.
+    /// The index of the leader.
     leading: Option<usize>,
     servers: Vec<Server>,
     clients: BTreeMap<SessionId, Client>,
     jobs: Jobs<Job>,
     rules: Vec<Rule>,
     stuck: Vec<Stuck>,
-    /// What waits for a leader and a quorum that answer, in its order.
+    /// Requests that wait for a leader with a quorum, in order.
     waiting: Vec<JobNumber>,
-    /// What the next leader finds in its log.
+    /// Proposals that the next leader finds in its log.
     proposed: Vec<JobNumber>,
-    /// Sessions that end as soon as a leader and a quorum answer.
+    /// Sessions to expire as soon as there is a leader with a quorum.
     expiring: Vec<SessionId>,
-    /// Counts the losses of leaders.
+    /// The number of lost leaders.
     losses: u64,
     events: BTreeMap<(Duration, u64), Event>,
     outputs: Vec<Output>,
     random: fastrand::Rng,
-    /// Numbers of watches and of events.
+    /// The last id of a watch or an event.
     last_number: u64,
 }
 
 pub(crate) use crate::jobs::JobNumber;
 
-/// What a client that opens a session wants.
+/// The options of a new session.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionOptions {
-    /// From zero; otherwise any.
+    /// The index of the server, or any server.
     pub(crate) server: Option<usize>,
     pub(crate) timeout: Duration,
     pub(crate) identities: Vec<Identity>,
     pub(crate) takes_read_only: bool,
 }
 
-/// What a client wants done.
+/// The content of a message from a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
     Request(Request),
     Close,
 }
 
-/// What whoever drives the world has to tell the clients.
+/// A result for the driver to pass on to a client.
 #[derive(Debug)]
 pub(crate) enum Output {
     Opened(SessionId),
     Link(SessionId, Link),
     Reply(JobNumber, Result<ServerReply, Fault>),
     Fire(WatchNumber, WatchEvent),
-    /// What a persistent watch tells.
+    /// An event of a persistent watch.
     Notify(WatchNumber, Notice),
-    /// A rule has had its effect.
+    /// A rule was applied.
     RuleApplied,
 }
 
-/// A request on its way through the ensemble, kept for ever as the record of it.
+/// A request on its way through the ensemble, and later an entry of the request log.
 #[derive(Debug)]
 struct Job {
     session: SessionId,
     content: Content,
     at: Duration,
-    /// The server it was sent to, from zero.
+    /// The index of the server it was sent to.
     server: usize,
     outcome: RequestOutcome,
     answered: bool,
-    /// Whether its client knows what became of it, or that it is lost.
+    /// Whether its client has received the reply or lost the request.
     is_resolved: bool,
-    /// The rule that strikes it.
+    /// The rule that applies to it.
     rule: Option<usize>,
     ready: Ready,
 }
 
-/// When the server can answer.
+/// The condition for the server's reply.
 #[derive(Debug)]
 enum Ready {
-    /// When its turn has come, by looking.
+    /// The server reads its own tree as soon as the earlier requests are answered.
     Read,
-    /// Not before the leader has had it.
+    /// The leader has not executed it yet.
     Never,
-    /// When it has applied this transaction, with this outcome.
+    /// The server must have applied this transaction; the outcome is known.
     After {
         zxid: i64,
         outcome: Result<ServerReply, Fault>,
     },
 }
 
-/// A request between its server and the leader.
+/// A request that is stuck between its server and the leader.
 #[derive(Debug)]
 struct Stuck {
     job: JobNumber,
     rule: usize,
-    /// How often the session was attached to a server when it got stuck.
+    /// The session's number of attachments when the request got stuck.
     attachments: u64,
 }
 
-/// Something that happens later. An event of a connection that has ended is void.
+/// A scheduled event. An event of an ended connection has no effect.
 #[derive(Debug)]
 enum Event {
     Arrive {
@@ -221,12 +221,12 @@ enum Event {
         session: SessionId,
         clock: u64,
     },
-    /// The client has heard nothing for as long as it waits for a silent server.
+    /// The client has received nothing for its link timeout.
     LinkTimeout {
         session: SessionId,
         silences: u64,
     },
-    /// The other servers do without one that is silent.
+    /// The other servers exclude a paused server.
     SyncLimit {
         server: usize,
         incarnation: u64,
@@ -236,11 +236,11 @@ enum Event {
         server: usize,
         incarnation: u64,
     },
-    /// The servers that run elect a leader, if none was lost since.
+    /// The running servers elect a leader, unless another leader was lost since.
     Elect {
         losses: u64,
     },
-    /// The client gives the session up.
+    /// The client gives up the session.
     GiveUp {
         session: SessionId,
         connection: u64,
@@ -266,7 +266,7 @@ impl World {
             servers,
             now: Duration::ZERO,
             clients: BTreeMap::new(),
-            jobs: Jobs::new(settings.record),
+            jobs: Jobs::new(settings.request_log),
             rules: Vec::new(),
             stuck: Vec::new(),
             waiting: Vec::new(),
@@ -283,7 +283,7 @@ impl World {
         world
     }
 
-    /// Does everything that is due by `now`, in order.
+    /// Processes all events that are due by `now`, in order.
     pub(crate) fn advance(&mut self, now: Duration) {
         while let Some(entry) = self.events.first_entry() {
             let due = entry.key().0;
@@ -297,12 +297,12 @@ impl World {
         self.now = self.now.max(now);
     }
 
-    /// When something happens next if nobody does anything.
+    /// Returns when the next scheduled event is due.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         self.events.keys().next().map(|(due, _)| *due)
     }
 
-    /// What is to be told, in order.
+    /// Takes the outputs, in order.
     pub(crate) fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.outputs)
     }
@@ -372,7 +372,7 @@ impl World {
         self.last_number
     }
 
-    /// Opens a session at a server, counted from zero, or at the next that does not lag; nothing if none grants one.
+    /// Opens a session at the chosen server, or at the next one that does not lag; `None` if no server grants one.
     pub(crate) fn open(&mut self, options: &SessionOptions) -> Option<SessionId> {
         let count = self.clients.len();
         let servers = self.servers.len();
@@ -406,7 +406,7 @@ impl World {
             .find(cut_off)
             .filter(|_| self.settings.read_only && options.takes_read_only)
             .copied()?;
-        // A session of this server alone, of which no leader knows.
+        // A session that only this server knows.
         let mut client = client(server, self.servers[server].zxid());
         client.link.phase = Phase::ReadOnly;
         client.opening = None;
@@ -415,7 +415,7 @@ impl World {
         Some(session)
     }
 
-    /// Has the leader end a session, as soon as there is one.
+    /// Expires a session, as soon as there is a leader.
     pub(crate) fn expire(&mut self, session: SessionId) {
         if !self.can_commit() {
             self.expiring.push(session);
@@ -430,7 +430,7 @@ impl World {
         }
     }
 
-    /// Deletes empty containers and outlived nodes, and tells how many.
+    /// Deletes empty containers and expired TTL nodes, and returns their number.
     pub(crate) fn reap(&mut self) -> usize {
         if !self.can_commit() {
             return 0;
@@ -440,14 +440,14 @@ impl World {
         gone
     }
 
-    /// Sets the number for the next sequential child, and tells whether there is such a node.
+    /// Sets the next sequence number of a node, and returns whether the node exists.
     pub(crate) fn set_counter(&mut self, path: &NodePath, counter: i32) -> bool {
         let is_there = self.leader.set_counter(path, counter, self.now);
         self.apply_due();
         is_there
     }
 
-    /// Changes how far a server lags; what is due then, it applies.
+    /// Changes the lag of a server, which applies the transactions that are due then.
     pub(crate) fn set_lag(&mut self, server: usize, lag: Lag) {
         self.servers[server].lag = lag;
         self.apply_due();
@@ -458,7 +458,7 @@ impl World {
         self.rules.len() - 1
     }
 
-    /// Lets a rule strike nothing more.
+    /// Ends a rule.
     pub(crate) fn withdraw(&mut self, rule: usize) {
         self.rules[rule].turn = Turn::Never;
         self.release(rule);
@@ -468,12 +468,12 @@ impl World {
         &self.rules[at]
     }
 
-    /// Every request on record, in the order of sending.
+    /// Returns the logged requests, in the order of sending.
     pub(crate) fn seen(&self) -> Vec<LoggedRequest> {
         self.last_seen(usize::MAX)
     }
 
-    /// The last requests, at most `count`.
+    /// Returns at most `count` of the last requests.
     pub(crate) fn last_seen(&self, count: usize) -> Vec<LoggedRequest> {
         let shown = |job: &Job| match &job.content {
             Content::Close => None,
@@ -505,7 +505,7 @@ impl World {
         self.clients.values()
     }
 
-    /// How many requests there have been.
+    /// Returns the number of all requests.
     pub(crate) fn count_jobs(&self) -> usize {
         self.jobs.count()
     }
@@ -518,12 +518,12 @@ impl World {
         self.settings.proposals = proposals;
     }
 
-    /// What everything that happens by chance is drawn from.
+    /// Returns the random generator of all random choices.
     pub(crate) fn random(&mut self) -> &mut fastrand::Rng {
         &mut self.random
     }
 
-    /// The server that leads, from zero.
+    /// Returns the index of the leader.
     pub(crate) fn leading(&self) -> Option<usize> {
         self.leading
     }
@@ -543,11 +543,11 @@ impl World {
     fn client_mut(&mut self, session: SessionId) -> &mut Client {
         self.clients
             .get_mut(&session)
-            .expect("clients are never forgotten")
+            .expect("clients are never removed")
     }
 }
 
-/// Sessions have numbers like those of a real ensemble, the same in each run.
+/// Session ids resemble those of a real ensemble, and are the same in each run.
 const FIRST_SESSION: i64 = 0x0100_0000_0000_0000;
 
 #[cfg(test)]

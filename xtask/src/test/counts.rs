@@ -12,8 +12,8 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Reads the summary of nextest: the last one in `output`, as what failing tests print comes before it and may look like
-    /// any summary.
+    /// Reads the summary of nextest: the last one in `output`, as what failing tests print comes before it and may look
+    /// like any summary.
     pub(crate) fn of_nextest(output: &str) -> Self {
         // `Summary [   0.159s] 28 tests run: 27 passed (1 slow), 1 timed out, 0 skipped`
         let last = output

@@ -1,7 +1,8 @@
 //! What tests need that a machine may lack, found out before they run.
 //!
 //! Only a container engine may be missing: the harness provides everything else. Tests that need one have
-//! `in_containers` in their names. Where there is none they are skipped, and counted as skipped; started by hand they fail.
+//! `in_containers` in their names. Where there is none they are skipped, and counted as skipped; started by hand they
+//! fail.
 
 use std::fmt;
 use std::process::Command;

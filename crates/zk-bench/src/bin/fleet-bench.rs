@@ -1,6 +1,6 @@
-//! What sessions cost while they do nothing, idle and then holding one lock each, by the servers' own counters.
+//! Measures the load of sessions while the application does nothing, idle and then holding one lock each.
 //!
-//! The only argument is how many sessions there are.
+//! The figures come from the servers' own counters. The only argument is the number of sessions.
 
 use std::fs;
 use std::future;
@@ -25,14 +25,14 @@ use zk_lock::FairLock;
 const SESSIONS: u32 = 500;
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const MEASURED: Duration = Duration::from_secs(20);
-/// How many sessions are opened, and locks acquired, at once.
+/// The number of sessions opened, or locks acquired, concurrently.
 const AT_ONCE: usize = 50;
-/// How often a second an idle session may ask its server.
+/// The most requests per second of an idle session.
 const MOST_REQUESTS: f64 = 0.5;
-/// How often a second a session that holds a lock may have the quorum commit.
+/// The most quorum writes per second of a session that holds a lock.
 const MOST_WRITES: f64 = 0.45;
 
-/// What the servers and this process have counted so far.
+/// The counters of the servers and of this process.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     received: f64,
@@ -41,7 +41,7 @@ struct Counted {
     busy: f64,
 }
 
-/// What was counted in a second.
+/// The counters per second.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     requests: f64,
@@ -53,7 +53,9 @@ struct Rates {
 async fn main() -> anyhow::Result<()> {
     let settings = Settings::from_env()?;
     let count = match std::env::args().nth(1) {
-        Some(count) => count.parse().context("how many sessions?")?,
+        Some(count) => count
+            .parse()
+            .context("the number of sessions is not a number")?,
         None => SESSIONS,
     };
     let meter = WorkMeter::begin();
@@ -137,7 +139,7 @@ async fn main() -> anyhow::Result<()> {
             MOST_WRITES,
         ),
     ] {
-        // As it is shown: what this asks of the servers itself is in it.
+        // Compares the rounded figure, because it includes the requests for the counters.
         let is_met = (figure * 100.0).round() <= most * 100.0;
         let verdict = if is_met { "met" } else { "MISSED" };
         print_line(&format!("{verdict}: {target}: {figure:.2}, at most {most}"))?;
@@ -147,7 +149,7 @@ async fn main() -> anyhow::Result<()> {
     ensemble.down().await?;
     ensure!(
         lost == 0,
-        "{lost} of the locks were no longer certain at the end"
+        "{lost} of the locks were no longer trusted at the end"
     );
     Ok(())
 }
@@ -170,7 +172,7 @@ async fn counted(ensemble: &Ensemble) -> anyhow::Result<Counted> {
     for server in ensemble.servers() {
         let said = server.srvr().await?;
         received += said.received as f64;
-        // Without the epoch: there is no election meanwhile.
+        // Without the epoch, which does not change during the run.
         zxid = zxid.max(said.zxid & u64::from(u32::MAX));
     }
     let stat = fs::read_to_string("/proc/self/stat")?;
@@ -203,5 +205,5 @@ fn print_line(line: &str) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stdout(), "{line}")?)
 }
 
-/// What Linux counts processor time in.
+/// `USER_HZ` of Linux.
 const TICKS_PER_SECOND: f64 = 100.0;

@@ -1,6 +1,6 @@
-//! Where the time of one hand-over goes: from the release until the next holder's acquire has returned, step by step.
+//! Splits the time of a hand-over into steps, from the release until the next holder's acquire has returned.
 //!
-//! Both sessions are with a follower, through proxies that note when each frame passes.
+//! Both sessions use a follower, through proxies that record when each frame passes.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use zk_lock::FairLock;
 
 const PATH: &str = "/trace";
 const ROUNDS: usize = 400;
-/// Thrown away, because nothing is warm yet.
+/// Rounds that are discarded.
 const WARM_UP: usize = 50;
-/// For whatever should take milliseconds.
+/// The limit for waits that take milliseconds.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -74,11 +74,12 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A server that does not lead.
+/// Returns the id of a follower.
 async fn follower(ensemble: &Ensemble) -> anyhow::Result<u32> {
     let leader = ensemble.leader().await?.id();
     let mut ids = ensemble.servers().iter().map(Server::id);
-    ids.find(|id| *id != leader).context("no server follows")
+    ids.find(|id| *id != leader)
+        .context("the ensemble has no follower")
 }
 
 async fn open(connect: &str) -> anyhow::Result<Session> {
@@ -86,7 +87,7 @@ async fn open(connect: &str) -> anyhow::Result<Session> {
     Ok(builder.connect().await?)
 }
 
-/// Has the one release and the other one, which waits, acquire.
+/// Measures one hand-over from `holder` to `waiter`.
 async fn hand_over(
     ensemble: &Ensemble,
     holder: &Session,
@@ -102,9 +103,9 @@ async fn hand_over(
     });
     let node: Arc<str> = held.path().as_str().into();
     let waits = async {
-        let mut looks = tokio::time::interval(Duration::from_millis(1));
+        let mut interval = tokio::time::interval(Duration::from_millis(1));
         while !Trace::is_watched(&log.events(), &node) {
-            looks.tick().await;
+            interval.tick().await;
         }
     };
     tokio::time::timeout(MAX_WAIT, waits)
@@ -119,7 +120,7 @@ async fn hand_over(
     release.await??;
     let trace = Trace::of(&log.events(), &node, acquired - released);
     guard.release().await?;
-    trace.context("the proxy has not seen the whole of a hand-over")
+    trace.context("the proxy has not seen all steps of the hand-over")
 }
 
 fn print_line(line: &str) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! Plays the orphan contender with ours, Curator, kazoo and the client crate's own lock, and prints the comparison.
+//! Runs the orphan-contender scenario with our lock, Curator's, kazoo's and the client crate's, and prints a comparison.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -70,7 +70,7 @@ async fn main() -> anyhow::Result<()> {
         table.add_row([vec![name.clone()], cells.to_vec()].concat());
     }
     print_line(&format!(
-        "\nZooKeeper {}, three servers, data in memory; what the leader says is late by so much, each lock {TIMES} times\n{table}",
+        "\nZooKeeper {}, three servers, data in memory; the leader's messages are delayed, {TIMES} runs per lock\n{table}",
         stage.version()
     ))?;
     stage.down().await
@@ -88,7 +88,7 @@ async fn begin(peers: &Peers, name: &str, connect: &str, path: &str) -> anyhow::
     Ok(Contender::Peer(peer))
 }
 
-/// How the lock fared: the median time until it was acquired, or how often it never was.
+/// Formats the median time until the lock was acquired, or how often it never was.
 fn cell(endings: &[Ending]) -> String {
     let mut times: Vec<_> = endings
         .iter()

@@ -1,7 +1,7 @@
-//! How fast queues are, next to the least that the same servers allow and, with `ZK_BENCH_PEERS=1`, to Curator and kazoo.
+//! Measures queues next to the minimum that the servers allow and, with `ZK_BENCH_PEERS=1`, to Curator and kazoo.
 //!
-//! The figures are printed as a table in Markdown, for BENCHMARKS.md. Each workload is measured several times, the sides
-//! taking turns; shown are the median and the least and most of them.
+//! Prints the figures as a table in Markdown, for BENCHMARKS.md. The sides alternate over several rounds; the table shows
+//! median, minimum and maximum.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use zk_tests::peers::CuratorQueue;
 use zk_tests::peers::Kazoo;
 use zk_tests::peers::QueueAct;
 
-/// What is measured of one side in one go, in items a second.
+/// A workload, measured in items per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Workload {
     OfferSerially,
@@ -54,7 +54,7 @@ impl Workload {
     }
 }
 
-/// How many items.
+/// The numbers of items and rounds.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     serial: u32,
@@ -162,12 +162,12 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the peers do: they offer and take one item after the other, and know no batches.
+/// The workloads of the peers, which offer and take one item after the other and have no batches.
 fn acts(sizes: Sizes) -> [(Workload, QueueAct); 4] {
     [
         (Workload::OfferSerially, QueueAct::Offer(sizes.serial)),
         (Workload::Poll, QueueAct::Take(sizes.serial)),
-        // There is nothing else to set our 64 in flight and our drain against.
+        // The closest equivalents of our 64 in flight and our drain.
         (Workload::OfferInFlight, QueueAct::Offer(sizes.many)),
         (Workload::Drain, QueueAct::Take(sizes.many)),
     ]
@@ -215,8 +215,9 @@ async fn measure_ours(
     note(rates, Workload::Drain, per_second(sizes.many, began));
     anyhow::ensure!(
         drained.items.len() == many.len(),
-        "{} items came out",
-        drained.items.len()
+        "drained {} of {} items",
+        drained.items.len(),
+        many.len()
     );
     let began = Instant::now();
     queue.offer_all(&many).await?;
@@ -226,7 +227,7 @@ async fn measure_ours(
     Ok(session.close().await?)
 }
 
-/// The creates and deletes that there are in any case, without knowing what became of them.
+/// Measures only the creates and deletes that a queue needs.
 async fn measure_baseline(
     connect: &str,
     path: &str,
@@ -267,20 +268,20 @@ async fn measure_baseline(
     Ok(session.close().await?)
 }
 
-/// Does something with each item, 64 at a time.
+/// Runs `act` for each item, 64 at a time.
 async fn in_flight<T>(
     items: &[T],
     act: impl AsyncFn(&T) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let next = std::cell::Cell::new(0);
-    let lane = async || {
+    let worker = async || {
         while let Some(item) = items.get(next.replace(next.get() + 1)) {
             act(item).await?;
         }
         anyhow::Ok(())
     };
-    let lanes = (0..IN_FLIGHT).map(|_| lane());
-    for ended in futures_util::future::join_all(lanes).await {
+    let workers = (0..IN_FLIGHT).map(|_| worker());
+    for ended in futures_util::future::join_all(workers).await {
         ended?;
     }
     Ok(())

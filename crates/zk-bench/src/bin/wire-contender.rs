@@ -1,4 +1,4 @@
-//! Takes the lock that the client crate brings with it, when told to; understands what `tests/java/Contender.java` does.
+//! Acquires the client crate's own lock on command, with the same commands as `tests/java/Contender.java`.
 //!
 //! ```text
 //! wire-contender CONNECT PATH SESSION_TIMEOUT_MS
@@ -56,14 +56,14 @@ async fn main() -> anyhow::Result<()> {
             }
             ["quit"] => {
                 drop(held.take());
-                // The session ends with the client, which ends with this process's last words.
+                // The session ends with the client, which is dropped at the end of `main`.
                 print_line("bye")?;
                 return Ok(());
             }
             _ => print_line(&format!("failed unknown command {line}"))?,
         }
     }
-    anyhow::bail!("the driver has gone away")
+    anyhow::bail!("the input ended without the command quit")
 }
 
 fn print_line(line: &str) -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! What a chaos is made of.
+//! The settings of a [`Chaos`], and the disturbances it draws from.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use zk_core::transport::Request;
 
-/// A source of disturbances at random; [`run`](Self::run) lets it go.
+/// A source of random disturbances; [`run`](Self::run) starts it.
 ///
 /// # Defaults
 ///
 /// It lasts for 10 s, with a disturbance every 200 ms on average.
-/// Whatever has a duration lasts for up to 4 s, mostly for less.
-/// Every [`Disturbance`] has its own weight but [`Expire`](Disturbance::Expire), which does not happen: not all code is
-/// meant to get over the loss of a session.
-/// A request that is struck is any that is sent.
+/// A disturbance with a duration lasts for up to 4 s, mostly less.
+/// Each [`Disturbance`] has its own weight. That of [`Expire`](Disturbance::Expire) is 0, because not all code is meant
+/// to survive the loss of a session.
+/// Disturbances of a request affect any request.
 #[derive(Clone)]
-#[must_use = "it is let go by `run`"]
+#[must_use = "it does nothing before `run`"]
 pub struct Chaos {
     pub(super) lasting: Duration,
     pub(super) every: Duration,
@@ -42,36 +42,36 @@ impl Default for Chaos {
 }
 
 impl Chaos {
-    /// Sets for how long it lasts.
+    /// Sets the total duration.
     pub fn lasting(mut self, duration: Duration) -> Self {
         self.lasting = duration;
         self
     }
 
-    /// Sets how much time passes between two disturbances on average.
+    /// Sets the average time between two disturbances.
     ///
     /// # Panics
     ///
-    /// When it is no time at all.
+    /// If `pause` is zero.
     pub fn every(mut self, pause: Duration) -> Self {
-        assert!(!pause.is_zero(), "the pause is longer than nothing");
+        assert!(!pause.is_zero(), "the pause is zero: set a longer one");
         self.every = pause;
         self
     }
 
-    /// Sets how long a disturbance that has a duration lasts at most.
+    /// Sets the longest duration of a disturbance.
     pub fn longest(mut self, duration: Duration) -> Self {
         self.longest = duration;
         self
     }
 
-    /// Sets how often something happens in comparison with the rest; 0 for never.
+    /// Sets the relative frequency of a disturbance; 0 disables it.
     pub fn weight(mut self, what: Disturbance, weight: u32) -> Self {
         self.weights[what as usize] = weight;
         self
     }
 
-    /// Lets nothing happen but these, each as often as by default, or as the others if it has no weight there.
+    /// Restricts the disturbances to these, with their default weights, or 1 where the default is 0.
     pub fn only(mut self, these: &[Disturbance]) -> Self {
         self.weights = Disturbance::ALL.map(|what| {
             if these.contains(&what) {
@@ -83,7 +83,7 @@ impl Chaos {
         self
     }
 
-    /// Sets which requests are struck; [`matching`](crate::matching) has matchers.
+    /// Sets which requests are affected; [`matching`](crate::matching) has matchers.
     ///
     /// The matcher must not use the ensemble.
     pub fn matching(mut self, matcher: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
@@ -91,7 +91,7 @@ impl Chaos {
         self
     }
 
-    /// Draws what happens next; nothing if all weights are 0.
+    /// Draws the next disturbance; `None` if all weights are 0.
     pub(super) fn draw(&self, random: &mut fastrand::Rng) -> Option<Disturbance> {
         let sum: u32 = self.weights.iter().sum();
         if sum == 0 {
@@ -118,7 +118,7 @@ impl fmt::Debug for Chaos {
     }
 }
 
-/// Something bad that a [`Chaos`] does.
+/// A disturbance that a [`Chaos`] can inject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Disturbance {
@@ -128,29 +128,29 @@ pub enum Disturbance {
     CutFor,
     /// A link breaks and comes back at another server.
     Move,
-    /// Nothing passes on a link for a while, or until the client gives it up.
+    /// A link carries no messages for a while, or until the client gives up.
     Silence,
     /// A session has no link for a while.
     Partition,
     /// The next request of a session is lost.
     LoseRequest,
-    /// The answer to the next request of a session is lost.
+    /// The reply to the next request of a session is lost.
     LoseReply,
     /// The next write of a session is stuck for a while between its server and the leader.
     Stall,
-    /// The next write of a session is committed after the session has moved to a server that does not show it.
+    /// The next write of a session is committed after the session has moved to a server that does not show it yet.
     StallThenMove,
-    /// The answer to the next request of a session is late.
+    /// The reply to the next request of a session is delayed.
     Hold,
-    /// The leader dies of the next write of a session.
+    /// The leader dies after it has proposed the next write of a session.
     KillLeader,
-    /// A server falls behind for a while.
+    /// A server lags for a while.
     Lag,
-    /// A server is away for a while.
+    /// A server is stopped for a while.
     StopServer,
-    /// The leader is away for a while.
+    /// The leader is stopped for a while.
     StopLeader,
-    /// A server does nothing for a while.
+    /// A server is paused for a while.
     PauseServer,
     /// A session expires.
     Expire,
@@ -177,7 +177,7 @@ impl Disturbance {
         Self::Expire,
     ];
 
-    /// How often it happens by default, in comparison with the rest.
+    /// Returns the default weight.
     fn weight(self) -> u32 {
         match self {
             Self::Cut | Self::LoseReply | Self::StallThenMove => 4,
@@ -192,7 +192,7 @@ impl Disturbance {
         }
     }
 
-    /// Tells whether it befalls one session.
+    /// Returns whether it affects a session, rather than a server.
     pub(super) fn targets_session(self) -> bool {
         !matches!(
             self,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_in_their_order() {
+    fn all_lists_the_disturbances_in_their_order() {
         for (at, what) in Disturbance::ALL.into_iter().enumerate() {
             assert_eq!(what as usize, at);
         }

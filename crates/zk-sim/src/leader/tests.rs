@@ -118,7 +118,7 @@ fn what_a_server_refuses_is_refused_for_the_same_reason() {
         (delete("/none", None), ErrorKind::NoNode),
         (delete("/none/x", None), ErrorKind::NoNode),
         (delete("/p", None), ErrorKind::NotEmpty),
-        // The version is looked at before the children.
+        // The version is checked before the children.
         (delete("/p", Some(7)), ErrorKind::BadVersion),
         (delete("/", None), ErrorKind::InvalidArgument),
         (delete("/zookeeper", None), ErrorKind::InvalidArgument),
@@ -127,7 +127,7 @@ fn what_a_server_refuses_is_refused_for_the_same_reason() {
     ] {
         assert_eq!(refused(&mut leader, &request), expected, "{request:?}");
     }
-    // Bad rules are seen before a parent that is not there.
+    // An invalid ACL is reported before a missing parent.
     let no_rules = Request::Create(part("/none/x", persistent(), Acl::new([])));
     assert_eq!(refused(&mut leader, &no_rules), ErrorKind::InvalidAcl);
 }
@@ -147,7 +147,7 @@ fn versions_are_checked_and_counted() {
 }
 
 #[test]
-fn sequential_names_count_every_child_ever_made_below_the_parent() {
+fn sequence_numbers_count_every_child_ever_created() {
     let mut leader = leader();
     created(&mut leader, &create("/q", persistent()));
     created(&mut leader, &create("/q/plain", persistent()));
@@ -167,7 +167,7 @@ fn sequential_ephemeral() -> CreateMode {
 }
 
 #[test]
-fn at_the_end_of_the_counter_names_repeat_and_in_one_transaction_turn_negative() {
+fn at_the_end_sequence_numbers_stick_or_turn_negative() {
     let mut leader = leader();
     created(&mut leader, &create("/q", persistent()));
     assert!(leader.set_counter(&path("/q"), i32::MAX, Duration::ZERO));

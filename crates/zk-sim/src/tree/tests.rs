@@ -28,7 +28,7 @@ fn a_new_tree_has_the_nodes_of_a_new_server() {
     assert!(tree.paths().is_empty());
     let children: Vec<_> = tree.node("/zookeeper").unwrap().children().collect();
     assert_eq!(children, ["config", "quota"]);
-    // A real server tells the same of its root: one child that nobody has created.
+    // A real server reports the same for its root: one child without a create.
     assert_eq!(tree.node("/").unwrap().stat().cversion, -1);
 }
 

@@ -1,4 +1,4 @@
-//! What a client and its server know of one session.
+//! The state of one session at its client, its server and the leader.
 //!
 //! Pure: no I/O and no clock.
 
@@ -19,56 +19,56 @@ use crate::server_reply::WatchNumber;
 use crate::tree::Trigger;
 use crate::watches::WatchKind;
 
-/// One session: its client, its connection, and what the leader thinks of it.
+/// One session: its client, its connection, and its state at the leader.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is what another party knows, and all combinations occur"
+    reason = "each is known to another party, and all combinations occur"
 )]
 pub(crate) struct Client {
     pub(crate) id: SessionId,
     pub(crate) timeout: Duration,
     pub(super) identities: Vec<Identity>,
     pub(crate) link: Link,
-    /// The server it is attached to, or was last; from zero.
+    /// The index of the server it is or was last attached to.
     pub(crate) server: usize,
-    /// Counts the connections and the times without one.
+    /// Incremented whenever a connection begins or ends.
     pub(super) connection: u64,
     pub(super) attachments: u64,
-    /// The transaction that opened it, until its server has applied that.
+    /// The transaction that opened it, until its server has applied it.
     pub(super) opening: Option<i64>,
     /// Whether the leader keeps it.
     pub(crate) is_alive: bool,
     pub(super) is_closing: bool,
     pub(super) is_partitioned: bool,
-    /// Whether nothing passes on the link, and neither side knows.
+    /// Whether the link drops all messages without either side noticing.
     pub(super) is_silent: bool,
-    /// Counts how often the leader has heard of the session anew: each time its clock begins again.
+    /// Incremented whenever the leader restarts the timeout of the session.
     pub(super) clock: u64,
-    /// How often its link has fallen silent.
+    /// The number of times that its link fell silent.
     pub(super) silences: u64,
-    /// How many servers it has tried in vain since it had a link.
+    /// The number of failed attempts since the last link.
     pub(super) tries: u32,
-    /// The latest transaction that the client knows its server had applied.
+    /// The largest zxid that the client has seen.
     pub(super) seen: i64,
-    /// Waiting for a connection.
+    /// Requests that wait for a connection.
     pub(super) unsent: VecDeque<JobNumber>,
-    /// Sent on this connection and not answered.
+    /// Unanswered requests on this connection.
     pub(super) in_flight: Vec<JobNumber>,
-    /// On their way through a silent link, or to a server that is paused.
+    /// Requests on a silent link, or to a paused server.
     pub(super) muted: Vec<JobNumber>,
-    /// At the server, in the order of arrival.
+    /// Requests at the server, in the order of arrival.
     pub(super) queue: VecDeque<JobNumber>,
-    /// From the server to the client.
+    /// Messages from the server to the client.
     pub(super) outbox: VecDeque<Message>,
-    /// When the server has sent all of that, at the bandwidth of the link.
+    /// When the server has sent all of them, at the bandwidth of the link.
     pub(super) sent_by: Duration,
-    /// Whether the server has ended the connection, which the client will see after the messages before that.
+    /// Whether the server has closed the connection, which the client sees after the earlier messages.
     pub(super) is_hung_up: bool,
     pub(super) watches: BTreeMap<WatchNumber, (NodePath, WatchKind)>,
 }
 
-/// Something on the way from a server to a client.
+/// A message from a server to a client.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) due: Duration,
@@ -82,7 +82,7 @@ pub(super) enum Body {
         /// The latest transaction that the server had applied.
         zxid: i64,
         outcome: Result<ServerReply, Fault>,
-        /// The watch that the server has set for it.
+        /// The watch that the server set for the request.
         watch: Option<(NodePath, WatchKind)>,
     },
     Notice {
@@ -93,13 +93,13 @@ pub(super) enum Body {
     End(Break),
 }
 
-/// How a link breaks, and where the client goes next.
+/// How a link breaks, and where the client reconnects.
 #[derive(Debug, Clone)]
 pub(crate) struct Break {
     pub(crate) cause: String,
-    /// From zero; otherwise the next one.
+    /// The index of the next server, if not the one after the last.
     pub(crate) to: Option<usize>,
-    /// How long until the next attempt, if not as long as usual.
+    /// The pause before the next attempt, if not the usual one.
     pub(crate) after: Option<Duration>,
 }
 
@@ -152,7 +152,7 @@ impl Client {
         }
     }
 
-    /// Tells whether it has a link, as far as it knows.
+    /// Returns whether it has a link, as far as it knows.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.link.phase, Phase::Up | Phase::ReadOnly)
     }

@@ -1,4 +1,4 @@
-//! The way back: answers and notices from a server to its client, and what that makes of them.
+//! Delivers replies and watch events from servers to clients.
 //!
 //! Pure: no I/O and no clock.
 
@@ -26,12 +26,12 @@ use crate::watches::Removal;
 use crate::watches::WatchKind;
 
 impl World {
-    /// A server tells a session that a watch has fired.
+    /// Sends a watch event to a session.
     pub(super) fn notify(&mut self, session: SessionId, trigger: Trigger, zxid: Option<i64>) {
         self.push(session, Body::Notice { trigger, zxid });
     }
 
-    /// A server ends a connection, after what it has sent on it.
+    /// Closes a connection from the server, after the messages already sent on it.
     pub(super) fn close_connection(&mut self, session: SessionId, how: Break) {
         self.push(session, Body::End(how));
         self.client_mut(session).is_hung_up = true;
@@ -70,7 +70,7 @@ impl World {
         Duration::from_secs(1) * bytes / bandwidth
     }
 
-    /// What has reached the client, in order; what is held, holds up all that comes after it.
+    /// Delivers the messages that are due, in order; a held message also delays all later ones.
     pub(super) fn deliver(&mut self, session: SessionId, connection: u64) {
         loop {
             let now = self.now;
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// The client learns what became of its request.
+    /// Completes a request at its client.
     fn complete(
         &mut self,
         number: JobNumber,
@@ -128,9 +128,9 @@ impl World {
         let session = job.session;
         job.answered = true;
         if let Ok(answer) = &mut outcome
-            && let Some(place) = answer.watch_mut()
+            && let Some(field) = answer.watch_mut()
         {
-            *place = watch;
+            *field = watch;
         }
         let ending = match &outcome {
             Ok(ServerReply::Closed) => Some(SessionEnd::Closed),
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    /// What became of a request, as its client sees it.
+    /// Outputs the outcome of a request as its client sees it.
     pub(super) fn reply(&mut self, number: JobNumber, outcome: Result<ServerReply, Fault>) {
         self.jobs[number].is_resolved = true;
         self.outputs.push(Output::Reply(number, outcome));
@@ -162,7 +162,7 @@ impl World {
         };
         let mut watches = client.watches.values();
         if !watches.any(|(path, kind)| is_known(path, *kind)) {
-            // The client takes it for a watch that it has dropped, and that the server still has.
+            // The client assumes a watch that it has dropped and the server still has.
             self.request_removal(session, trigger.path.clone(), Removal::Any);
         }
         for (number, is_persistent) in met {

@@ -1,4 +1,4 @@
-//! Links that break and come back, and sessions that end.
+//! Breaks and restores links, and ends sessions.
 //!
 //! Pure: no I/O and no clock.
 
@@ -18,24 +18,24 @@ use super::Output;
 use super::World;
 use super::client::Break;
 use crate::request_log::RequestOutcome;
-use crate::server::State;
+use crate::server::ProcessState;
 use crate::server_reply::WatchNumber;
 use crate::tree::Trigger;
 use crate::watches;
 use crate::watches::Removal;
 
 impl World {
-    /// Breaks the link of a session, if it has one. Requests in flight are lost; what of them has arrived, goes on.
+    /// Breaks the link of a session, if it has one. Replies in flight are lost; requests that have arrived proceed.
     pub(crate) fn break_link(&mut self, session: SessionId, how: &Break) {
         let Some(client) = self.clients.get_mut(&session).filter(|one| one.is_up()) else {
             return;
         };
         if client.link.phase == Phase::ReadOnly {
-            // No other server knows of it.
+            // No other server knows the session.
             self.end(session, SessionEnd::Expired);
             return;
         }
-        // Of a silent link the leader has heard nothing before it broke, either.
+        // On a silent link the leader's timeout runs already.
         let was_heard = !client.is_silent && self.servers[client.server].is_running();
         client.link.phase = Phase::Down;
         client.link.breaks += 1;
@@ -87,13 +87,13 @@ impl World {
         }
     }
 
-    /// Persistent watches end with the link.
+    /// Ends the persistent watches of a session, because they do not outlive the link.
     fn lose_persistent_watches(&mut self, session: SessionId) {
         let outputs = &mut self.outputs;
         let client = self
             .clients
             .get_mut(&session)
-            .expect("clients are never forgotten");
+            .expect("clients are never removed");
         client.watches.retain(|number, (_, kind)| {
             if kind.is_persistent() {
                 outputs.push(Output::Notify(*number, Notice::LinkLost));
@@ -102,7 +102,7 @@ impl World {
         });
     }
 
-    /// Nothing passes on the link from now on, and neither side notices.
+    /// Drops all messages on the link; neither side is notified.
     pub(crate) fn silence(&mut self, session: SessionId) {
         let client = self.client_mut(session);
         if client.is_up() && !client.is_silent {
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// The client and the leader hear nothing of each other from now on.
+    /// Starts the timeouts of the client and the leader for a silent link.
     pub(super) fn fall_silent(&mut self, session: SessionId) {
         self.touch_session(session);
         self.schedule_expiry(session);
@@ -122,7 +122,7 @@ impl World {
         self.schedule(link_timeout, Event::LinkTimeout { session, silences });
     }
 
-    /// The client has waited for a silent server for long enough, if it still is silent.
+    /// Breaks the link from the client's side, if it is still silent.
     pub(super) fn notice_silence(&mut self, session: SessionId, silences: u64) {
         let client = self.client_mut(session);
         let (is_silent, server, timeout) = (client.is_silent, client.server, client.timeout);
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// What was on its way arrives, if something passes.
+    /// Delivers the delayed messages.
     pub(super) fn deliver_muted(&mut self, session: SessionId) {
         let client = self.client_mut(session);
         let connection = client.connection;
@@ -169,7 +169,7 @@ impl World {
         })
     }
 
-    /// The client tries a server.
+    /// Lets the client try a server.
     pub(super) fn reattach(&mut self, session: SessionId, connection: u64, to: usize) {
         if !self.is_down_since(session, connection) || self.client_mut(session).is_partitioned {
             return;
@@ -183,27 +183,29 @@ impl World {
         let it = &self.servers[to];
         if !it.is_serving() {
             let after = match it.state {
-                // It takes the connection and says nothing.
-                State::Paused => Self::link_timeout(timeout),
-                State::Running | State::Stopped => self.settings.reconnect * 2_u32.pow(rounds),
+                // It accepts the connection but does not reply.
+                ProcessState::Paused => Self::link_timeout(timeout),
+                ProcessState::Running | ProcessState::Stopped => {
+                    self.settings.reconnect * 2_u32.pow(rounds)
+                }
             };
             self.schedule_reattaching(session, connection, next, after);
             return;
         }
-        // A server sends away who has seen more than itself.
+        // A server rejects a client that has seen a larger zxid.
         if it.zxid() < seen {
             let after = self.settings.reconnect;
             self.schedule_reattaching(session, connection, next, after);
             return;
         }
         if !self.can_commit() {
-            // Nobody tells whether the session is alive. The client waits.
+            // Only a leader knows whether the session is alive. The client waits.
             let after = self.settings.reconnect;
             self.schedule_reattaching(session, connection, to, after);
             return;
         }
         if self.client_mut(session).server == to {
-            // Through the same server they come before the word that the session is back.
+            // At the same server the stuck requests precede the reconnection.
             self.forward_stuck(session);
         }
         if !self.client_mut(session).is_alive {
@@ -229,7 +231,7 @@ impl World {
         }
     }
 
-    /// Sets the watches of the client at its new server, which tells at once what happened meanwhile.
+    /// Sets the watches of the client at its new server, which reports missed events immediately.
     fn set_watches_again(&mut self, session: SessionId) {
         let client = self.client_mut(session);
         let (server, seen) = (client.server, client.seen);
@@ -252,7 +254,7 @@ impl World {
         }
     }
 
-    /// The client no longer needs the watch.
+    /// Drops a watch of the client.
     pub(crate) fn drop_watch(&mut self, session: SessionId, watch: WatchNumber) {
         let client = self.client_mut(session);
         let Some((path, kind)) = client.watches.remove(&watch) else {
@@ -269,7 +271,7 @@ impl World {
         }
     }
 
-    /// The client has its server forget watches.
+    /// Requests the removal of watches from the client's server.
     pub(super) fn request_removal(&mut self, session: SessionId, path: NodePath, removal: Removal) {
         let client = self.client_mut(session);
         if client.is_up() {
@@ -300,14 +302,14 @@ impl World {
             return;
         }
         let server = client.server;
-        // A client leaves the watch to a request that asks for it again.
+        // The client keeps the watch for a request in flight that sets it again.
         let mut in_flight = client.in_flight.iter();
         if !in_flight.any(|job| self.jobs[*job].asks_for_watch(path)) {
             self.servers[server].watches.remove(session, path, removal);
         }
     }
 
-    /// Cuts the session off from all servers.
+    /// Separates the session from all servers.
     pub(crate) fn partition(&mut self, session: SessionId) {
         self.client_mut(session).is_partitioned = true;
         self.break_link(session, &Break::because("no route to the servers"));
@@ -329,7 +331,7 @@ impl World {
         }
     }
 
-    /// The client's session is over, whatever the reason.
+    /// Ends the session at its client.
     pub(super) fn end(&mut self, session: SessionId, ending: SessionEnd) {
         let client = self.client_mut(session);
         if client.is_over() {
@@ -375,5 +377,5 @@ impl World {
     }
 }
 
-/// After so many rounds over all servers, a client waits no longer between two tries.
+/// After this number of rounds over all servers the pause no longer doubles.
 const MOST_DOUBLINGS: u32 = 5;

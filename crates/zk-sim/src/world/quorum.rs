@@ -1,4 +1,4 @@
-//! Servers that stop and come back, and who leads them.
+//! Stops and starts servers, elects leaders, and expires sessions.
 //!
 //! Pure: no I/O and no clock.
 
@@ -14,10 +14,10 @@ use super::client::Break;
 use crate::request_log::RequestOutcome;
 use crate::script::Proposal;
 use crate::server::Lag;
-use crate::server::State;
+use crate::server::ProcessState;
 
 impl World {
-    /// Tells whether a write that reaches the leader is committed: the leader and a quorum answer.
+    /// Returns whether a write that reaches the leader is committed: the leader and a quorum respond.
     pub(crate) fn can_commit(&self) -> bool {
         let Some(leading) = self.leading else {
             return false;
@@ -30,34 +30,34 @@ impl World {
         count * 2 > self.servers.len()
     }
 
-    /// The process of a server ends. Its links break at once, and the others know.
+    /// Ends the process of a server. Its links break, and the other servers notice immediately.
     pub(crate) fn stop(&mut self, server: usize) {
         let it = &mut self.servers[server];
-        if it.state == State::Stopped {
+        if it.state == ProcessState::Stopped {
             return;
         }
-        it.state = State::Stopped;
+        it.state = ProcessState::Stopped;
         it.incarnation += 1;
         it.is_member = false;
         self.break_links_of(server, "connection reset by peer");
         self.remove_member(server);
     }
 
-    /// The process of a server begins, or goes on.
+    /// Starts or continues the process of a server.
     pub(crate) fn start(&mut self, server: usize) {
         let it = &mut self.servers[server];
         let before = it.state;
-        if before == State::Running {
+        if before == ProcessState::Running {
             return;
         }
-        it.state = State::Running;
+        it.state = ProcessState::Running;
         it.incarnation += 1;
         if it.is_member && self.leading.is_some() {
             self.resume_member(server);
             return;
         }
-        if before == State::Paused {
-            self.break_links_of(server, "the server is not with the others any more");
+        if before == ProcessState::Paused {
+            self.break_links_of(server, "the server is no longer a member");
         }
         match self.leading {
             Some(_) => {
@@ -75,13 +75,13 @@ impl World {
         }
     }
 
-    /// The process of a server does nothing, and nobody is told.
+    /// Suspends the process of a server; neither clients nor servers are notified.
     pub(crate) fn pause(&mut self, server: usize) {
         let it = &mut self.servers[server];
-        if it.state != State::Running {
+        if it.state != ProcessState::Running {
             return;
         }
-        it.state = State::Paused;
+        it.state = ProcessState::Paused;
         it.incarnation += 1;
         let incarnation = it.incarnation;
         let sync_limit = self.settings.sync_limit;
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// Everything that was disturbed, and not scripted, is as it was.
+    /// Ends all disturbances except scripted ones.
     pub(crate) fn heal_all(&mut self) {
         for server in 0..self.servers.len() {
             self.servers[server].lag = Lag::None;
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// A server that was paused does what it has missed.
+    /// Lets a server that was paused process what it has missed.
     fn resume_member(&mut self, server: usize) {
         self.apply_due();
         for session in self.attached(server) {
@@ -121,7 +121,7 @@ impl World {
         self.resume_waiting();
     }
 
-    /// The others have waited for a server for long enough.
+    /// Excludes a server that was paused for the sync limit.
     pub(super) fn exclude(&mut self, server: usize, incarnation: u64) {
         let it = &mut self.servers[server];
         if it.incarnation == incarnation && it.is_member {
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// A server is no longer one of them: maybe they have no leader now, or are too few.
+    /// Removes a member, which may have been the leader or required for the quorum.
     fn remove_member(&mut self, server: usize) {
         let members = self.servers.iter().filter(|server| server.is_member);
         let is_enough = self.is_quorum(members.count());
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// Nobody leads: no server serves, and every link to one that runs breaks.
+    /// Removes the leader: no server serves, and the links to all running servers break.
     fn lose_leader(&mut self) {
         self.leading = None;
         self.losses += 1;
@@ -162,7 +162,7 @@ impl World {
         self.schedule_election();
     }
 
-    /// A leader dies of a write that it has proposed.
+    /// Stops the leader after it has proposed a write.
     pub(super) fn kill_leader(&mut self, job: super::JobNumber, proposal: Proposal) {
         match proposal {
             Proposal::Survives => self.propose(job),
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    /// Leaves a write to the next leader.
+    /// Keeps a proposal for the next leader.
     fn propose(&mut self, job: super::JobNumber) {
         self.jobs[job].outcome = RequestOutcome::InDoubt;
         self.proposed.push(job);
@@ -185,8 +185,8 @@ impl World {
         self.schedule(election, Event::Elect { losses });
     }
 
-    /// The servers that run agree on a leader, if they are enough: all know everything that was committed, so it is the
-    /// one with the highest number.
+    /// Elects a leader if the running servers are a quorum: all have everything that was committed, so it is the one
+    /// with the highest number.
     pub(super) fn elect(&mut self, losses: u64) {
         let running = |at: &usize| self.servers[*at].is_running();
         let electors: Vec<usize> = (0..self.servers.len()).filter(running).collect();
@@ -204,7 +204,7 @@ impl World {
         for server in electors {
             self.join_now(server);
         }
-        // A new leader knows of all sessions and when it heard of none.
+        // A new leader knows all sessions and restarts their timeouts.
         let sessions: Vec<_> = self.clients.keys().copied().collect();
         for session in sessions {
             self.touch_session(session);
@@ -213,7 +213,7 @@ impl World {
         self.resume_waiting();
     }
 
-    /// A server that runs finds the leader, and has everything from it before it serves.
+    /// Lets a running server join the leader; it catches up before it serves.
     pub(super) fn join(&mut self, server: usize, incarnation: u64) {
         if self.servers[server].incarnation == incarnation && self.leading.is_some() {
             self.join_now(server);
@@ -223,7 +223,7 @@ impl World {
 
     fn join_now(&mut self, server: usize) {
         for session in self.attached(server) {
-            // One that only this server has granted.
+            // A read-only session that only this server knows.
             self.end(session, SessionEnd::Expired);
         }
         self.servers[server].is_member = true;
@@ -234,7 +234,7 @@ impl World {
         self.servers[server].begin_epoch(zxid);
     }
 
-    /// Does what has waited for a leader and a quorum.
+    /// Processes what has waited for a leader with a quorum.
     fn resume_waiting(&mut self) {
         if !self.can_commit() {
             return;
@@ -247,12 +247,12 @@ impl World {
         }
     }
 
-    /// The leader has heard of a session now.
+    /// Restarts the timeout of a session at the leader.
     pub(super) fn touch_session(&mut self, session: SessionId) {
         self.client_mut(session).clock += 1;
     }
 
-    /// From now on the leader hears nothing of a session, unless it does again.
+    /// Schedules the expiry of a session, unless the leader hears of it again.
     pub(super) fn schedule_expiry(&mut self, session: SessionId) {
         let client = self.client_mut(session);
         if client.is_alive && client.link.phase != Phase::ReadOnly {
@@ -261,16 +261,16 @@ impl World {
         }
     }
 
-    /// The leader has not heard of a session for its timeout, unless it has since.
+    /// Expires a session, unless the leader has heard of it since.
     pub(super) fn time_out_session(&mut self, session: SessionId, clock: u64) {
         if self.client_mut(session).clock != clock || self.leading.is_none() {
-            // The next leader begins to count anew.
+            // The next leader restarts the timeout.
             return;
         }
         if self.can_commit() {
             self.expire(session);
         } else {
-            // The leader does nothing now, or waits for a quorum.
+            // The leader is paused, or waits for a quorum.
             let pause = self.settings.reconnect;
             self.schedule(pause, Event::SessionTimeout { session, clock });
         }
@@ -282,7 +282,7 @@ impl World {
         }
     }
 
-    /// The sessions whose clients take themselves for connected to a server.
+    /// Returns the sessions whose clients consider themselves connected to a server.
     pub(super) fn attached(&self, server: usize) -> Vec<SessionId> {
         self.clients
             .values()
@@ -291,7 +291,7 @@ impl World {
             .collect()
     }
 
-    /// How long a client waits for a silent server: as `zk-core` sets it.
+    /// Returns how long a client waits for a silent server, as in `zk-core`.
     pub(super) fn link_timeout(session_timeout: Duration) -> Duration {
         session_timeout * 2 / 5
     }

@@ -1,4 +1,4 @@
-//! A request's way: from the client to its server, to the leader, and back.
+//! Processes requests: from the client to its server, to the leader, and back.
 //!
 //! Pure: no I/O and no clock.
 
@@ -36,7 +36,7 @@ use crate::server_reply::ServerReply;
 use crate::size;
 
 impl Job {
-    /// Whether nobody needs it any more but the record.
+    /// Returns whether only the request log needs it.
     fn is_finished(&self) -> bool {
         let is_read = matches!(&self.content, Content::Request(request) if !is_write(request));
         self.is_resolved
@@ -61,7 +61,7 @@ impl Job {
 }
 
 impl World {
-    /// A client makes a request.
+    /// Submits a request of a client.
     pub(crate) fn submit(&mut self, session: SessionId, content: Content) -> JobNumber {
         let now = self.now;
         let client = self.client_mut(session);
@@ -97,7 +97,7 @@ impl World {
         number
     }
 
-    /// Puts a request on the link.
+    /// Sends a request on the link.
     pub(super) fn send(&mut self, number: JobNumber) {
         let job = &mut self.jobs[number];
         let session = job.session;
@@ -121,7 +121,7 @@ impl World {
         );
     }
 
-    /// A request reaches its server, which passes writes on to the leader at once.
+    /// Processes a request that reaches its server, which forwards writes to the leader.
     pub(super) fn arrive(&mut self, session: SessionId, number: JobNumber, connection: u64) {
         let client = &self.clients[&session];
         if client.connection != connection || client.is_hung_up {
@@ -226,7 +226,7 @@ impl World {
         self.answer_ready(session);
     }
 
-    /// A server passes on to the leader what only that can do.
+    /// Forwards a request to the leader.
     pub(super) fn forward(&mut self, number: JobNumber) {
         if !self.can_commit() {
             self.waiting.push(number);
@@ -258,12 +258,12 @@ impl World {
         )
     }
 
-    /// Whether it changes nodes.
+    /// Returns whether a request changes nodes.
     pub(super) fn is_write(&self, number: JobNumber) -> bool {
         matches!(&self.jobs[number].content, Content::Request(request) if is_write(request))
     }
 
-    /// Whether only the leader can carry it out.
+    /// Returns whether only the leader can execute a request.
     fn is_for_leader(&self, number: JobNumber) -> bool {
         match &self.jobs[number].content {
             Content::Close => true,
@@ -276,14 +276,14 @@ impl World {
         self.outputs.push(Output::RuleApplied);
     }
 
-    /// The leader carries a write out; servers that do not lag apply it at once.
+    /// Commits a write; servers without lag apply it immediately.
     pub(super) fn commit(&mut self, number: JobNumber) {
         let job = &self.jobs[number];
         let session = job.session;
         let client = self
             .clients
             .get_mut(&session)
-            .expect("clients are never forgotten");
+            .expect("clients are never removed");
         let result = if client.is_alive {
             match &job.content {
                 Content::Close => {
@@ -317,7 +317,7 @@ impl World {
         self.answer_ready(session);
     }
 
-    /// A reply that is to be lost may be long in coming when the server lags: the link breaks without it.
+    /// Breaks the link on commit if the reply is to be lost: a lagging server would send the reply much later.
     fn cut_when_committed(&mut self, number: JobNumber) {
         let session = self.jobs[number].session;
         let is_waiting = self.client_mut(session).queue.contains(&number);
@@ -331,7 +331,7 @@ impl World {
         }
     }
 
-    /// Every server applies what it is to have applied by now, and answers what that allows.
+    /// Applies the transactions that are due on each server, and sends the replies that this allows.
     pub(super) fn apply_due(&mut self) {
         for server in 0..self.servers.len() {
             if !self.servers[server].is_serving() {
@@ -389,7 +389,7 @@ impl World {
         }
     }
 
-    /// Answers the requests of a session whose turn has come.
+    /// Answers the requests of a session that are ready, in order.
     pub(super) fn answer_ready(&mut self, session: SessionId) {
         loop {
             let client = self.client_mut(session);
@@ -428,7 +428,7 @@ impl World {
                 self.servers[server].read(session, identities, request)
             }
             (Ready::Read, Content::Close) | (Ready::Never, _) => {
-                unreachable!("it is for the leader")
+                unreachable!("the leader executes it")
             }
         };
         if job.outcome == RequestOutcome::Arrived {
@@ -447,7 +447,7 @@ impl World {
             Some((rule, Act::Misreport(fault))) => {
                 self.takes_effect(rule);
                 outcome = Err(fault);
-                // The client does not know of the watch, which goes with the connection.
+                // The client does not know the watch, which ends with the connection.
                 watch = None;
             }
             Some((rule, Act::Hold)) => self.takes_effect(rule),
@@ -467,7 +467,7 @@ impl World {
         }
     }
 
-    /// Lets go what a rule holds or has stuck.
+    /// Releases the requests that a rule holds or stalls.
     pub(crate) fn release(&mut self, rule: usize) {
         self.rules[rule].is_released = true;
         let stuck = std::mem::take(&mut self.stuck);
@@ -484,7 +484,7 @@ impl World {
         }
     }
 
-    /// What of a session is stuck comes to the leader.
+    /// Forwards the stuck requests of a session to the leader.
     pub(super) fn forward_stuck(&mut self, session: SessionId) {
         let stuck = std::mem::take(&mut self.stuck);
         let (landing, left) = stuck
@@ -494,7 +494,7 @@ impl World {
         self.forward_or_fence(landing);
     }
 
-    /// A leader turns away what comes from a server that the session has left.
+    /// Forwards stuck requests, except those from a server that the session has left: a leader rejects them.
     fn forward_or_fence(&mut self, landing: Vec<Stuck>) {
         for stuck in landing {
             let session = self.jobs[stuck.job].session;
@@ -507,5 +507,5 @@ impl World {
     }
 }
 
-/// How long a server to which a session is moved does not show what was stalled.
+/// The lag of the server that a session is moved to by `stall_then_move`.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);

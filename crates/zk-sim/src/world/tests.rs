@@ -69,7 +69,7 @@ fn an_answer_takes_a_message_each_way() {
 }
 
 #[test]
-fn a_link_state_is_told_before_the_answers_that_were_lost_with_it() {
+fn a_broken_link_is_reported_before_its_lost_replies() {
     let mut world = world(2);
     let session = open(&mut world, 0);
     world.take_outputs();
@@ -96,12 +96,12 @@ fn a_session_is_opened_when_its_server_has_applied_that() {
         matches!(&outputs[..], [(at, Output::Opened(opened))] if *at == MS * 50 && *opened == session),
         "{outputs:?}"
     );
-    // It is a single lag: what comes after is applied at once.
+    // The lag ends: later transactions are applied immediately.
     assert_eq!(world.servers()[1].lag, Lag::None);
 }
 
 #[test]
-fn a_close_in_flight_is_sent_again_and_finds_the_session_gone_if_it_was_carried_out() {
+fn a_close_in_flight_is_sent_again_after_a_broken_link() {
     for (breaks_at, expected) in [
         (Duration::ZERO, SessionEnd::Closed),
         (MS, SessionEnd::Expired),
@@ -141,7 +141,7 @@ fn everything_due_happens_at_its_own_time_even_when_time_leaps() {
 }
 
 #[test]
-fn a_rule_that_was_meant_for_a_request_that_never_arrives_has_no_effect() {
+fn a_rule_for_a_request_that_never_arrives_has_no_effect() {
     let mut world = world(1);
     let session = open(&mut world, 0);
     let rule = world.add_rule(Rule {

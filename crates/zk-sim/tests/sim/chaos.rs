@@ -171,5 +171,5 @@ fn a_test_that_waits_for_ever_fails_after_an_hour_of_its_own_time() {
     };
     let panic = std::panic::catch_unwind(waiting).unwrap_err();
     let text = panic.downcast_ref::<String>().unwrap();
-    assert!(text.contains("it is not over after 3600s"), "{text}");
+    assert!(text.contains("the test did not end within 3600s"), "{text}");
 }

@@ -1,5 +1,5 @@
-//! Operations of `zk-core` under chaos, judged one by one: what was acknowledged is done, and done once; what was refused
-//! is not done; what is unknown is done once or not at all; and nobody reads backwards.
+//! Operations of `zk-core` under chaos, judged one by one: what was acknowledged is done, and done once; what was
+//! refused is not done; what is unknown is done once or not at all; and nobody reads backwards.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

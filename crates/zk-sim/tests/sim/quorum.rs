@@ -252,7 +252,7 @@ async fn a_request_that_is_too_long_costs_the_link() {
 // covers: H8
 #[tokio::test(start_paused = true)]
 async fn the_record_of_requests_is_as_long_as_it_may_be() {
-    let sim = Ensemble::builder().record(10).build();
+    let sim = Ensemble::builder().request_log(10).build();
     let session = sim.connect().await;
     for number in 0..30 {
         session.create(format!("/{number}"), "").await.unwrap();

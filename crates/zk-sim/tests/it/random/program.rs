@@ -179,8 +179,8 @@ impl Draw {
 
     /// Requests in flight together; new access rules come last.
     ///
-    /// A real leader judges requests by the old rules while the new ones are on their way to its tree, however long that
-    /// is (`PrepRequestProcessor` leaves them out of its record of outstanding changes).
+    /// A real leader judges requests by the old rules while the new ones are on their way to its tree, however long
+    /// that is (`PrepRequestProcessor` leaves them out of its record of outstanding changes).
     fn burst(&mut self) -> Vec<Request> {
         let mut requests = Vec::new();
         for _ in 0..self.random.usize(1..64) {
