@@ -1,4 +1,4 @@
-//! `ci`: what the continuous integration runs, in its order.
+//! `ci`: runs the steps of the continuous integration in order.
 
 mod leftovers;
 
@@ -18,7 +18,7 @@ use crate::test::seconds;
 use crate::tidy;
 use crate::workspace::Workspace;
 
-/// Runs all steps up to the first that fails; the last line is the counts of the tests, if they ran.
+/// Runs the steps up to the first failure; the last line contains the counts of the tests, if they ran.
 pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
     let mut steps = Steps {
         workspace,
@@ -101,14 +101,14 @@ impl Steps<'_> {
             return Ok((false, outcome));
         }
         let good = self.step("benchmarks, each once", |workspace| {
-            // Without `--bench` criterion runs everything once, and measures nothing; no optimised build is needed.
+            // Without `--bench` criterion runs everything once without measuring, which needs no optimised build.
             let mut cargo = workspace.cargo(&["test", "--locked", "-p", "zk-bench", "--benches"]);
             succeeds(cargo.envs(provisioned(workspace)))
         })?;
         Ok((good, outcome))
     }
 
-    /// Announces and runs one step, and remembers how long it took.
+    /// Announces and runs one step, and records its time.
     fn step(
         &mut self,
         name: &'static str,
@@ -120,7 +120,7 @@ impl Steps<'_> {
         let time = seconds(started.elapsed());
         println!(
             "== {name}: {} after {time}",
-            if good { "well" } else { "FAILED" }
+            if good { "passed" } else { "FAILED" }
         );
         self.times.push((
             name,
@@ -143,8 +143,7 @@ impl Steps<'_> {
     }
 }
 
-/// The tests, with ZooKeeper provisioned by the harness itself: what this machine has installed proves nothing about a
-/// fresh one.
+/// Runs the tests with a ZooKeeper from the harness, because an installed one proves nothing about a fresh machine.
 fn tests(workspace: &Workspace) -> anyhow::Result<Outcome> {
     let [provision, (name, cache)] = provisioned(workspace);
     let before = leftovers::running_from(&cache);
@@ -160,7 +159,7 @@ fn tests(workspace: &Workspace) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// The environment in which the harness provisions ZooKeeper itself, in a cache in the target directory.
+/// Returns the environment in which the harness provisions ZooKeeper, with a cache in the target directory.
 fn provisioned(workspace: &Workspace) -> [(&'static str, OsString); 2] {
     let cache = match std::env::var_os("ZK_HARNESS_CACHE") {
         Some(cache) => cache,
@@ -175,7 +174,7 @@ fn provisioned(workspace: &Workspace) -> [(&'static str, OsString); 2] {
     ]
 }
 
-/// Licences, sources and versions of all dependencies, by cargo-deny if this machine has it.
+/// Checks licences and sources of all dependencies, with cargo-deny if it is installed.
 fn dependencies(workspace: &Workspace) -> anyhow::Result<bool> {
     let mut version = workspace.cargo(&["deny"]);
     version
@@ -185,7 +184,7 @@ fn dependencies(workspace: &Workspace) -> anyhow::Result<bool> {
         .stderr(Stdio::null());
     if version.status().is_ok_and(|status| status.success()) {
         println!(
-            "with cargo-deny: licences, bans and sources; advisories are not checked, as they need a network"
+            "with cargo-deny: licences, bans and sources; advisories need a network and are not checked"
         );
         let mut deny = workspace.cargo(&["deny"]);
         return succeeds(deny.args([
@@ -198,8 +197,8 @@ fn dependencies(workspace: &Workspace) -> anyhow::Result<bool> {
         ]));
     }
     println!(
-        "cargo-deny is not installed: checking licences, sources and wildcard versions ourselves; \
-         duplicates and advisories are not checked"
+        "cargo-deny is not installed: checking only licences and sources; \
+         wildcard versions, duplicates and advisories are not checked"
     );
     licences::check(workspace)
 }
