@@ -1,10 +1,10 @@
-//! Which command was asked for.
+//! Parses the command line.
 
 use std::ffi::OsString;
 
 use crate::bench::Bench;
 
-/// What the command line asks for.
+/// A parsed command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Ensemble(Vec<OsString>),
@@ -21,17 +21,17 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Reads the arguments behind the program's name; the error says what is wrong with them.
+    /// Parses the arguments after the program's name.
     pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
         let mut args = args.into_iter();
         let Some(name) = args.next() else {
-            return Err("a command is needed".to_owned());
+            return Err("the command is missing".to_owned());
         };
         let rest: Vec<OsString> = args.collect();
         let alone = |command: Self| match rest.first() {
             None => Ok(command),
             Some(arg) => Err(format!(
-                "{} takes no argument, but {} was given",
+                "unexpected argument {1}: {0} takes none",
                 name.display(),
                 arg.display()
             )),
@@ -47,7 +47,7 @@ impl Command {
             Some("tidy") if rest == ["--rows"] => Ok(Self::TidyRows),
             Some("tidy") => alone(Self::Tidy),
             Some("help" | "--help" | "-h") => Ok(Self::Help),
-            _ => Err(format!("there is no command {}", name.display())),
+            _ => Err(format!("unknown command {}", name.display())),
         }
     }
 }
@@ -57,7 +57,7 @@ usage: cargo xtask COMMAND [ARGS]
 
   ensemble ARGS   run zk-ensemble: a real ensemble of servers on this machine
                   (up, down, list, status, kill, stop, start, restart, pause, resume, logs, env),
-                  and what breaks it on purpose (partition, slow, cut, heal, expire, fill-disk, free-disk, clock)
+                  and faults (partition, slow, cut, heal, expire, fill-disk, free-disk, clock)
   zk ARGS         run zk, the shell commands on nodes (ls, get, set, create, delete, deleteall, stat), on locks (locks)
                   and on configuration (config);
                   without --connect and ZK_CONNECT it talks to the running ensemble
@@ -66,28 +66,28 @@ usage: cargo xtask COMMAND [ARGS]
                   quick runs the pure and simulated ones and one on real servers, deep the long ones in full length
   test beside COMMIT [ARGS]
                   run the tests of several processes, every second process built from that commit
-  check [DIR]     judge a run again that a test kept because it failed, the newest without DIR; --help tells more
+  check [DIR]     check a failed run again, by default the newest one; --help explains the options
   bench lock [--quick] [--peers] [--memory] [-- ARGS]
-                  measure the lock next to the least that the same servers allow; with --peers next to Curator and others,
-                  on disk and in memory, and write BENCHMARKS.md;
+                  measure the lock next to the minimum that the same servers allow; with --peers next to Curator and
+                  others, on disk and in memory, and write BENCHMARKS.md;
                   --quick takes less than 50 s, --memory keeps the servers' data off the disk, ARGS go to criterion
   bench trace [--memory]
-                  take a hand-over of the lock apart: how long the servers, the clients and the wire take
+                  break down a hand-over of the lock: the time in the servers, the clients and the network
   bench queue [--quick] [--peers] [--memory]
-                  measure the queue next to plain creates and deletes, with --peers next to Curator's and kazoo's as well
+                  measure the queue next to plain creates and deletes, with --peers also next to Curator's and kazoo's
   bench fleet [--memory] [SESSIONS]
-                  measure what sessions cost the servers while they do nothing, idle and holding a lock each; 500 of them
+                  measure the load of idle sessions, and of sessions that hold a lock each; default 500
   bench cache [--quick] [--peers]
-                  measure the cache next to the bare reads of its nodes, with --peers next to Curator's as well
+                  measure the cache next to plain reads of its nodes, with --peers also next to Curator's
   bench id [--quick] [--peers]
-                  measure what an id costs, with --peers next to other crates
+                  measure the cost of an id, with --peers next to other crates
   bench NAME --against REV [--rounds N]
                   run the quick form of lock, id, cache or queue at that revision and of the working tree alternately
                   (5 rounds by default), and print which figures differ by more than their spread
-  orphan          play the orphan contender with our lock, Curator's, kazoo's and the client crate's, and compare them
+  orphan          run the orphan-contender scenario with our lock, Curator's, kazoo's and the client crate's
   tidy [--rows]   check the rules of this workspace that no compiler checks;
                   with --rows list the feature rows with the tests that show them: real, simulated or pure
-  ci              run what the continuous integration runs, in its order";
+  ci              run the steps of the continuous integration";
 
 #[cfg(test)]
 mod tests {
@@ -130,11 +130,11 @@ mod tests {
         assert_eq!(parse(&["tidy", "--rows"]), Ok(Command::TidyRows));
         assert_eq!(
             parse(&["ci", "--fast"]),
-            Err("ci takes no argument, but --fast was given".to_owned())
+            Err("unexpected argument --fast: ci takes none".to_owned())
         );
         assert_eq!(
             parse(&["tidy", "zk-core"]),
-            Err("tidy takes no argument, but zk-core was given".to_owned())
+            Err("unexpected argument zk-core: tidy takes none".to_owned())
         );
     }
 
@@ -151,11 +151,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_said() {
-        assert_eq!(parse(&[]), Err("a command is needed".to_owned()));
+    fn an_unknown_command_is_an_error() {
+        assert_eq!(parse(&[]), Err("the command is missing".to_owned()));
         assert_eq!(
             parse(&["ensembel"]),
-            Err("there is no command ensembel".to_owned())
+            Err("unknown command ensembel".to_owned())
         );
         for help in ["help", "--help", "-h"] {
             assert_eq!(parse(&[help]), Ok(Command::Help));

@@ -1,12 +1,12 @@
 //! The workspace's own commands: `cargo xtask ensemble | zk | test | check | bench | orphan | ci | tidy`.
 //!
-//! This program stays small, so that a first `cargo xtask` costs seconds: it depends on nothing that takes long to
-//! build, and hands over to the program that does the work.
+//! This program has few dependencies, so that the first `cargo xtask` builds in seconds; it starts the programs that do
+//! the work.
 
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a program that talks to a person in a terminal"
+    reason = "a program with output for a terminal"
 )]
 
 mod bench;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether everything the command checks is well.
+/// Returns whether the command succeeded.
 fn run(command: Command) -> anyhow::Result<bool> {
     if command == Command::Help {
         println!("{}", command::USAGE);

@@ -1,4 +1,4 @@
-//! `ensemble`, `zk`, `check` and `orphan`: build a program of this workspace and become it.
+//! `ensemble`, `zk`, `check` and `orphan`: builds a program of this workspace and replaces this process with it.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use anyhow::Context as _;
 
 use crate::workspace::Workspace;
 
-/// Becomes `zk-ensemble`; returns only if its build fails.
+/// Runs `zk-ensemble` in place of this process; returns only on failure.
 pub(crate) fn ensemble(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
     let directory = ensembles(workspace, args, env::var_os(DIR));
     let features = if asks_for_containers(args) || has_containers(&directory) {
@@ -31,14 +31,14 @@ pub(crate) fn ensemble(workspace: &Workspace, args: &[OsString]) -> anyhow::Resu
         return Ok(false);
     }
     let mut ensemble = command(workspace, "zk-ensemble");
-    // So that what it says about its own commands can be typed.
+    // So that its messages name commands that a user can type.
     ensemble.env("ZK_ENSEMBLE_CALLED", "cargo xtask ensemble");
     become_program(ensemble.args(args))
 }
 
-/// Becomes `orphan`; returns only if its build fails.
+/// Runs `orphan` in place of this process; returns only on failure.
 pub(crate) fn orphan(workspace: &Workspace) -> anyhow::Result<bool> {
-    // One of the contenders is a program next to it.
+    // One of the contenders is a separate program.
     for program in ["wire-contender", "orphan"] {
         if !build(workspace, program, &["-p", "zk-bench"], false)? {
             return Ok(false);
@@ -47,7 +47,7 @@ pub(crate) fn orphan(workspace: &Workspace) -> anyhow::Result<bool> {
     become_program(&mut command(workspace, "orphan"))
 }
 
-/// Becomes `zk`, connected to the running ensemble unless told otherwise; returns only if its build fails.
+/// Runs `zk` in place of this process, by default connected to the running ensemble; returns only on failure.
 pub(crate) fn zk(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
     if !build(workspace, "zk", &["-p", "zk-shell"], false)? {
         return Ok(false);
@@ -55,7 +55,7 @@ pub(crate) fn zk(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<boo
     let mut zk = command(workspace, "zk");
     zk.args(args);
     if !says_where(args, env::var_os(CONNECT)) {
-        // No ensemble: `zk` itself knows best what to say about that.
+        // Without an ensemble `zk` prints its own error.
         if let Some(connect) = running_ensemble(workspace) {
             zk.env(CONNECT, connect);
         }
@@ -63,7 +63,7 @@ pub(crate) fn zk(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<boo
     become_program(&mut zk)
 }
 
-/// Becomes `zk-check`; returns only if its build fails.
+/// Runs `zk-check` in place of this process; returns only on failure.
 pub(crate) fn check(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
     if !build(
         workspace,
@@ -76,7 +76,7 @@ pub(crate) fn check(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<
     become_program(command(workspace, "zk-check").args(args))
 }
 
-/// Returns whether the build went well; cargo has said why not. With `watched` it says all that it does.
+/// Returns whether the build succeeded; cargo prints the error. With `watched` cargo prints its progress.
 fn build(
     workspace: &Workspace,
     program: &str,
@@ -106,18 +106,18 @@ fn default_ensembles(workspace: &Workspace) -> PathBuf {
     workspace.target_dir().join("zk-ensembles")
 }
 
-/// The directory of the ensembles, as the program will find it.
+/// Returns the directory of the ensembles that the program will use.
 fn ensembles(workspace: &Workspace, args: &[OsString], environment: Option<OsString>) -> PathBuf {
     let given = option(args, "--dir").or(environment);
     given.map_or_else(|| default_ensembles(workspace), PathBuf::from)
 }
 
-/// Whether the program is asked for servers in containers.
+/// Returns whether the arguments ask for servers in containers.
 fn asks_for_containers(args: &[OsString]) -> bool {
     option(args, "--backend").is_some_and(|backend| backend == "containers")
 }
 
-/// Whether servers of one of the ensembles run in containers, so that no command can do without.
+/// Returns whether servers of an ensemble run in containers, so that every command needs that feature.
 fn has_containers(ensembles: &Path) -> bool {
     let entries = fs::read_dir(ensembles).into_iter().flatten().flatten();
     entries
@@ -125,7 +125,7 @@ fn has_containers(ensembles: &Path) -> bool {
         .any(|state| state.contains("\"containers\":"))
 }
 
-/// The value of an option, behind it or behind a `=`.
+/// Returns the value of an option, after it or after a `=`.
 fn option(args: &[OsString], name: &str) -> Option<OsString> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -145,7 +145,7 @@ fn become_program(command: &mut Command) -> anyhow::Result<bool> {
     Err(error).with_context(|| format!("cannot run {}", command.get_program().display()))
 }
 
-/// Whether the arguments of `zk` or the environment name the servers to connect to.
+/// Returns whether the arguments of `zk` or the environment name the servers to connect to.
 fn says_where(args: &[OsString], environment: Option<OsString>) -> bool {
     let named = args
         .iter()
@@ -155,9 +155,9 @@ fn says_where(args: &[OsString], environment: Option<OsString>) -> bool {
     named || environment.is_some_and(|connect| !connect.is_empty())
 }
 
-/// The connect string of the running ensemble, if there is one.
+/// Returns the connect string of the running ensemble, if there is one.
 fn running_ensemble(workspace: &Workspace) -> Option<String> {
-    // Not built means that none was started; which one, if there are several, the program reads from ZK_ENSEMBLE.
+    // A missing program means that no ensemble was started. The program reads ZK_ENSEMBLE if there are several.
     let mut env_command = command(workspace, "zk-ensemble");
     env_command.args(["env", "--format", "value"]);
     let output = env_command
@@ -190,7 +190,7 @@ mod tests {
 
     // covers: H5
     #[test]
-    fn a_named_server_is_left_alone() {
+    fn a_named_server_is_kept() {
         assert!(says_where(&args(&["--connect", "h:1", "ls", "/"]), None));
         assert!(says_where(&args(&["ls", "--connect=h:1", "/"]), None));
         assert!(says_where(&args(&["ls", "/"]), Some("h:1".into())));
@@ -198,7 +198,7 @@ mod tests {
 
     // covers: H4 H6
     #[test]
-    fn containers_are_built_for_those_who_ask_or_have_some() {
+    fn containers_are_built_if_an_argument_or_an_ensemble_needs_them() {
         assert!(asks_for_containers(&args(&[
             "up",
             "--backend",
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn otherwise_the_running_ensemble_is_asked() {
+    fn without_a_named_server_the_running_ensemble_is_used() {
         assert!(!says_where(&args(&["ls", "/"]), None));
         assert!(!says_where(&args(&["ls", "/"]), Some(OsString::new())));
         assert!(

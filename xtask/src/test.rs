@@ -1,4 +1,4 @@
-//! `test`: everything, with the counts at the end.
+//! `test`: runs the tests, and prints the counts at the end.
 
 mod beside;
 mod counts;
@@ -21,19 +21,19 @@ pub(crate) use needs::Skipped;
 
 use crate::workspace::Workspace;
 
-/// What a run of the tests came to.
+/// The result of a run of the tests.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// All that was counted.
+    /// The counts of all runners.
     pub(crate) counts: Counts,
-    /// Whether every runner ended well; a test that does not compile is counted nowhere.
+    /// Whether every runner succeeded; a test that does not compile is not counted.
     pub(crate) good: bool,
-    /// What this machine lacks for some of them.
+    /// The tests that this machine cannot run.
     pub(crate) skipped: Option<Skipped>,
 }
 
 impl Outcome {
-    /// Prints what was skipped and, on the last line, the counts.
+    /// Prints the skipped tests and, on the last line, the counts.
     pub(crate) fn print(&self) {
         if let Some(skipped) = &self.skipped {
             println!("{skipped}");
@@ -42,19 +42,19 @@ impl Outcome {
     }
 }
 
-/// How much is run.
+/// The extent of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Pure and simulated tests, and one on real servers that uses every recipe.
     Quick,
-    /// Everything, long programmes in their short form.
+    /// All tests, long ones in their short form.
     Full,
-    /// Everything, long programmes in their full length.
+    /// All tests in their full length.
     Deep,
 }
 
 impl Scope {
-    /// Reads the scope that may come before the runner's arguments.
+    /// Parses an optional scope before the runner's arguments.
     pub(crate) fn split(args: &[OsString]) -> (Self, &[OsString]) {
         match args.split_first() {
             Some((first, rest)) if first == "quick" => (Self::Quick, rest),
@@ -63,7 +63,7 @@ impl Scope {
         }
     }
 
-    /// The profile of `.config/nextest.toml`; the runner's own choice for the full scope.
+    /// Returns the profile of `.config/nextest.toml`, or `None` for the default profile.
     fn profile(self) -> Option<&'static str> {
         match self {
             Self::Quick => Some("quick"),
@@ -72,7 +72,7 @@ impl Scope {
         }
     }
 
-    /// How long the programmes are that a variable sets; a caller's own setting wins.
+    /// Returns the variables that set the length of long tests; the caller's environment takes precedence.
     fn lengths(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Quick | Self::Full => &[],
@@ -85,7 +85,7 @@ impl Scope {
     }
 }
 
-/// Runs the tests, prints the counts as the last line, and returns whether all went well.
+/// Runs the tests, prints the counts as the last line, and returns whether all tests passed.
 pub(crate) fn command(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<bool> {
     let outcome = match args.split_first() {
         Some((first, args)) if first == "beside" => beside::beside(workspace, args)?,
@@ -128,7 +128,7 @@ pub(crate) fn run(
             "--tests",
             "--examples",
         ]);
-        // What the group `ensemble` is to nextest.
+        // Corresponds to the group `ensemble` of nextest.
         tests.env("RUST_TEST_THREADS", "2");
         tests
     };
@@ -146,7 +146,7 @@ pub(crate) fn run(
         skip.push(needs::MARK);
     }
     if !nextest {
-        // What nextest's configuration leaves to the deep scope.
+        // Nextest's configuration runs these only in the deep scope.
         skip.push("deep::");
     }
     tests.args(with_skips(args, &skip));
@@ -162,7 +162,7 @@ pub(crate) fn run(
     let tests_took = started.elapsed();
     if scope == Scope::Quick || !args.is_empty() {
         println!(
-            "tests took {}; those in the documentation are run by `cargo xtask test` alone",
+            "tests took {}; run `cargo xtask test` without arguments for those in the documentation",
             seconds(tests_took)
         );
         return Ok(Outcome {
@@ -218,8 +218,7 @@ fn prepare(workspace: &Workspace, env: &[(&str, OsString)]) -> anyhow::Result<()
 /// The releases that most tests run.
 const ZOOKEEPERS: [&str; 2] = ["3.9", "3.8"];
 
-/// The runner's arguments with those that leave out tests by a part of their names; nextest and `cargo test` share
-/// them.
+/// Adds arguments that skip tests by a part of their names, which nextest and `cargo test` share.
 fn with_skips(args: &[OsString], skip: &[&str]) -> Vec<OsString> {
     let mut args = args.to_vec();
     if !skip.is_empty() && !args.iter().any(|arg| arg == "--") {
@@ -246,16 +245,16 @@ fn has_nextest() -> bool {
     version.is_ok_and(|status| status.success())
 }
 
-/// Whose summaries are to be read.
+/// The test runner.
 #[derive(Clone, Copy, Debug)]
 enum Runner {
-    /// Speaks on stderr.
+    /// Prints its summary to stderr.
     Nextest,
-    /// Speaks on stdout.
+    /// Prints its summaries to stdout.
     CargoTest,
 }
 
-/// Runs a test runner, passes on what it says and reads the counts in it.
+/// Runs a test runner, forwards its output, and reads the counts in it.
 fn counted(
     command: &mut Command,
     env: &[(&str, OsString)],
@@ -287,8 +286,8 @@ fn counted_into(
     });
     let status = child.wait().context("cannot wait for cargo")?;
     let (stdout, stderr) = (
-        stdout.context("cannot pass on the output")?,
-        stderr.context("cannot pass on the output")?,
+        stdout.context("cannot forward the output")?,
+        stderr.context("cannot forward the output")?,
     );
     let counts = match runner {
         Runner::Nextest => Counts::of_nextest(&String::from_utf8_lossy(&stderr)),
@@ -297,7 +296,7 @@ fn counted_into(
     Ok((status.success(), counts))
 }
 
-/// Copies everything to `to` as it comes, and keeps it.
+/// Copies all input to `to` as it arrives, and returns it.
 fn tee(mut from: impl Read, mut to: impl Write) -> io::Result<Vec<u8>> {
     let mut kept = Vec::new();
     let mut buffer = [0; 8192];
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_go_behind_the_callers_arguments() {
+    fn skips_follow_the_callers_arguments() {
         let add = |args: &[&str], skip: &[&str]| {
             let args: Vec<_> = args.iter().map(OsString::from).collect();
             let args = with_skips(&args, skip);
@@ -345,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_on_is_kept_whole() {
+    fn forwarded_output_is_returned_completely() {
         let text = "line\n".repeat(5000);
         let mut passed = Vec::new();
         let kept = tee(text.as_bytes(), &mut passed).unwrap();
@@ -356,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runner_is_counted_where_it_speaks_and_its_failure_seen() {
+    fn the_counts_come_from_the_stream_of_the_runner() {
         for (runner, expected) in [
             (
                 Runner::Nextest,

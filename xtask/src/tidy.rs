@@ -35,7 +35,7 @@ const PURE_FILES: &[(&str, usize)] = &[
     ("examples/master-workers", 2),
 ];
 
-/// What a published crate has beside its sources and its README.
+/// The files of a published crate besides its sources and its README.
 const PACKAGED: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// The one module that may name the client crate, as a file and as a directory, and the references of benchmarks.
@@ -48,13 +48,13 @@ const TRANSPORT: [&str; 3] = [
 /// What a look at the whole tree found.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Broken rules, as `place: what is wrong and what would be right`.
+    /// Broken rules, as `file:line: problem and remedy`.
     pub(crate) problems: Vec<String>,
     /// Which tests show which feature rows.
     pub(crate) rows: Rows,
 }
 
-/// Prints what was found and returns whether no rule is broken.
+/// Prints the findings and returns whether there are none.
 pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
     let report = look(&workspace.root)?;
     for problem in &report.problems {
@@ -62,7 +62,7 @@ pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
     }
     for (heading, rows) in [
         (
-            "feature rows that need a real server and have only simulated or pure tests",
+            "feature rows that need a test on real servers",
             &report.rows.weak,
         ),
         ("feature rows not built yet", &report.rows.not_built),
@@ -72,13 +72,13 @@ pub(crate) fn command(workspace: &Workspace) -> anyhow::Result<bool> {
         }
     }
     match report.problems.len() {
-        0 => println!("tidy: every rule is kept"),
-        broken => println!("tidy: {broken} broken"),
+        0 => println!("tidy: no problems"),
+        count => println!("tidy: {count} problems"),
     }
     Ok(report.problems.is_empty())
 }
 
-/// Prints every feature row with the tests that show it.
+/// Prints every feature row with its tests.
 pub(crate) fn print_rows(workspace: &Workspace) -> anyhow::Result<bool> {
     print!("{}", look(&workspace.root)?.rows.list());
     Ok(true)
@@ -173,7 +173,7 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
 }
 
 fn prefixed(at: &str, problems: Vec<String>) -> impl Iterator<Item = String> {
-    // A problem in a certain line begins with its number.
+    // A problem of one line begins with its number.
     problems.into_iter().map(move |problem| {
         let separator = if problem.starts_with(|c: char| c.is_ascii_digit()) {
             ":"
@@ -184,12 +184,12 @@ fn prefixed(at: &str, problems: Vec<String>) -> impl Iterator<Item = String> {
     })
 }
 
-/// The directory of the package that a file belongs to, such as `crates/zk-lock`.
+/// Returns the directory of the package of a file, such as `crates/zk-lock`.
 fn package(file: &str) -> String {
     file.split('/').take(2).collect::<Vec<_>>().join("/")
 }
 
-/// The names of the directories below `crates`, in order.
+/// Returns the names of the crates below `crates`, in order.
 fn crates(root: &Path) -> anyhow::Result<BTreeSet<String>> {
     let entries = fs::read_dir(root.join("crates"))
         .with_context(|| format!("cannot list {}/crates", root.display()))?;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_breaks_every_rule_is_told_so() {
+    fn each_broken_rule_of_a_tree_is_reported() {
         let root = std::env::temp_dir().join(format!("xtask-tidy-{}", std::process::id()));
         let write = |path: &str, text: &str| {
             let path = root.join(path);

@@ -1,4 +1,4 @@
-//! Where things are, and how cargo is called.
+//! Finds the workspace, and builds cargo commands on it.
 
 use std::env;
 use std::path::Path;
@@ -7,21 +7,21 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-/// The workspace and the directory cargo builds into.
+/// The workspace and the directory of its programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Workspace {
     /// The directory of the workspace's `Cargo.toml`.
     pub(crate) root: PathBuf,
-    /// Where this program lies, and so do the workspace's other programs.
+    /// The directory of this program and of the workspace's other programs.
     programs: PathBuf,
 }
 
 impl Workspace {
     pub(crate) fn find() -> anyhow::Result<Self> {
-        let exe = env::current_exe().context("cannot tell where this program lies")?;
+        let exe = env::current_exe().context("cannot find the path of this program")?;
         let programs = exe
             .parent()
-            .context("this program lies in no directory")?
+            .context("this program has no directory")?
             .to_owned();
         Ok(Self {
             root: Self::root(),
@@ -29,7 +29,7 @@ impl Workspace {
         })
     }
 
-    /// Another checkout of the workspace.
+    /// Returns another checkout of the workspace.
     pub(crate) fn at(&self, root: PathBuf) -> Self {
         Self {
             root,
@@ -37,22 +37,21 @@ impl Workspace {
         }
     }
 
-    /// The root of the workspace, which cargo tells a program it runs.
+    /// Returns the root of the workspace, which cargo passes to the programs it runs.
     pub(crate) fn root() -> PathBuf {
         let xtask = env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
         xtask.parent().map_or_else(|| xtask.clone(), Path::to_owned)
     }
 
-    /// The target directory.
+    /// Returns the target directory.
     ///
-    /// Taken from where cargo has put this program, so that `CARGO_TARGET_DIR` and cargo's configuration are followed
-    /// without reading them.
+    /// It follows from the path of this program, which respects `CARGO_TARGET_DIR` and cargo's configuration.
     pub(crate) fn target_dir(&self) -> &Path {
         self.programs.parent().unwrap_or(&self.programs)
     }
 
-    /// Where a program of this workspace is, once built.
+    /// Returns the path of a program of this workspace.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.programs
             .join(format!("{name}{}", env::consts::EXE_SUFFIX))
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_does_not_learn_which_package_asked_for_it() {
+    fn a_build_does_not_see_the_variables_of_this_package() {
         let workspace = Workspace {
             root: "/src".into(),
             programs: "/src/target/debug".into(),
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_and_target_directory_follow_from_where_this_program_lies() {
+    fn programs_and_target_directory_follow_from_this_program() {
         let workspace = Workspace {
             root: "/src".into(),
             programs: "/elsewhere/build/debug".into(),

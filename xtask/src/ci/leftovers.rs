@@ -1,4 +1,4 @@
-//! Servers that a run of the tests has left behind.
+//! Finds and kills servers that a run of the tests has left behind.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 use std::time::Instant;
 
-/// The processes started with something from the directory `cache`: each server has its class path there.
+/// Returns the processes whose command line names the directory `cache`: each server has its class path there.
 pub(super) fn running_from(cache: &OsStr) -> BTreeSet<u32> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return BTreeSet::new();
@@ -22,19 +22,17 @@ pub(super) fn running_from(cache: &OsStr) -> BTreeSet<u32> {
         .collect()
 }
 
-/// Waits until all but those of `before` are gone; ends what remains, says so and returns whether there was none.
-pub(super) fn gone(cache: &OsStr, before: &BTreeSet<u32>, patience: Duration) -> bool {
-    let deadline = Instant::now() + patience;
+/// Waits until only the processes of `before` remain; kills and reports others, and returns whether there were none.
+pub(super) fn gone(cache: &OsStr, before: &BTreeSet<u32>, timeout: Duration) -> bool {
+    let deadline = Instant::now() + timeout;
     let mut left = &running_from(cache) - before;
     while !left.is_empty() && Instant::now() < deadline {
         pause();
         left = &running_from(cache) - before;
     }
     for pid in &left {
-        eprintln!(
-            "error: process {pid} is still there {patience:?} after the tests, and is killed now"
-        );
-        // It may have gone by itself.
+        eprintln!("error: process {pid} still runs {timeout:?} after the tests: killing it");
+        // It may have ended by itself.
         let _status = Command::new("kill")
             .args(["-KILL", &pid.to_string()])
             .status();
@@ -49,7 +47,7 @@ fn mentions(line: &[u8], cache: &OsStr) -> bool {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "between two looks at what is running, up to a deadline"
+    reason = "between two checks of the processes, up to a deadline"
 )]
 fn pause() {
     std::thread::sleep(Duration::from_millis(50));
@@ -74,7 +72,7 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // A process has no command line for a moment after it is spawned; one that speaks has.
+        // A process has no command line directly after it is spawned, but has one when it prints.
         let mut up = [0; 3];
         child.stdout.take().unwrap().read_exact(&mut up).unwrap();
         let found = running_from(OsStr::new(&cache));
@@ -82,7 +80,7 @@ mod tests {
         let ended = !gone(OsStr::new(&cache), &BTreeSet::new(), SHORT);
         let status = child.wait().unwrap();
         assert_eq!(found, BTreeSet::from([child.id()]));
-        assert!(known, "a process from before the tests is none of theirs");
+        assert!(known, "a process from before the tests does not count");
         assert!(ended && !status.success(), "{status}");
     }
 

@@ -1,4 +1,4 @@
-//! Reading the counts in what a test runner says.
+//! Reads the counts in the output of a test runner.
 
 use std::fmt;
 use std::ops::Add;
@@ -12,8 +12,8 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Reads the summary of nextest: the last one in `output`, as what failing tests print comes before it and may look
-    /// like any summary.
+    /// Reads the summary of nextest: the last one in `output`, because the output of failing tests precedes it and may
+    /// contain lines like it.
     pub(crate) fn of_nextest(output: &str) -> Self {
         // `Summary [   0.159s] 28 tests run: 27 passed (1 slow), 1 timed out, 0 skipped`
         let last = output
@@ -28,7 +28,7 @@ impl Counts {
         )
     }
 
-    /// Sums up the summaries of `cargo test`, one for each program it runs.
+    /// Adds up the summaries of `cargo test`, one per test binary.
     pub(crate) fn of_cargo_test(output: &str) -> Self {
         // `test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s`
         output
@@ -83,7 +83,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Drops the escape sequences that colour a terminal: everything from an escape up to the next `m`.
+/// Removes the escape sequences of colours: from an escape to the next `m`.
 fn without_colours(line: &str) -> String {
     let mut pieces = line.split('\u{1b}');
     let mut plain = pieces.next().unwrap_or_default().to_owned();

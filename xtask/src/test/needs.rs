@@ -1,4 +1,4 @@
-//! What tests need that a machine may lack, found out before they run.
+//! Checks before a run whether the machine has what some tests need.
 //!
 //! Only a container engine may be missing: the harness provides everything else. Tests that need one have
 //! `in_containers` in their names. Where there is none they are skipped, and counted as skipped; started by hand they
@@ -17,11 +17,11 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// Asks whether there is a container engine, as CI does: `docker info`.
+    /// Checks whether there is a container engine, as CI does: `docker info`.
     pub(crate) fn probe() -> Option<Self> {
         let mut info = Command::new("docker");
         info.args(["info", "--format", "{{.ServerVersion}}"]);
-        answers(info, PATIENCE).err().map(|reason| Self { reason })
+        answers(info, TIMEOUT).err().map(|reason| Self { reason })
     }
 }
 
@@ -29,13 +29,13 @@ impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "skipped: tests with {MARK} in their names, for want of a container engine: {}",
+            "skipped: tests with {MARK} in their names, because there is no container engine: {}",
             self.reason
         )
     }
 }
 
-/// Whether the command ends well and prints something within that time; otherwise why not, on one line.
+/// Returns whether the command succeeds and prints something within this time; the error is one line.
 fn answers(mut command: Command, within: Duration) -> Result<(), String> {
     let program = command.get_program().display().to_string();
     let child = command
@@ -70,15 +70,15 @@ fn answers(mut command: Command, within: Duration) -> Result<(), String> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "between two looks at the program, up to a deadline"
+    reason = "between two checks of the program, up to a deadline"
 )]
 fn pause() {
     std::thread::sleep(Duration::from_millis(20));
 }
 
-/// What names of tests that need a container engine contain.
+/// The names of tests that need a container engine contain this.
 pub(super) const MARK: &str = "in_containers";
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {
@@ -99,13 +99,13 @@ mod tests {
     // covers: H4
     #[test]
     fn an_engine_is_there_if_it_names_its_version() {
-        let ask = |script| answers(shell(script), PATIENCE);
+        let ask = |script| answers(shell(script), TIMEOUT);
         assert_eq!(ask("echo 28.2"), Ok(()));
         assert_eq!(
             ask("echo first >&2; echo 'no daemon' >&2; exit 1"),
             Err("sh says: no daemon".into())
         );
-        // As clients of old do without a server.
+        // As old clients do without a server.
         assert_eq!(
             ask("echo; echo 'no daemon' >&2"),
             Err("sh says: no daemon".into())
@@ -116,7 +116,7 @@ mod tests {
         );
         let silent = answers(shell("exec sleep 60"), Duration::from_millis(50));
         assert_eq!(silent, Err("sh did not answer within 50ms".into()));
-        let missing = answers(Command::new("/nowhere/docker"), PATIENCE).unwrap_err();
+        let missing = answers(Command::new("/nowhere/docker"), TIMEOUT).unwrap_err();
         assert!(
             missing.starts_with("/nowhere/docker cannot be run: "),
             "{missing}"
@@ -124,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_is_said_with_the_reason() {
+    fn skipped_tests_are_reported_with_the_reason() {
         assert_eq!(
             skipped().to_string(),
-            "skipped: tests with in_containers in their names, for want of a container engine: docker says: no"
+            "skipped: tests with in_containers in their names, because there is no container engine: docker says: no"
         );
     }
 }

@@ -1,7 +1,7 @@
-//! Which tests show which feature row, and whether with real servers.
+//! Finds the tests of each feature row, and whether they use real servers.
 //!
-//! A mark `// covers: L1` counts if it stands directly above a test that asserts something, itself or in a function of
-//! the same test binary that it names.
+//! A mark `// covers: L1` counts if it is directly above a test that asserts something, itself or in a function of the
+//! same test binary that it names.
 //! The test is *real* if it, or such a function, starts an ensemble of `zk-harness`; *simulated* if the files of these
 //! functions name `zk_sim`; otherwise *pure*.
 //! Tests below `src` are never real: they are compiled without the harness.
@@ -18,9 +18,9 @@ use functions::Function;
 /// Whether a row that needs a server and has no real test breaks the rules; otherwise it is only listed.
 pub(super) const REAL_TESTS_ARE_REQUIRED: bool = true;
 
-/// The rows of the feature list: a letter for the part, how many it has, and how many of these work.
+/// The rows of the feature list: the letter of the part, its number of rows, and how many of them work.
 ///
-/// The others are features to come: their marks count, and without a mark they are listed as not built.
+/// The others are future features: their marks count, and without a mark they are listed as not built.
 const ROWS: &[(char, u32, u32)] = &[
     ('C', 25, 18),
     ('K', 5, 5),
@@ -38,7 +38,7 @@ const ROWS: &[(char, u32, u32)] = &[
     ('V', 2, 0),
 ];
 
-/// Rows to which a server adds nothing, and why.
+/// Rows that need no server, and the reason.
 const SERVER_ADDS_NOTHING: &[(&str, &str)] = &[
     ("H9", "checkers judge recorded text"),
     (
@@ -72,29 +72,29 @@ pub(super) struct Coverage {
     mains: BTreeSet<String>,
 }
 
-/// What the marks show.
+/// The result of all marks.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    /// Broken rules, as `file:line: what`.
+    /// Broken rules, as `file:line: problem`.
     pub(super) problems: Vec<String>,
-    /// Rows of working features that no asserting test is marked with.
+    /// Rows of working features without a marked test that asserts something.
     pub(super) uncovered: Vec<String>,
-    /// Rows that need a server and are shown without one only.
+    /// Rows that need a server but have only tests without one.
     pub(super) weak: Vec<String>,
-    /// Rows of features to come without a test.
+    /// Rows of future features without a test.
     pub(super) not_built: Vec<String>,
     shown: BTreeMap<String, Vec<(Against, String)>>,
 }
 
 impl Coverage {
-    /// Takes one file, and returns what is wrong with its marks.
+    /// Adds a file, and returns the problems of its marks.
     pub(super) fn add(&mut self, path: &str, text: &str) -> Vec<String> {
         let scan = functions::scan(path, text);
         let mut problems = scan.problems;
         for function in &scan.functions {
             for row in &function.rows {
                 if !all().any(|(known, _)| known == *row) {
-                    problems.push(format!("{}: {row} is no feature row", function.line));
+                    problems.push(format!("{}: {row} is not a feature row", function.line));
                 }
             }
         }
@@ -105,9 +105,9 @@ impl Coverage {
         problems
     }
 
-    /// Judges the marks, once all files are there.
+    /// Evaluates the marks, after all files were added.
     pub(super) fn rows(&mut self) -> Rows {
-        // Most of what a function names is no function.
+        // Most names in a function are not functions.
         let functions = self.functions.iter().map(|it| it.name.clone());
         let functions: BTreeSet<String> = functions.collect();
         for function in &mut self.functions {
@@ -154,7 +154,7 @@ impl Coverage {
         rows
     }
 
-    /// The directories whose functions a test of `binary` may call: its own, those beside it that are no binaries, and
+    /// Returns the directories whose functions a test of `binary` may call: its own, shared directories next to it, and
     /// the library of the tests across crates.
     fn scopes<'a>(&'a self, binary: &'a str) -> BTreeSet<&'a str> {
         let mut scopes = BTreeSet::from([binary]);
@@ -175,7 +175,7 @@ impl Coverage {
 }
 
 impl Rows {
-    /// Every row with the tests that show it.
+    /// Formats every row with its tests.
     pub(super) fn list(&self) -> String {
         let mut list = String::new();
         for (row, is_built) in all() {
@@ -197,7 +197,7 @@ impl Rows {
     }
 }
 
-/// The test and the functions that it names, and that these name, within what is compiled into its binary.
+/// Returns the test and all functions that it reaches by name within its binary.
 fn reached<'a>(
     test: &'a Function,
     scopes: &BTreeSet<&str>,
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_of_an_unknown_row_is_told_with_its_line() {
+    fn a_mark_of_an_unknown_row_is_reported_with_its_line() {
         let problems = Coverage::default().add(
             IT,
             "\n// covers: H11 C1 X1 c2\n#[test]\nfn a() {\n    assert!(true);\n}\n",
@@ -336,9 +336,9 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "2: H11 is no feature row",
-                "2: X1 is no feature row",
-                "2: c2 is no feature row",
+                "2: H11 is not a feature row",
+                "2: X1 is not a feature row",
+                "2: c2 is not a feature row",
             ]
         );
     }

@@ -1,8 +1,8 @@
 //! Rules about one source file.
 //!
-//! They look at lines, not at syntax: that is enough for a tree that is formatted by one tool, and it stays readable.
+//! They read lines, not syntax, which suffices for a tree that rustfmt has formatted.
 
-/// Whether a file holds only tests, which need no documentation and may use what they like.
+/// Returns whether a file contains only tests, which need no documentation.
 pub(super) fn is_test_file(path: &str) -> bool {
     // The applications among the examples have code and tests of their own.
     let path = path.strip_prefix("examples/").unwrap_or(path);
@@ -40,23 +40,21 @@ pub(super) fn everywhere(text: &str) -> Vec<String> {
             ),
         ] {
             if line.contains(marker) {
-                problems.push(format!(
-                    "{number}: {marker} is not for this tree: {instead}"
-                ));
+                problems.push(format!("{number}: {marker} is not allowed: {instead}"));
             }
         }
     }
     problems
 }
 
-/// Rules for the code of the crates, tests apart.
+/// Rules for the code of the crates, except tests.
 pub(super) fn in_crates(text: &str, path: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if !text.trim_start().starts_with("//!") {
         problems
             .push("module documentation is needed: a first line that begins with //!".to_owned());
     }
-    // A program's functions are nobody's interface.
+    // The functions of a program are not an interface.
     if path.contains("/src/bin/") || path.ends_with("/src/main.rs") {
         return problems;
     }
@@ -80,7 +78,7 @@ pub(super) fn in_crates(text: &str, path: &str) -> Vec<String> {
     problems
 }
 
-/// Rules for every crate's code but the transport of zk-core.
+/// Rules for the code of all crates, except the transport of zk-core.
 pub(super) fn outside_transport(text: &str) -> Vec<String> {
     named_in_code(text, &["zookeeper_client"])
         .map(|(number, name)| {
@@ -100,7 +98,7 @@ pub(super) fn is_marked_pure(text: &str) -> bool {
 ///
 /// Plain values such as `Duration` and `SocketAddr` are welcome.
 pub(super) fn pure(text: &str) -> Vec<String> {
-    // What follows `#[cfg(test)]` at the left margin is the module of the tests.
+    // The module of the tests follows `#[cfg(test)]` at the left margin.
     let code = text.split("\n#[cfg(test)]").next().unwrap_or_default();
     named_in_code(code, IMPURE)
         .map(|(number, name)| {
@@ -124,7 +122,7 @@ fn named_in_code<'a>(
         })
 }
 
-/// Whether `line` has `word` and not just a longer name with it.
+/// Returns whether `line` contains `word` as a whole word.
 fn has_word(line: &str, word: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -137,8 +135,7 @@ fn is_comment(code: &str) -> bool {
     code.starts_with("//")
 }
 
-/// Whether the lines before a sleep state why it may be there: in an attribute within the same function, which is at
-/// most so long.
+/// Returns whether an attribute of the same function states the reason for a sleep.
 fn excused(before: &[&str]) -> bool {
     let from = before.len().saturating_sub(LONGEST_FUNCTION);
     let near = &before[from..];

@@ -1,11 +1,11 @@
-//! Which functions a file of Rust has, what they name, and which rows their marks claim.
+//! Finds the functions of a Rust file, the names in them, and the rows of their marks.
 //!
-//! It goes by lines, which is enough for text that rustfmt has formatted: a function ends at the first line that is its
-//! indentation and a closing brace.
+//! It reads lines, which suffices for text that rustfmt has formatted: a function ends at the first line that consists of
+//! its indentation and a closing brace.
 
 use std::collections::BTreeSet;
 
-/// What a test runs against, the strongest last.
+/// The servers that a test runs against, the strongest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Against {
     Nothing,
@@ -33,11 +33,11 @@ pub(super) struct Function {
     pub(super) names: BTreeSet<String>,
 }
 
-/// What one file has.
+/// The functions of one file.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) functions: Vec<Function>,
-    /// What is wrong with its marks, as `line: what`.
+    /// The problems of its marks, as `line: problem`.
     pub(super) problems: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn scan(path: &str, text: &str) -> Scan {
     scan
 }
 
-/// The functions that `on_each_backend!` makes tests of, which start servers before they call them.
+/// Returns the functions that `on_each_backend!` turns into tests, which start servers before they call them.
 fn on_each_backend(text: &str) -> Vec<&str> {
     let Some((_, list)) = text.split_once("\non_each_backend! {") else {
         return Vec::new();
