@@ -1,8 +1,8 @@
-//! Processes that contend for our lock, what they tell, and how that is judged.
+//! Runs processes that contend for our lock, and reads their reports.
 //!
-//! The program `lock-worker` is the process, [`Worker`] drives it; it answers with lines of JSON, one [`Record`] each,
-//! with moments of the clock that all processes of a host share.
-//! What it does to the lock it also records as a [history](zk_harness::history), which checkers judge.
+//! [`Worker`] drives the program `lock-worker`, which prints lines of JSON, one [`Record`] each, with times of the
+//! clock that all processes of a host share.
+//! It also records a [history](zk_harness::history) of the lock for the checkers.
 
 mod journal;
 mod register;

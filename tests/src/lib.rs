@@ -1,4 +1,4 @@
-//! What tests across crates and benchmarks share; the tests are in `tests/it`.
+//! Shared code of the tests across crates and of the benchmarks; the tests are in `tests/it`.
 
 pub mod contention;
 pub mod melee;

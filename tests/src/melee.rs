@@ -1,8 +1,8 @@
-//! Processes of several clients that take one lock again and again and are killed at random, and files that tell whether
-//! two of them had it at once.
+//! Runs processes of several clients that take one lock in a loop and are killed at random, and checks with file locks
+//! that the lock never has two holders.
 //!
-//! The judge is the operating system: who holds the lock holds a POSIX lock of a file, which vanishes with its process.
-//! Sessions end because their processes are killed, so nobody goes on under a lock that somebody else has got.
+//! A holder also holds a POSIX lock of a file, which the operating system releases with the process.
+//! Sessions end because their processes are killed, so no process continues under a lock that another one has acquired.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::peers::Curator;
 use crate::peers::Kazoo;
 
-/// One who takes the lock.
+/// A contender.
 #[derive(Debug, Clone)]
 pub struct Fighter {
     name: String,
@@ -36,7 +36,7 @@ enum Client {
     Kazoo(Kazoo),
 }
 
-/// What is fought for, and how.
+/// The lock and its contenders.
 #[derive(Debug, Clone)]
 pub struct Melee {
     connect: String,
@@ -45,21 +45,21 @@ pub struct Melee {
     lasts: Duration,
 }
 
-/// How it went.
+/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// How often each one was granted the lock.
+    /// How often each contender acquired the lock.
     pub granted: BTreeMap<String, usize>,
-    /// Who had it while somebody else had it.
+    /// The contenders that held the lock while another one held it.
     pub overlaps: Vec<String>,
-    /// How many processes were killed on the way.
+    /// The number of killed processes.
     pub killed: usize,
 }
 
-/// Longer than a waiter waits for the session of a killed holder, and short.
+/// The session timeout, which is how long waiters wait after a holder was killed.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
-/// For a process that is started on a busy machine until it has its first turn.
+/// The time limit for the first turn of a process on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Fighter {
@@ -106,7 +106,7 @@ impl Fighter {
             command.arg(layout);
         }
         command
-            // It ends with this process, whatever becomes of it.
+            // The process ends with this one.
             .stdin(Stdio::piped())
             .stderr(Stdio::null())
             .kill_on_drop(true)
@@ -116,7 +116,7 @@ impl Fighter {
 }
 
 impl Melee {
-    /// A fight for the lock at `path`, for so long; who is killed and when is drawn from `seed`.
+    /// Creates a run for the lock at `path`; the killed processes and times are drawn from `seed`.
     pub fn new(connect: String, path: &'static str, seed: u64, lasts: Duration) -> Self {
         Self {
             connect,
@@ -126,8 +126,8 @@ impl Melee {
         }
     }
 
-    /// Lets them fight: each one is waited for until it had the lock once, then one after the other is killed at random
-    /// and started again, and in the end each one must have the lock once more.
+    /// Runs the contenders: waits until each has had the lock once, then kills and restarts them at random, and at the
+    /// end waits until each has had the lock once more.
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl Outcome {
     }
 }
 
-/// Waits until each one was granted the lock, by the lines of the log after the first `from`.
+/// Waits until each contender has acquired the lock, according to the lines of the log after the first `from`.
 async fn granted_to_all(log: &Path, fighters: &[Fighter], from: usize) -> anyhow::Result<()> {
     let mut looks = tokio::time::interval(Duration::from_millis(50));
     let deadline = Instant::now() + PATIENCE;

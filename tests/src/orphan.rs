@@ -1,9 +1,9 @@
-//! The orphan contender: a lock's node that is created while its client is on its way to another server.
+//! Runs the orphan-contender scenario: a lock's node is created while its client moves to another server.
 //!
-//! The client's link dies right behind its CREATE, which is not committed yet when the client is back, at a server that
-//! does not show it. A client that looks for its node there finds none, creates a second one, and waits for its own
-//! first one: nobody gets the lock any more until that session ends.
-//! The script plays this with any client, so that what is known of ours can be compared.
+//! The client's link breaks directly after its CREATE, which is not committed yet when the client reconnects to a
+//! server that does not show it. A client that searches for its node there finds none, creates a second one, and waits
+//! for its own first one: no contender acquires the lock until that session ends.
+//! The scenario works with any client, so that clients can be compared.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ use zk_lock::Guard;
 
 use crate::peers::PeerContender;
 
-/// Where the CREATE is slow.
+/// Where the CREATE is delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Slow {
-    /// The client is at the leader, and what the leader says reaches the followers late.
+    /// The client is connected to the leader, whose messages reach the followers late.
     FromLeader,
-    /// The client is at a follower, and what that one says reaches the leader late.
+    /// The client is connected to a follower, whose messages reach the leader late.
     ToLeader,
 }
 
-/// Three servers behind fault proxies, with links between them that can be slow.
+/// Three servers behind fault proxies, with links between them that can be delayed.
 #[derive(Debug)]
 pub struct Stage {
     ensemble: Ensemble,
@@ -44,30 +44,30 @@ pub struct Stage {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Contender {
-    /// One of another client library, in a process of its own.
+    /// A contender of another client library, in its own process.
     Peer(PeerContender),
-    /// Ours, in this process.
+    /// Our contender, in this process.
     Ours {
-        /// Its session.
+        /// The session.
         session: Session,
         /// Its lock.
         lock: FairLock,
-        /// While it is held.
+        /// The guard while the lock is held.
         guard: Option<Guard>,
     },
 }
 
-/// What became of the lock.
+/// The result of one run.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Ending {
-    /// How long after the beginning the lock was acquired; nothing if it was not.
+    /// The time until the lock was acquired; `None` if it was not.
     pub acquired: Option<Duration>,
-    /// What the client said when it gave up by itself.
+    /// The client's error if it gave up.
     pub failed: Option<String>,
-    /// The most nodes of the contender that were there at once.
+    /// The largest number of the contender's nodes at one time.
     pub nodes: usize,
-    /// How many CREATEs of a contender node were sent.
+    /// The number of CREATEs of a contender node.
     pub creates: usize,
 }
 
@@ -85,7 +85,7 @@ impl Stage {
         let mut builder = Ensemble::builder()
             .servers(3)
             .data(DataStore::Memory)
-            // A follower that hears everything 2.5 s late is to stay one.
+            // A follower with a delay of 2.5 s must remain a member.
             .tick_time(Duration::from_millis(500))
             .sync_limit(30)
             .proxied(true)
@@ -128,15 +128,15 @@ impl Stage {
         Ok(self.ensemble.down().await?)
     }
 
-    /// Plays the script once with the contender that `begin` makes for a connection string and a path.
+    /// Runs the scenario once with the contender that `begin` creates for a connect string and a path.
     ///
     /// # Errors
     ///
-    /// Something other than what is to be shown went wrong.
+    /// The scenario failed for another reason than the delayed CREATE.
     ///
     /// # Cancel safety
     ///
-    /// The links stay slow; play no more.
+    /// The links stay slow; do not run the scenario again.
     pub async fn play(
         &mut self,
         slow: Slow,
@@ -159,7 +159,7 @@ impl Stage {
         self.proxy.steer(Clients::All, Steer::To(home))?;
         let mut contender = begin(self.ensemble.connect_string(), path.clone()).await?;
         let session = contender.session();
-        // Once without a fault: the parents are made, and the client is warm.
+        // Once without a fault, so that the parents exist and the client is warm.
         anyhow::ensure!(
             contender.acquire(WARM_UP).await?,
             "a free lock is not acquired"
@@ -212,7 +212,7 @@ impl Stage {
         if acquired {
             contender.release().await?;
         }
-        // One that has failed may fail again.
+        // A failed client may fail again.
         if ending.failed.is_none() {
             contender.quit().await?;
         } else {
@@ -256,8 +256,8 @@ impl Contender {
     /// Safe: nothing is left.
     pub async fn ours(connect: &str, path: &str) -> anyhow::Result<Self> {
         let session = Session::builder(connect)
-            // A session whose commits take longer than 9/20 of this is never certain to be alive, and no lock is
-            // granted to it; with a lag of 2.5 s each way a commit takes 5 s.
+            // A session whose commits take longer than 9/20 of this is never trusted and acquires no lock; with a lag
+            // of 2.5 s each way a commit takes 5 s.
             .session_timeout(Duration::from_secs(20))
             .operation_timeout(Duration::from_secs(30))
             .connect()
@@ -306,9 +306,9 @@ impl Contender {
     }
 }
 
-/// For an acquisition without a fault.
+/// The time limit of an acquisition without a fault.
 const WARM_UP: Duration = Duration::from_secs(30);
-/// Longer than any client takes to come back, for an acquisition with the fault.
+/// The time limit of an acquisition with the fault: longer than any client takes to reconnect.
 const ENOUGH: Duration = Duration::from_secs(8);
-/// For the end of a session whose client could not end it.
+/// The time limit for the expiry of a session that its client could not close.
 const GONE: Duration = Duration::from_secs(60);

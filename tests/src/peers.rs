@@ -1,22 +1,22 @@
-//! Other clients of ZooKeeper, driven from Rust: to test that ours get along with them, and to measure ours against.
+//! Drives other clients of ZooKeeper from Rust, for interoperability tests and benchmarks.
 //!
-//! The other clients are Apache Curator and kazoo. Curator's jars and a Java compiler come from the distribution's packages, installed
-//! or unpacked into the harness's cache ([`Curator::find`]); the Java programs in `tests/java` are compiled when they
-//! are first needed. A Java runtime is enough, because the compiler is Eclipse's, which is a Java program itself.
+//! The other clients are Apache Curator and kazoo. Curator's jars and a Java compiler come from the distribution's
+//! packages, installed or unpacked into the harness's cache ([`Curator::find`]). The Java programs in `tests/java` are
+//! compiled on first use. A Java runtime is enough, because the compiler is Eclipse's, which is a Java program itself.
 //!
-//! | program | driven by | does |
+//! | program | driven by | purpose |
 //! |---|---|---|
-//! | `Contender.java` | [`PeerContender`] | acquires and releases an `InterProcessMutex` when told to |
-//! | `SemaphoreContender.java` | [`PeerSemaphore`] | acquires and releases leases of an `InterProcessSemaphoreV2` when told to |
+//! | `Contender.java` | [`PeerContender`] | acquires and releases an `InterProcessMutex` on command |
+//! | `SemaphoreContender.java` | [`PeerSemaphore`] | acquires and releases leases of an `InterProcessSemaphoreV2` on command |
 //! | `Revocable.java` | [`Revocable`] | holds an `InterProcessMutex` until it is revoked, and revokes others |
 //! | `DiscoveryPeer.java` | [`PeerDiscovery`] | registers instances with Curator's service discovery, and lists them |
 //! | `contender.py` | [`PeerContender`] | the same with kazoo's `Lock` |
-//! | `RwContender.java` | [`PeerRwLock`] | acquires and releases an `InterProcessReadWriteLock` when told to |
+//! | `RwContender.java` | [`PeerRwLock`] | acquires and releases an `InterProcessReadWriteLock` on command |
 //! | `contender.py` | [`PeerRwLock`] | the same with kazoo's `ReadLock` and `WriteLock` |
 //! | `hbase_contender.py` | [`PeerRwLock`] | the requests of HBase's `ZKInterProcessReadWriteLock`, re-enacted over kazoo's connection |
 //! | `RecipeContender.java` | [`PeerContender`] | the same as `Contender.java` with ZooKeeper's own `WriteLock` |
 //! | `Elector.java` | [`PeerContender`] | takes part in an election of `LeaderLatch` or `LeaderSelector` |
-//! | `Melee.java`, `melee.py` | [`Melee`](crate::melee::Melee) | take locks again and again, and are killed |
+//! | `Melee.java`, `melee.py` | [`Melee`](crate::melee::Melee) | take locks in a loop, and are killed |
 //! | `Bench.java` | [`CuratorBench`] | measures `InterProcessMutex` |
 //! | `CacheBench.java` | [`measure_cache`] | measures `CuratorCache` |
 //! | `bench.py` | [`Kazoo::measure`] | measures kazoo's `Lock` |
@@ -24,9 +24,10 @@
 //! | `queue_peer.py` | [`Kazoo::queue`] | the same with kazoo's `Queue` |
 //! | `SeedCounter.java` | [`seed_counter`] | moves the counter of sequential nodes to its end, offline |
 //!
-//! Where the distribution has no such packages, `ZK_TESTS_CURATOR_HOME` names a directory with these jars:
+//! On a distribution without these packages, `ZK_TESTS_CURATOR_HOME` names a directory with these jars:
 //! curator-client, curator-framework, curator-recipes, curator-x-discovery, jackson-core, jackson-annotations,
-//! jackson-databind, guava, failureaccess unless guava has it inside, ecj, and zookeeper-recipes-lock unless it is beside ZooKeeper's own jars.
+//! jackson-databind, guava, failureaccess unless guava contains it, ecj, and zookeeper-recipes-lock unless it is next
+//! to ZooKeeper's own jars.
 
 mod bench;
 mod cache;

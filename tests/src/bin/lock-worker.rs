@@ -1,30 +1,30 @@
-//! Contends for a lock when told to, and tells about it.
+//! Contends for a lock on command, and reports each step.
 //!
 //! ```text
 //! lock-worker NAME CONNECT PATH SESSION_TIMEOUT_MS HISTORY
 //!
-//! command                   answers, as lines of JSON with the name and the moment
+//! command                   replies, as lines of JSON with the name and the time
 //!                           ready, once connected
 //! acquire WAIT_MS           acquired | timed_out
 //! check                     checked: whether the guard is trusted
 //! set NODE TEXT             wrote | refused: a write to a node, in a transaction of the guard
-//! mark FILE TEXT            wrote | refused: a write to a register that minds tokens
+//! mark FILE TEXT            wrote | refused: a write to a register that checks tokens
 //! release                   released
 //! contend N HOLD_MS [FILE]  N times: acquired, then released; done at the end
 //! quit                      bye: the session is closed
 //!                           failed, instead of any of these
 //! ```
 //!
-//! `contend` adds one to the number in FILE each time, by reading and writing it: only the lock keeps others away.
-//! An acquire of it that fails is tried again, in a new session when the old one is lost: that is told as `retried`.
+//! `contend` adds one to the number in FILE each time, by reading and writing it; only the lock excludes others.
+//! It retries a failed acquire, in a new session if the old one is lost, and reports `retried`.
 //!
-//! While it has a guard, a thread looks every half a millisecond whether the guard is trusted. That it is lost is told
-//! as `lost`, once, and that the process had stood still, with the first look after that, as `resumed`.
+//! While it has a guard, a thread checks every half millisecond whether the guard is trusted. It reports the loss of
+//! the guard once as `lost`, and a suspension of the process, with the first check after it, as `resumed`.
 //!
-//! All that it does to the lock and to registers is recorded in the file HISTORY; the path there is the one without a
-//! chroot. A holder relies on its guard until a look last saw it trusted.
+//! Every operation on the lock and on registers is recorded in the file HISTORY, with the path without a chroot. A
+//! holder relies on its guard until the last check that found it trusted.
 //!
-//! When the standard input ends, so does the process, at once and without closing the session.
+//! At the end of the standard input the process ends immediately, without closing the session.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -69,7 +69,7 @@ struct Worker {
     lock: String,
 }
 
-/// A guard, and who looks at it.
+/// A guard, and the thread that checks it.
 struct Holding {
     guard: Arc<Guard>,
     from: u64,
@@ -78,7 +78,7 @@ struct Holding {
     held: Held,
 }
 
-/// A thread that looks whether a guard is trusted.
+/// A thread that checks whether a guard is trusted.
 struct Looks {
     thread: thread::JoinHandle<Option<Span>>,
     stop: mpsc::Sender<()>,
@@ -88,7 +88,7 @@ struct Looks {
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, connect, path, timeout, history] = arguments.as_slice() else {
-        bail!("it is lock-worker NAME CONNECT PATH SESSION_TIMEOUT_MS HISTORY");
+        bail!("usage: lock-worker NAME CONNECT PATH SESSION_TIMEOUT_MS HISTORY");
     };
     let mut commands = commands();
     let session_timeout = millis(timeout)?;
@@ -131,7 +131,10 @@ impl Worker {
     async fn obey(&mut self, words: &[&str]) -> anyhow::Result<()> {
         match words {
             ["acquire", wait] => {
-                anyhow::ensure!(self.holding.is_none(), "it has a guard already");
+                anyhow::ensure!(
+                    self.holding.is_none(),
+                    "there is a guard already: release it first"
+                );
                 let lock = self.lock()?;
                 let pending = self.recorder.invoke(Op::acquire(&self.lock));
                 match lock.acquire_timeout(millis(wait)?).await {
@@ -177,7 +180,10 @@ impl Worker {
                 });
             }
             ["release"] => {
-                let holding = self.holding.take().context("it has no guard")?;
+                let holding = self
+                    .holding
+                    .take()
+                    .context("there is no guard: acquire the lock first")?;
                 self.release(holding).await?;
             }
             ["contend", times, hold] => {
@@ -188,7 +194,7 @@ impl Worker {
                 self.contend(times.parse()?, millis(hold)?, Some(file))
                     .await?;
             }
-            _ => bail!("there is no such command"),
+            _ => bail!("unknown command"),
         }
         Ok(())
     }
@@ -234,7 +240,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Begins to look after a guard.
+    /// Starts to check a guard.
     fn hold(&self, guard: Guard, pending: Pending) -> anyhow::Result<Holding> {
         let from = now();
         let node = guard.path().name().context("a lock's node has a name")?;
@@ -284,7 +290,7 @@ impl Worker {
         } else {
             trusted.map_or(from, |trusted| trusted.to)
         });
-        let guard = Arc::into_inner(guard).context("nobody else has the guard")?;
+        let guard = Arc::into_inner(guard).context("the guard has no other owner")?;
         let node = guard.path().name().context("a lock's node has a name")?;
         let (_, sequence) = Sequence::split(node).context("a lock's node has a number")?;
         let token = guard.fencing_token().as_u64();
@@ -319,7 +325,7 @@ impl Worker {
         let holding = self.holding.as_ref();
         holding
             .map(|holding| &*holding.guard)
-            .context("it has no guard")
+            .context("there is no guard: acquire the lock first")
     }
 
     fn tell(&self, event: Event) {
@@ -328,7 +334,7 @@ impl Worker {
 }
 
 impl Holding {
-    /// Records for how long it was relied on, and drops the guard.
+    /// Records how long the guard was relied on, and drops it.
     fn give_up(self) -> anyhow::Result<()> {
         let trusted = self.looks.end()?;
         self.held
@@ -348,7 +354,7 @@ impl Looks {
         }
     }
 
-    /// The time from the first until the last look that saw the guard trusted.
+    /// The time from the first until the last check that found the guard trusted.
     fn end(self) -> anyhow::Result<Option<Span>> {
         drop(self.stop);
         let seen = self.thread.join();
@@ -364,12 +370,12 @@ fn look(name: &str, guard: &Guard, stopped: &mpsc::Receiver<()>) -> Option<Span>
         let trusted = guard.is_trusted();
         let after = now();
         if trusted {
-            // The guard said so some time between the two moments. What counts is the time for which it certainly was
-            // trusted, so that a stop of this process in between makes it no longer.
+            // The guard was checked at some time between the two. Only the time during which it certainly was trusted
+            // counts, so that a suspension of this process in between does not extend it.
             let from = seen.map_or(after, |seen| seen.from);
             seen = Some(Span::new(from, before.max(from)));
         }
-        // A stop between the two moments may have been before or after the answer: then the next look is the first one.
+        // A suspension between the two may have been before or after the check: the next check is the first one then.
         if before.saturating_sub(last_look) > STOOD {
             let stood = before - last_look;
             tell(name, Event::Resumed { stood, trusted });
@@ -383,12 +389,12 @@ fn look(name: &str, guard: &Guard, stopped: &mpsc::Receiver<()>) -> Option<Span>
     }
 }
 
-/// A thread of its own, since it must notice the end of the input whatever else goes on.
+/// Reads the input on its own thread, so that it always notices its end.
 fn commands() -> tokio::sync::mpsc::UnboundedReceiver<String> {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
-            // Nobody listens any more when the process ends by itself.
+            // The receiver is gone when the process ends by itself.
             drop(sender.send(line));
         }
         std::process::exit(2);
@@ -403,7 +409,7 @@ async fn open(connect: &str, session_timeout: Duration) -> anyhow::Result<Sessio
     Ok(builder.connect().await?)
 }
 
-/// Adds one to a number in a file, as slowly as two steps are.
+/// Adds one to a number in a file, in two separate steps.
 async fn add_one(file: &Path) -> anyhow::Result<()> {
     let count: u64 = std::fs::read_to_string(file)?.trim().parse()?;
     tokio::task::yield_now().await;
@@ -422,10 +428,10 @@ fn tell(name: &str, event: Event) {
 fn millis(word: &str) -> anyhow::Result<Duration> {
     let millis = word
         .parse()
-        .with_context(|| format!("{word} is no number of milliseconds"))?;
+        .with_context(|| format!("{word} is not a number of milliseconds"))?;
     Ok(Duration::from_millis(millis))
 }
 
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-/// A thread that did not run for so long, in nanoseconds, was stopped.
+/// A thread that did not run for this time, in nanoseconds, was suspended.
 const STOOD: u64 = 1_000_000_000;

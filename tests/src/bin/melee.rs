@@ -1,11 +1,11 @@
-//! Takes one of our locks again and again, and asks files in a directory whether it may have it.
+//! Takes one of our locks in a loop, and checks with file locks in a directory that it is the only holder.
 //!
 //! ```text
 //! melee NAME CONNECT PATH SESSION_TIMEOUT_MS DIRECTORY ROLE LAYOUT
 //! ```
 //!
-//! ROLE is mutex, read, write, or semaphore-N of N leases; LAYOUT is curator or kazoo. The files are those of `Melee.java`.
-//! When the standard input ends, so does the process, at once and without closing the session.
+//! ROLE is mutex, read, write, or semaphore-N of N leases; LAYOUT is curator or kazoo. The files are those of
+//! `Melee.java`. At the end of the standard input the process ends immediately, without closing the session.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -27,7 +27,7 @@ use zk_lock::LockOptions;
 use zk_lock::RwLock;
 use zk_lock::Semaphore;
 
-/// What it takes.
+/// The lock to take.
 enum Lock {
     Mutex(FairLock),
     Read(RwLock),
@@ -35,7 +35,7 @@ enum Lock {
     Leases(Semaphore),
 }
 
-/// The files that know who holds it.
+/// The files that the holders lock.
 struct Oracle {
     name: String,
     log: File,
@@ -47,17 +47,17 @@ struct Oracle {
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, connect, path, timeout, directory, role, layout] = arguments.as_slice() else {
-        bail!("it is melee NAME CONNECT PATH SESSION_TIMEOUT_MS DIRECTORY ROLE LAYOUT");
+        bail!("usage: melee NAME CONNECT PATH SESSION_TIMEOUT_MS DIRECTORY ROLE LAYOUT");
     };
     std::thread::spawn(|| {
-        // Nobody says anything; an error is an end, too.
+        // The input has no commands; an error counts as its end.
         drop(std::io::stdin().read_to_end(&mut Vec::new()));
         std::process::exit(2);
     });
     let layout = match layout.as_str() {
         "curator" => Layout::curator(),
         "kazoo" => Layout::kazoo(),
-        other => bail!("there is no layout {other:?}; it is curator or kazoo"),
+        other => bail!("unknown layout {other:?}: use curator or kazoo"),
     };
     let options = LockOptions::default().with_layout(layout);
     let oracle = Oracle::open(name, Path::new(directory), role)?;
@@ -73,7 +73,7 @@ async fn main() -> anyhow::Result<()> {
             "write" => Lock::Write(RwLock::with_options(&session, path, options.clone())?),
             other => match other.strip_prefix("semaphore-") {
                 Some(leases) => Lock::Leases(Semaphore::new(&session, path, leases.parse()?)?),
-                None => bail!("there is no role {other:?}"),
+                None => bail!("unknown role {other:?}"),
             },
         };
         while let Err(error) = turns(&lock, &oracle).await {
@@ -135,7 +135,7 @@ impl Oracle {
         })
     }
 
-    /// Holds one of the files for a moment, and writes down whether it could.
+    /// Locks one of the files briefly, and records whether that was possible.
     async fn ask(&self) -> anyhow::Result<()> {
         let operation = if self.is_shared {
             FlockOperation::NonBlockingLockShared

@@ -1,12 +1,12 @@
-//! Puts items into a work queue, or processes them, until it is told to end.
+//! Offers items to a work queue, or processes them, until its input ends.
 //!
 //! ```text
 //! queue-worker NAME CONNECT PATH SESSION_TIMEOUT_MS HISTORY producer|consumer
 //! ```
 //!
-//! All that it does is recorded in the file HISTORY. A producer offers NAME-0, NAME-1 and so on, some of them with another
-//! priority or a delay. A consumer claims items and acknowledges most of them; others it rejects or drops.
-//! A session that is lost is followed by the next one. When the standard input ends, so does the process, in order.
+//! Each operation is recorded in the file HISTORY. A producer offers NAME-0, NAME-1 and so on, some of them with
+//! another priority or a delay. A consumer claims items and acknowledges most of them; it rejects or drops the others.
+//! After a lost session it opens a new one. At the end of the standard input it closes the session and ends.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -24,7 +24,7 @@ use zk_queue::OfferError;
 use zk_queue::WorkOptions;
 use zk_queue::WorkQueue;
 
-/// What both kinds have.
+/// The state of both roles.
 struct Worker {
     name: String,
     connect: String,
@@ -38,11 +38,11 @@ struct Worker {
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, connect, path, timeout, history, role] = arguments.as_slice() else {
-        bail!("it is queue-worker NAME CONNECT PATH SESSION_TIMEOUT_MS HISTORY producer|consumer");
+        bail!("usage: queue-worker NAME CONNECT PATH SESSION_TIMEOUT_MS HISTORY producer|consumer");
     };
     let (end, ends) = watch::channel(false);
     std::thread::spawn(move || {
-        // Nobody says anything; an error is an end, too.
+        // The input has no commands; an error counts as its end.
         drop(std::io::stdin().read_to_end(&mut Vec::new()));
         end.send_replace(true);
     });
@@ -57,7 +57,7 @@ async fn main() -> anyhow::Result<()> {
     match role.as_str() {
         "producer" => worker.produce().await,
         "consumer" => worker.consume().await,
-        other => bail!("there is no role {other:?}; it is producer or consumer"),
+        other => bail!("unknown role {other:?}: use producer or consumer"),
     }
     worker.recorder.check()?;
     Ok(())
@@ -68,7 +68,7 @@ impl Worker {
         *self.ends.borrow()
     }
 
-    /// Opens a session, as soon as there is a server that grants one; `None` when it is over.
+    /// Opens a session as soon as a server grants one; `None` at the end of the input.
     async fn open(&self) -> Option<Session> {
         while !self.is_over() {
             let opened = Session::builder(&self.connect)
@@ -132,7 +132,7 @@ impl Worker {
                 let pending = self.recorder.invoke(Op::take(&self.path));
                 let claim = match queue.claim_timeout(Duration::from_millis(500)).await {
                     Ok(Some(claim)) => claim,
-                    // That it was empty is not said: there may be what others process.
+                    // An empty result is not recorded: other consumers may have items in flight.
                     Ok(None) => {
                         pending.failed("nothing could be claimed");
                         continue;

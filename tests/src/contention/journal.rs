@@ -1,4 +1,4 @@
-//! What a process that contends for a lock tells of it.
+//! The reports of a process that contends for a lock.
 
 use std::borrow::Borrow;
 
@@ -14,15 +14,15 @@ pub struct Record {
     /// The name of the process.
     #[serde(rename = "proc")]
     pub process: String,
-    /// When it was said, in nanoseconds of the host's monotonic clock.
+    /// The time of the report, in nanoseconds of the host's monotonic clock.
     #[serde(rename = "t_mono_ns")]
     pub at: u64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What happened to a process that contends for a lock.
+/// An event of a process that contends for a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -32,45 +32,45 @@ pub enum Event {
         /// The session's id.
         session: i64,
     },
-    /// It was granted the lock.
+    /// It acquired the lock.
     Acquired {
         /// The fencing token.
         token: u64,
         /// The name of the lock's node.
         node: String,
-        /// Whether the guard was trusted right then.
+        /// Whether the guard was trusted then.
         trusted: bool,
     },
-    /// It waited for the lock as long as it was told to.
+    /// The acquire timed out.
     TimedOut {
-        /// Who was ahead.
+        /// The contender ahead of it.
         message: String,
     },
-    /// An acquire failed, and is tried again, in a new session if the old one was over.
+    /// An acquire failed and is retried, in a new session if the old one was lost.
     Retried {
-        /// Why it failed.
+        /// The error.
         message: String,
     },
-    /// It was asked whether the guard is trusted.
+    /// It checked whether the guard is trusted.
     Checked {
         /// The answer.
         trusted: bool,
     },
-    /// Between two looks at the guard the process had stood still.
+    /// The process was suspended between two checks of the guard.
     Resumed {
-        /// For how long, in nanoseconds.
+        /// The duration, in nanoseconds.
         stood: u64,
-        /// What the first look after that saw.
+        /// The result of the first check after that.
         trusted: bool,
     },
     /// `Guard::lost` resolved.
     Lost {
-        /// What it said.
+        /// The reason.
         loss: String,
     },
     /// Something was written under the lock.
     Wrote {
-        /// What the resource said.
+        /// The reply of the resource.
         message: String,
     },
     /// A write under the lock was refused.
@@ -78,9 +78,9 @@ pub enum Event {
         /// How.
         message: String,
     },
-    /// It gave the lock back, or found that it was lost.
+    /// It released the lock, or found that it was lost.
     Released(Turn),
-    /// All that it was told to do is done.
+    /// It has finished the command.
     Done,
     /// A command failed.
     Failed {
@@ -91,7 +91,7 @@ pub enum Event {
     Bye,
 }
 
-/// One time for which a process had a guard.
+/// A period during which a process had a guard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Turn {
@@ -101,20 +101,20 @@ pub struct Turn {
     pub token: u64,
     /// The number of the lock's node.
     pub sequence: i32,
-    /// From when it was granted until it was about to be released.
+    /// From the acquisition until directly before the release.
     pub held: Span,
-    /// From the first until the last time that the guard was seen trusted.
+    /// From the first until the last check that found the guard trusted.
     ///
-    /// A guard that is trusted again after it was not was held all the time, so that there is one span.
+    /// A guard that is trusted again after it was not was held all the time, so there is one span.
     pub trusted: Option<Span>,
     /// Whether the release found the lock still held.
     pub kept: bool,
-    /// How the release went.
+    /// The result of the release.
     pub outcome: String,
 }
 
 impl Record {
-    /// Makes a record of now.
+    /// Creates a record with the current time.
     pub fn now(process: &str, event: Event) -> Self {
         Self {
             process: process.to_owned(),
@@ -125,7 +125,7 @@ impl Record {
 }
 
 impl Turn {
-    /// Makes the record of a turn that ended.
+    /// Creates the record of a turn that ended.
     pub fn new(
         who: &str,
         (token, sequence): (u64, i32),
@@ -144,7 +144,7 @@ impl Turn {
     }
 }
 
-/// The turns that ended, in the order in which they were granted.
+/// Returns the turns that ended, in the order of acquisition.
 pub fn turns<R: Borrow<Record>>(records: impl IntoIterator<Item = R>) -> Vec<Turn> {
     let mut turns: Vec<Turn> = records
         .into_iter()

@@ -1,4 +1,4 @@
-//! A resource outside of ZooKeeper that minds fencing tokens.
+//! A resource outside of ZooKeeper that checks fencing tokens.
 
 use std::fs::File;
 use std::io;
@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use rustix::fs::FlockOperation;
 use rustix::fs::flock;
 
-/// A file that takes a text only with a token that is no lower than any before.
+/// A file that accepts a text only with a token that is at least as high as all before.
 ///
-/// This is what a database or a storage service does for its clients, in small: the comparison and the write are one
-/// step, whatever the lock's holders believe.
+/// It models a database or a storage service: the comparison and the write are one step, regardless of what the lock's
+/// holders believe.
 #[derive(Debug)]
 pub struct Register {
     path: PathBuf,
@@ -28,7 +28,7 @@ pub struct Refused {
 }
 
 impl Register {
-    /// Names the file, which is made when it is first written.
+    /// Creates a register in this file, which the first write creates.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -37,7 +37,7 @@ impl Register {
     ///
     /// # Errors
     ///
-    /// The file cannot be read or written, or is none of this kind.
+    /// The file cannot be read or written, or is not a register.
     pub fn write(&self, token: u64, text: &str) -> io::Result<Result<(), Refused>> {
         let mut file = self.open()?;
         let highest = contents(&mut file)?.0;
@@ -50,11 +50,11 @@ impl Register {
         Ok(Ok(()))
     }
 
-    /// The highest token so far, zero if there was none, and the text that came with it.
+    /// Returns the highest token, zero if there was none, and the text written with it.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or is none of this kind.
+    /// The file cannot be read, or is not a register.
     pub fn read(&self) -> io::Result<(u64, String)> {
         contents(&mut self.open()?)
     }

@@ -1,4 +1,4 @@
-//! A process that contends for our lock, step by step or on its own.
+//! Drives a process that contends for our lock, step by step or on its own.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -28,8 +28,8 @@ use super::journal::Turn;
 ///
 /// # Dropping
 ///
-/// The process is killed. Its session ends after its timeout, and only then its node vanishes; [`quit`](Self::quit)
-/// ends the session at once. Should this process be killed itself, the worker ends.
+/// The process is killed. Its node is deleted when its session expires; [`quit`](Self::quit) closes the session
+/// immediately. If this process is killed, the worker ends.
 #[derive(Debug)]
 pub struct Worker {
     name: String,
@@ -37,13 +37,13 @@ pub struct Worker {
     commands: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
     journal: Vec<Record>,
-    /// What it said and nobody has asked for yet.
+    /// Records that no call has returned yet.
     unasked: VecDeque<Record>,
     session: i64,
 }
 
 impl Worker {
-    /// Starts a process that will contend on `path` and records to `history`, and waits until it has a session.
+    /// Starts a process that contends on `path` and records to `history`, and waits until it has a session.
     ///
     /// # Errors
     ///
@@ -89,22 +89,22 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The id of its first session, as servers count them.
+    /// Returns the id of its first session.
     pub fn session_id(&self) -> i64 {
         self.session
     }
 
-    /// All that it said until now, as far as it was read.
+    /// Returns all records read so far.
     pub fn journal(&self) -> &[Record] {
         &self.journal
     }
 
-    /// Gives it a command.
+    /// Sends a command.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Worker {
     ///
     /// # Cancel safety
     ///
-    /// Not safe: a part of the command may have been given.
+    /// Not cancel safe: a part of the command may have been sent.
     pub async fn tell(&mut self, command: &str) -> anyhow::Result<()> {
         let line = format!("{command}\n");
         let told = async {
@@ -120,18 +120,18 @@ impl Worker {
             self.commands.flush().await
         };
         told.await
-            .with_context(|| format!("{} cannot be told to {command}", self.name))
+            .with_context(|| format!("cannot send {command} to {}", self.name))
     }
 
-    /// Waits at most `within` for something it says, now or earlier, that nobody has asked for yet.
+    /// Waits at most `within` for a matching record that no call has returned yet.
     ///
     /// # Errors
     ///
-    /// It said nothing of that kind in time, a command failed, or it has ended.
+    /// No matching record arrives in time, a command failed, or the process has ended.
     ///
     /// # Cancel safety
     ///
-    /// Safe: what was not asked for is kept.
+    /// Cancel safe: unreturned records are kept.
     pub async fn next<T>(
         &mut self,
         what: &str,
@@ -143,7 +143,7 @@ impl Worker {
             .map(|(_, picked)| picked)
     }
 
-    /// Does the same, and answers also when it was said, in nanoseconds of the host's clock.
+    /// Does the same, and also returns the time of the record, in nanoseconds of the host's clock.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Worker {
     ///
     /// # Cancel safety
     ///
-    /// Safe: what was not asked for is kept.
+    /// Cancel safe: unreturned records are kept.
     pub async fn next_at<T>(
         &mut self,
         what: &str,
@@ -163,7 +163,7 @@ impl Worker {
             .iter()
             .position(|record| pick(&record.event).is_some());
         if let Some(record) = known.and_then(|at| self.unasked.remove(at)) {
-            let picked = pick(&record.event).context("it was found by this")?;
+            let picked = pick(&record.event).context("the record was found by this function")?;
             return Ok((record.at, picked));
         }
         let deadline = Instant::now() + within;
@@ -179,26 +179,26 @@ impl Worker {
         }
     }
 
-    /// Acquires the lock and answers its token and the name of its node.
+    /// Acquires the lock, and returns its token and the name of its node.
     ///
     /// # Errors
     ///
-    /// It failed, or was not granted `within` that time.
+    /// The acquire failed, or did not succeed `within` that time.
     ///
     /// # Cancel safety
     ///
-    /// The process goes on to acquire.
+    /// The process continues to acquire.
     pub async fn acquire(&mut self, within: Duration) -> anyhow::Result<(u64, String)> {
         self.tell(&format!("acquire {}", within.as_millis()))
             .await?;
         self.acquired(within + PATIENCE).await
     }
 
-    /// Waits until it says that it was granted the lock.
+    /// Waits until it reports that it acquired the lock.
     ///
     /// # Errors
     ///
-    /// It was not, `within` that time.
+    /// It did not report that `within` the time.
     ///
     /// # Cancel safety
     ///
@@ -214,11 +214,11 @@ impl Worker {
             .map_err(|message| anyhow::anyhow!("{}: {message}", self.name))
     }
 
-    /// Asks whether the guard is trusted.
+    /// Returns whether the guard is trusted.
     ///
     /// # Errors
     ///
-    /// It has no guard, or does not answer.
+    /// It has no guard, or does not reply.
     ///
     /// # Cancel safety
     ///
@@ -232,15 +232,15 @@ impl Worker {
         .await
     }
 
-    /// Gives it a command to write under the lock, and answers what was said to that: an error is a refusal.
+    /// Sends a command to write under the lock, and returns the reply: an error is a refusal.
     ///
     /// # Errors
     ///
-    /// It has no guard, or does not answer.
+    /// It has no guard, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// The process goes on to write.
+    /// The process continues to write.
     pub async fn write(&mut self, command: &str) -> anyhow::Result<Result<String, String>> {
         self.tell(command).await?;
         self.next("a write", PATIENCE, |event| match event {
@@ -251,15 +251,15 @@ impl Worker {
         .await
     }
 
-    /// Releases the lock and answers what became of it.
+    /// Releases the lock and returns the result.
     ///
     /// # Errors
     ///
-    /// It has no guard, or does not answer.
+    /// It has no guard, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// The process goes on to release.
+    /// The process continues to release.
     pub async fn release(&mut self) -> anyhow::Result<Turn> {
         self.tell("release").await?;
         self.next("the release", PATIENCE, |event| match event {
@@ -269,11 +269,11 @@ impl Worker {
         .await
     }
 
-    /// Waits until it has done what it was told to do on its own.
+    /// Waits until it has finished the command `contend`.
     ///
     /// # Errors
     ///
-    /// It failed, or has not done it `within` that time.
+    /// It failed, or has not finished `within` that time.
     ///
     /// # Cancel safety
     ///
@@ -285,7 +285,7 @@ impl Worker {
         .await
     }
 
-    /// Stops the process, as the machine's scheduler or a debugger may do, with SIGSTOP.
+    /// Suspends the process with SIGSTOP, as a scheduler or a debugger may do.
     ///
     /// # Errors
     ///
@@ -294,7 +294,7 @@ impl Worker {
         self.signal(Signal::STOP)
     }
 
-    /// Lets a process that was stopped go on.
+    /// Continues a suspended process.
     ///
     /// # Errors
     ///
@@ -303,7 +303,7 @@ impl Worker {
         self.signal(Signal::CONT)
     }
 
-    /// Ends the process at once, with SIGKILL, and answers all that it had said.
+    /// Kills the process with SIGKILL, and returns all its records.
     ///
     /// # Errors
     ///
@@ -318,7 +318,7 @@ impl Worker {
         Ok(self.journal)
     }
 
-    /// Closes the session, waits until the process is gone and answers all that it said.
+    /// Closes the session, waits until the process has ended, and returns all its records.
     ///
     /// # Errors
     ///
@@ -364,8 +364,8 @@ impl Worker {
                     self.name
                 )
             })?
-            .with_context(|| format!("what {} says cannot be read", self.name))?
-            .with_context(|| format!("{} ended while it waited for {what}", self.name))?;
+            .with_context(|| format!("cannot read the output of {}", self.name))?
+            .with_context(|| format!("{} ended before {what}", self.name))?;
         let record: Record =
             serde_json::from_str(&line).with_context(|| format!("{} said {line:?}", self.name))?;
         self.journal.push(record.clone());
@@ -373,5 +373,5 @@ impl Worker {
     }
 }
 
-/// For what is no wait for the lock.
+/// The time limit of everything except waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! What Curator's lock costs.
+//! Measures Curator's lock.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Workload {
     }
 }
 
-/// What one workload came to.
+/// The measurements of one workload.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Measured {
@@ -63,11 +63,11 @@ pub struct Measured {
     pub seconds: f64,
     /// Operations that ended in that time.
     pub operations: u64,
-    /// Operations a second.
+    /// Operations per second.
     pub per_second: f64,
     /// Half of the operations took no longer.
     pub p50_micros: f64,
-    /// All but one in a hundred took no longer.
+    /// The 99th percentile of the latency.
     pub p99_micros: f64,
     /// How often the lock was acquired in all, also in the warm-up: what the servers had to do with.
     pub grants: u64,

@@ -1,4 +1,4 @@
-//! What Curator's cache costs.
+//! Measures Curator's cache.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::curator::Curator;
 use super::run;
 
-/// What is measured of a cache, and on how much.
+/// The size of a cache workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a benchmark makes these")]
 pub struct CacheCourse {
@@ -36,19 +36,19 @@ impl CacheCourse {
     }
 }
 
-/// What one cache came to.
+/// The measurements of one cache.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "a benchmark makes these")]
 pub struct CacheFigures {
-    /// From just before the start until everything is cached.
+    /// The time from the start until everything is cached.
     pub load_millis: f64,
-    /// From just before another session sets a node until the listener is told: half of them took no longer.
+    /// From just before another session sets a node until the listener is notified: the median.
     pub p50_micros: f64,
-    /// All but one in a hundred took no longer.
+    /// The 99th percentile of the latency.
     pub p99_micros: f64,
-    /// Changes that were told a second, while many are made.
+    /// Events per second while many changes are made.
     pub events_per_second: f64,
-    /// How long it takes to read a value out of the cache.
+    /// The time to read a cached value.
     pub read_nanos: f64,
 }
 

@@ -40,7 +40,8 @@ const RELEASE: &str = "-11";
 const WITHIN: Duration = Duration::from_secs(60);
 
 impl Compiler {
-    /// Finds the compiler and a Java, or provisions them as the harness does; see [`Search::from_env`] for the settings.
+    /// Finds the compiler and a Java, or provisions them as the harness does; see [`Search::from_env`] for the
+    /// settings.
     ///
     /// # Errors
     ///
@@ -48,7 +49,7 @@ impl Compiler {
     ///
     /// # Cancel safety
     ///
-    /// Safe: a download that has begun goes on, and its result is kept for the next time.
+    /// Cancel safe: a download continues, and its result is kept for the next time.
     pub async fn find() -> anyhow::Result<Self> {
         tokio::task::spawn_blocking(Self::look).await?
     }
@@ -74,7 +75,7 @@ impl Compiler {
     /// Compiles sources, given as file name and content, and answers the directory with the classes.
     ///
     /// What was compiled before with the same content and class path is used again. The classes are kept beside the
-    /// running program, in the target directory; whoever compiles the same at once does it twice, and one result stays.
+    /// running program, in the target directory; two processes may compile the same concurrently, and one result stays.
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ impl Compiler {
         )
         .await?;
         match fs::rename(&made, &classes) {
-            // Somebody else was as quick.
+            // Another process has written the same classes.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(classes),
             renamed => renamed
                 .map(|()| classes)

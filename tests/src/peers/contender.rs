@@ -1,4 +1,4 @@
-//! Another client's lock in a process of its own, step by step.
+//! Another client's lock in its own process, step by step.
 
 use std::fmt;
 use std::path::Path;
@@ -24,7 +24,7 @@ use super::run::QUICK;
 /// # Dropping
 ///
 /// The process is killed. Its session ends after [`SESSION_TIMEOUT`](Self::SESSION_TIMEOUT), and only then its node
-/// vanishes; [`quit`](Self::quit) ends the session at once. Should this process be killed itself, the contender ends.
+/// vanishes; [`quit`](Self::quit) ends the session at once. If this process is killed, the contender ends.
 #[derive(Debug)]
 pub struct PeerContender {
     dialogue: Dialogue,
@@ -82,7 +82,7 @@ impl PeerContender {
     /// Starts a process that takes part in an election on `path` with Curator, under the name `id`, and waits until it
     /// has a session.
     ///
-    /// It leads from [`acquire`](Self::acquire) to [`release`](Self::release); when the former gives up, it stays in line.
+    /// It leads from [`acquire`](Self::acquire) to [`release`](Self::release); after a timeout it remains a candidate.
     ///
     /// # Errors
     ///
@@ -168,20 +168,20 @@ impl PeerContender {
         self.dialogue.pid()
     }
 
-    /// The id of its session, as servers count them.
+    /// Returns the id of its session.
     pub fn session_id(&self) -> i64 {
         self.session
     }
 
-    /// Acquires the lock and says when it was held, or gives up after `within`, which is no error.
+    /// Acquires the lock and returns when it was held, or gives up after `within`, which is no error.
     ///
     /// # Errors
     ///
-    /// The peer failed, or does not answer.
+    /// The peer failed, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop the contender.
+    /// Not safe: the process continues. Drop the contender.
     pub async fn acquire(&mut self, within: Duration) -> anyhow::Result<Option<Duration>> {
         self.acquire_by(&format!("acquire {}", within.as_millis()), within)
             .await
@@ -232,15 +232,15 @@ impl PeerContender {
         }
     }
 
-    /// Releases the lock and says when it was last held.
+    /// Releases the lock and returns when it was last held.
     ///
     /// # Errors
     ///
-    /// The peer failed, for instance because this contender does not hold the lock, or does not answer.
+    /// The peer failed, for instance because this contender does not hold the lock, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop the contender.
+    /// Not safe: the process continues. Drop the contender.
     pub async fn release(&mut self) -> anyhow::Result<Duration> {
         self.release_by("release").await
     }
@@ -256,11 +256,11 @@ impl PeerContender {
     ///
     /// # Errors
     ///
-    /// The peer failed, or does not answer.
+    /// The peer failed, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop the contender.
+    /// Not safe: the process continues. Drop the contender.
     pub async fn participants(&mut self) -> anyhow::Result<Vec<String>> {
         self.tell("participants").await?;
         match self.answer("the participants", PATIENCE).await? {
@@ -277,7 +277,7 @@ impl PeerContender {
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop the contender.
+    /// Not safe: the process continues. Drop the contender.
     pub async fn contend(
         &mut self,
         times: u32,

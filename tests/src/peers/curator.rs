@@ -94,7 +94,7 @@ impl Curator {
     ///
     /// # Cancel safety
     ///
-    /// Safe: a download that has begun goes on, and its result is kept for the next time.
+    /// Cancel safe: a download continues, and its result is kept for the next time.
     pub async fn find() -> anyhow::Result<Self> {
         let mut classpath = tokio::task::spawn_blocking(look)
             .await?

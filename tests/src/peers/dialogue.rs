@@ -59,7 +59,7 @@ impl Dialogue {
             self.commands.flush().await
         };
         told.await
-            .with_context(|| format!("a peer cannot be told to {command}"))
+            .with_context(|| format!("cannot send {command} to a peer"))
     }
 
     /// The next line, which is an error if it says that the peer failed.

@@ -1,4 +1,4 @@
-//! Curator's service discovery in a process of its own.
+//! Curator's service discovery in its own process.
 
 use anyhow::Context as _;
 use anyhow::ensure;
@@ -52,11 +52,11 @@ impl PeerDiscovery {
     ///
     /// # Errors
     ///
-    /// Curator failed, or does not answer.
+    /// Curator failed, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop it.
+    /// Not safe: the process continues. Drop it.
     pub async fn register(&mut self, id: &str, zone: &str, weight: u32) -> anyhow::Result<()> {
         let command = format!("register {id} {zone} {weight}");
         self.does(&command, "registered").await
@@ -66,11 +66,11 @@ impl PeerDiscovery {
     ///
     /// # Errors
     ///
-    /// Curator failed, or does not answer.
+    /// Curator failed, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop it.
+    /// Not safe: the process continues. Drop it.
     pub async fn update(&mut self, id: &str, zone: &str, weight: u32) -> anyhow::Result<()> {
         let command = format!("update {id} {zone} {weight}");
         self.does(&command, "updated").await
@@ -80,11 +80,11 @@ impl PeerDiscovery {
     ///
     /// # Errors
     ///
-    /// Curator failed, or does not answer.
+    /// Curator failed, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop it.
+    /// Not safe: the process continues. Drop it.
     pub async fn unregister(&mut self, id: &str) -> anyhow::Result<()> {
         self.does(&format!("unregister {id}"), "unregistered").await
     }
@@ -93,11 +93,11 @@ impl PeerDiscovery {
     ///
     /// # Errors
     ///
-    /// Curator failed, also by an entry that it cannot read, or does not answer.
+    /// Curator failed, also by an entry that it cannot read, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop it.
+    /// Not safe: the process continues. Drop it.
     pub async fn list(&mut self) -> anyhow::Result<Vec<String>> {
         self.0.tell("list").await?;
         let line = self.0.line("what it finds", PATIENCE).await?;

@@ -38,7 +38,7 @@ impl Kazoo {
     ///
     /// # Cancel safety
     ///
-    /// Safe: a download that has begun goes on, and its result is kept for the next time.
+    /// Cancel safe: a download continues, and its result is kept for the next time.
     pub async fn find() -> anyhow::Result<Self> {
         let roots = tokio::task::spawn_blocking(|| Search::from_env()?.packages(PACKAGES))
             .await?
@@ -69,7 +69,7 @@ impl Kazoo {
         Ok(kazoo)
     }
 
-    /// Its version.
+    /// Returns its version.
     pub fn version(&self) -> &str {
         &self.version
     }

@@ -1,4 +1,4 @@
-//! The queues of other clients, in processes of their own that put items in or take some out.
+//! The queues of other clients, in their own processes.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub enum CuratorQueue {
     Priority,
 }
 
-/// What is done with a queue, so many times.
+/// The operations on a queue, and their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueAct {
@@ -29,11 +29,11 @@ pub enum QueueAct {
     Offer(u32),
     /// The same, all in one node; only with [`CuratorQueue::Distributed`].
     OfferTogether(u32),
-    /// So many are taken, or as many as there are.
+    /// This number of items is taken, or all if there are fewer.
     Take(u32),
 }
 
-/// What came of it.
+/// The result of the operations.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct QueueRun {
@@ -41,11 +41,11 @@ pub struct QueueRun {
     pub seconds: f64,
     /// How many items were put in or taken.
     pub operations: u64,
-    /// Half of the operations took no longer; zero where that is not known.
+    /// The median latency; zero if unknown.
     pub p50_micros: f64,
-    /// All but one in a hundred took no longer.
+    /// The 99th percentile of the latency.
     pub p99_micros: f64,
-    /// What was taken.
+    /// The taken items.
     pub items: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl QueueAct {
 }
 
 impl QueueRun {
-    /// Operations a second.
+    /// Operations per second.
     pub fn per_second(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "it is a figure for people")]
         let operations = self.operations as f64;

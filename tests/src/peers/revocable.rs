@@ -1,4 +1,4 @@
-//! Curator's revocable lock in a process of its own.
+//! Curator's revocable lock in its own process.
 
 use anyhow::ensure;
 
@@ -36,15 +36,15 @@ impl Revocable {
         Ok(Self(dialogue))
     }
 
-    /// Acquires the lock, which it releases as soon as somebody asks for it.
+    /// Acquires the lock, which it releases as soon as another client requests it.
     ///
     /// # Errors
     ///
-    /// Curator failed, or does not answer.
+    /// Curator failed, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop it.
+    /// Not safe: the process continues. Drop it.
     pub async fn acquire(&mut self) -> anyhow::Result<()> {
         self.0.tell("acquire").await?;
         self.says("acquired").await
@@ -54,7 +54,7 @@ impl Revocable {
     ///
     /// # Errors
     ///
-    /// Curator failed, or does not answer.
+    /// Curator failed, or does not reply.
     ///
     /// # Cancel safety
     ///
@@ -67,11 +67,11 @@ impl Revocable {
     ///
     /// # Errors
     ///
-    /// Curator failed, or does not answer.
+    /// Curator failed, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop it.
+    /// Not safe: the process continues. Drop it.
     pub async fn revoke(&mut self, node: &str) -> anyhow::Result<()> {
         self.0.tell(&format!("revoke {node}")).await?;
         self.says("asked").await

@@ -1,4 +1,4 @@
-//! Another client's read/write lock in a process of its own, step by step.
+//! Another client's read/write lock in its own process, step by step.
 
 use std::time::Duration;
 
@@ -73,20 +73,20 @@ impl PeerRwLock {
         Ok(Self { contender })
     }
 
-    /// The id of its session, as servers count them.
+    /// Returns the id of its session.
     pub fn session_id(&self) -> i64 {
         self.contender.session_id()
     }
 
-    /// Acquires a side and says when it was held, or gives up after `within`, which is no error.
+    /// Acquires a side and returns when it was held, or gives up after `within`, which is no error.
     ///
     /// # Errors
     ///
-    /// The peer failed, or does not answer.
+    /// The peer failed, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop it.
+    /// Not safe: the process continues. Drop it.
     pub async fn acquire(
         &mut self,
         side: Side,
@@ -96,15 +96,15 @@ impl PeerRwLock {
         self.contender.acquire_by(&command, within).await
     }
 
-    /// Releases a side and says when it was last held.
+    /// Releases a side and returns when it was last held.
     ///
     /// # Errors
     ///
-    /// The peer failed, for instance because it does not hold that side, or does not answer.
+    /// The peer failed, for instance because it does not hold that side, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop it.
+    /// Not safe: the process continues. Drop it.
     pub async fn release(&mut self, side: Side) -> anyhow::Result<Duration> {
         self.contender
             .release_by(&format!("release {}", side.word()))

@@ -1,4 +1,4 @@
-//! Curator's semaphore in a process of its own.
+//! Curator's semaphore in its own process.
 
 use std::time::Duration;
 
@@ -47,11 +47,11 @@ impl PeerSemaphore {
     ///
     /// # Errors
     ///
-    /// The peer failed, or does not answer.
+    /// The peer failed, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop the contender.
+    /// Not safe: the process continues. Drop the contender.
     pub async fn session_id(&mut self) -> anyhow::Result<i64> {
         self.0.tell("session").await?;
         match self.0.answer("its session", PATIENCE).await? {
@@ -60,15 +60,15 @@ impl PeerSemaphore {
         }
     }
 
-    /// Acquires so many leases and says when they were held, or gives up after `within`, which is no error.
+    /// Acquires so many leases and returns when they were held, or gives up after `within`, which is no error.
     ///
     /// # Errors
     ///
-    /// The peer failed, or does not answer.
+    /// The peer failed, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop the contender.
+    /// Not safe: the process continues. Drop the contender.
     pub async fn acquire(
         &mut self,
         count: u32,
@@ -83,15 +83,15 @@ impl PeerSemaphore {
         }
     }
 
-    /// Gives the leases back and says when they were last held.
+    /// Gives the leases back and returns when they were last held.
     ///
     /// # Errors
     ///
-    /// The peer failed, for instance because this contender holds no lease, or does not answer.
+    /// The peer failed, for instance because this contender holds no lease, or does not reply.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the process goes on. Drop the contender.
+    /// Not safe: the process continues. Drop the contender.
     pub async fn release(&mut self) -> anyhow::Result<Duration> {
         self.0.release().await
     }

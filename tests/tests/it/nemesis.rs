@@ -34,7 +34,8 @@ async fn stage() -> Ensemble {
 
 /// Breaks everything there is to break for a while, after some seconds in which nothing is broken.
 ///
-/// When it returns, all is undone and the servers serve; whether the workers get on again is for the caller to wait for.
+/// When it returns, all is undone and the servers serve; whether the workers get on again is for the caller to wait
+/// for.
 async fn torment(run: &Run, ensemble: &Ensemble) -> Vec<Struck> {
     let recorder = run.recorder("nemesis").expect("the run can be written");
     let nemesis = Nemesis::new(run.seed())

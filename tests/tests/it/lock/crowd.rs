@@ -72,8 +72,8 @@ async fn a_thousand_waiters_are_woken_one_by_one_with_a_look_or_two_each_and_lea
     // Of the calls, one is the release, and those that set a watch read one node: what is left are lists of children.
     let lists = calls - WAITERS - watched;
     println!("{lists} lists and {watched} reads of a node for {WAITERS} hand-overs");
-    // The first one has looked already, and all others look once, when the node before their predecessor goes. On a busy
-    // machine the predecessor may be gone, too, before they have looked, and then they look once more.
+    // The first one has looked already, and all others look once, when the node before their predecessor goes. On a
+    // busy machine the predecessor may be gone, too, before they have looked, and then they look once more.
     assert!(
         (WAITERS - 1..=2 * WAITERS).contains(&lists),
         "{lists} lists"

@@ -193,8 +193,8 @@ impl Grants {
     /// answers how many grants that cuts short.
     ///
     /// The next holder may have the lock before the client hears of that end: nobody can know it in time, only what
-    /// minds fencing tokens is safe. That goes for a release, too, which a client may begin before it hears. Of sessions
-    /// that expire by themselves their clients do know in time, and are not excused.
+    /// minds fencing tokens is safe. That goes for a release, too, which a client may begin before it hears. Of
+    /// sessions that expire by themselves their clients do know in time, and are not excused.
     pub(super) fn excuse(&self, recorder: &Recorder, struck: &[Struck]) -> usize {
         let ends = |session| {
             let ends = struck.iter().filter(|one| one.session == Some(session));

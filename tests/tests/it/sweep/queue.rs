@@ -1,4 +1,5 @@
-//! Every request of the operations of the queues: what is offered is there once, what is taken is neither lost nor doubled.
+//! Every request of the operations of the queues: what is offered is there once, what is taken is neither lost nor
+//! doubled.
 
 use std::time::Duration;
 
