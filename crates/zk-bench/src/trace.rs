@@ -7,6 +7,8 @@ use zk_harness::proxy::Event;
 use zk_harness::proxy::Op;
 use zk_harness::proxy::What;
 
+use crate::round::Latencies;
+
 /// The duration of each step of a hand-over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace {
@@ -55,8 +57,14 @@ impl Trace {
     }
 
     /// Returns the name of each step, with its times in all hand-overs.
-    pub fn steps(traces: &[Self]) -> Vec<(&'static str, Vec<Duration>)> {
-        let all = |step: fn(&Self) -> Duration| traces.iter().map(step).collect::<Vec<_>>();
+    pub fn steps(traces: &[Self]) -> Vec<(&'static str, Latencies)> {
+        let all = |step: fn(&Self) -> Duration| {
+            let mut latencies = Latencies::default();
+            for trace in traces {
+                latencies.record(step(trace));
+            }
+            latencies
+        };
         vec![
             (
                 "the whole: release called, the next acquire returned",

@@ -61,13 +61,9 @@ async fn main() -> anyhow::Result<()> {
     table
         .load_style(presets::ASCII_MARKDOWN)
         .set_header(["step", "median", "10 %", "90 %"]);
-    for (step, mut times) in Trace::steps(&traces) {
-        times.sort_unstable();
-        let at = |percent: usize| {
-            let time: Duration = times[(times.len() - 1) * percent / 100];
-            format!("{:.0}", time.as_secs_f64() * 1e6)
-        };
-        table.add_row([step.to_owned(), at(50), at(10), at(90)]);
+    for (step, times) in Trace::steps(&traces) {
+        let at = |percent: f64| format!("{:.0}", times.percentile(percent).as_secs_f64() * 1e6);
+        table.add_row([step.to_owned(), at(50.0), at(10.0), at(90.0)]);
     }
     print_line(&format!("\n{table}\n"))?;
     ensemble.down().await?;
