@@ -1,7 +1,7 @@
-//! Random operations on the simulated ensemble and on real servers of both releases: every answer, refusal, stat and
-//! event of a watch is the same.
+//! Random operations on the simulated ensemble and on real servers of both releases: every reply, refusal, stat and
+//! watch event is the same.
 //!
-//! `SEED=7` plays one program, `PROGRAMS=1000` so many on each release.
+//! `SEED=7` runs one program, `PROGRAMS=1000` that number of programs on each release.
 
 mod play;
 mod program;
@@ -35,7 +35,7 @@ impl Open for Real {
     }
 }
 
-/// Three simulated servers, of which some lag, each with a session.
+/// Three simulated servers with one session each; some servers lag.
 struct Simulated(zk_sim::Ensemble);
 
 impl Open for Simulated {
@@ -48,7 +48,7 @@ impl Open for Simulated {
     }
 }
 
-/// Plays a program on simulated servers, under the time of a runtime of its own.
+/// Runs a program on simulated servers, on a runtime with paused time.
 fn simulated(program: &Program, release: Release) -> Vec<String> {
     let played =
         std::thread::scope(|scope| scope.spawn(|| simulated_here(program, release)).join());
@@ -83,7 +83,7 @@ async fn open_all(system: &impl Open) -> Vec<Box<dyn Transport>> {
     sessions
 }
 
-/// The first lines that differ, each with what came before it.
+/// Returns the first lines that differ, with the lines before them.
 fn difference(real: &[String], simulated: &[String]) -> Option<String> {
     let longest = real.len().max(simulated.len());
     let at = (0..longest).find(|at| real.get(*at) != simulated.get(*at))?;
@@ -95,7 +95,7 @@ fn difference(real: &[String], simulated: &[String]) -> Option<String> {
     ))
 }
 
-/// Takes away halves, quarters and so on of a program as long as it still shows a difference.
+/// Shrinks a program by halves, quarters and so on, while it still shows a difference.
 async fn shrunk(
     system: &Real,
     sessions: &mut Vec<Box<dyn Transport>>,

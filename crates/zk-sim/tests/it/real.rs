@@ -14,7 +14,7 @@ use zk_core::Session;
 use zk_core::Stat;
 use zk_core::Watch;
 
-/// What was answered, one line for each operation.
+/// The replies, one line per operation.
 struct Notes {
     lines: Vec<String>,
     /// Transactions are counted from here.
@@ -29,7 +29,7 @@ impl Notes {
             Some(owner) if owner == self.session => "me",
             Some(_) => "another",
         };
-        // What a server made before the list began has other numbers on each.
+        // Nodes from before the list have different zxids on each.
         let since = |zxid: i64| (zxid - self.base).max(-1);
         format!(
             "v{} c{} a{} born {} changed {} children {} of {owner}, {} bytes, {} children, times {}",
@@ -148,7 +148,7 @@ async fn writes(notes: &mut Notes, session: &Session) {
     notes.changed("set 1", session.set("/t/a", "").version(1).await);
     notes.changed("set 1 again", session.set("/t/a", "").version(1).await);
     notes.changed("set none", session.set("/t/none", "").await);
-    // The harness has made and deleted a node there before.
+    // The harness has created and deleted a node there.
     let root = session.set("/", "r").await;
     notes.add("set the root", root, |_, stat| format!("v{}", stat.version));
     notes.changed("stat", session.stat("/t/a").await);

@@ -1,4 +1,4 @@
-//! Chaos by seed: the same seed is the same run, and whatever happens, answers mean what they say.
+//! Chaos by seed: the same seed repeats a run, and replies are correct under all disturbances.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use zk_sim::LoggedRequest;
 use zk_sim::Tree;
 use zk_sim::wait::pass;
 
-/// Everything that can be seen of a run.
+/// Everything observable of a run.
 #[derive(Debug, Clone, PartialEq)]
 struct Trace {
     requests: Vec<LoggedRequest>,
@@ -23,7 +23,7 @@ struct Trace {
     injected: Vec<zk_sim::InjectedDisturbance>,
 }
 
-/// A chaos of everything, the end of sessions included.
+/// A chaos with all disturbances, including expired sessions.
 fn everything() -> Chaos {
     Chaos::default()
         .every(Duration::from_millis(80))

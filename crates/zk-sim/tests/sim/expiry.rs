@@ -1,4 +1,4 @@
-//! Sessions that end, by whatever hand.
+//! The end of sessions, for all causes.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn a_session_cut_off_expires_at_the_leader_after_the_timeout_and_is_given_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_comes_back_in_time_goes_on() {
+async fn a_session_that_reconnects_in_time_continues() {
     let sim = Ensemble::new(3);
     let session = sim.connect().timeout(TIMEOUT).await;
     session.create("/e", "").ephemeral().await.unwrap();
@@ -57,7 +57,7 @@ async fn a_session_that_comes_back_in_time_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_comes_back_too_late_is_told_so() {
+async fn a_session_that_reconnects_too_late_is_expired() {
     let sim = Ensemble::new(3);
     let session = sim.connect().timeout(TIMEOUT).await;
     sim.session(session.id()).partition();
@@ -76,7 +76,7 @@ async fn an_expired_session_reads_on_at_a_lagging_server_and_writes_nothing() {
     sim.server(2).lag();
     sim.expire(session.id());
     assert!(sim.tree().paths().is_empty());
-    // The server shows the ghost, with the session as its owner.
+    // The server still shows the deleted node, with the session as its owner.
     let (_, stat) = session.get(&own).await.unwrap();
     assert_eq!(stat.ephemeral_owner, Some(session.id()));
     let error = session.create("/late", "").await.unwrap_err();

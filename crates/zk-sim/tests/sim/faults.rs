@@ -1,4 +1,4 @@
-//! Scripted failures, each with what the client sees and what is so.
+//! Scripted failures, each with its effect on the client and on the servers.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn sync() -> Request {
 
 async fn names(transport: &SimTransport) -> usize {
     match transport.submit(list("/")).await.unwrap() {
-        // The server's own node is there, too.
+        // The server's own node also exists.
         Response::Children { names, .. } => names.len() - 1,
         other => unreachable!("{other:?}"),
     }
@@ -64,7 +64,7 @@ fn fates(sim: &Ensemble) -> Vec<RequestOutcome> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_request_is_not_carried_out_and_a_lost_reply_is() {
+async fn a_lost_request_is_not_applied_and_one_with_a_lost_reply_is() {
     for reply in [false, true] {
         let sim = Ensemble::new(3);
         let session = sim.connect().transport().await;
@@ -84,7 +84,7 @@ async fn a_lost_request_is_not_carried_out_and_a_lost_reply_is() {
         assert_eq!(session.link().now().breaks, 1);
         back(&session).await;
         assert_eq!(sim.session(session.session_id()).server(), Some(2));
-        // It was the first only.
+        // Only the first request matched.
         session.submit(create("/n-")).await.unwrap();
     }
 }
@@ -107,7 +107,7 @@ async fn requests_around_a_lost_one_keep_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_request_that_is_meant_is_struck() {
+async fn only_the_selected_request_fails() {
     let sim = Ensemble::new(1);
     let one = sim.connect().transport().await;
     let two = sim.connect().transport().await;
@@ -124,7 +124,7 @@ async fn only_the_request_that_is_meant_is_struck() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_misreported_write_is_carried_out() {
+async fn a_misreported_write_is_applied() {
     let sim = Ensemble::new(1);
     let session = sim.connect().transport().await;
     let fault = Fault::Server("runtime inconsistency".to_owned());
@@ -134,7 +134,7 @@ async fn a_misreported_write_is_carried_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stalled_create_is_seen_by_nobody_who_has_moved_until_a_sync() {
+async fn a_moved_session_sees_its_stalled_create_only_after_a_sync() {
     let sim = Ensemble::new(3);
     let session = sim.connect().server(1).transport().await;
     let script = sim.on(matching::creates("/n-")).stall_then_move(2);
@@ -149,7 +149,7 @@ async fn a_stalled_create_is_seen_by_nobody_who_has_moved_until_a_sync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_still_stuck_when_the_session_has_moved_never_lands() {
+async fn a_write_stuck_until_the_session_has_moved_is_never_applied() {
     let sim = Ensemble::new(3);
     let session = sim.connect().transport().await;
     let script = sim.on(matching::creates("/n-")).stall();
@@ -164,7 +164,7 @@ async fn what_is_still_stuck_when_the_session_has_moved_never_lands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_stuck_lands_when_it_comes_to_the_leader_before_the_session_moves() {
+async fn a_stuck_write_released_before_the_session_moves_is_applied() {
     let sim = Ensemble::new(3);
     let session = sim.connect().transport().await;
     let script = sim.on(matching::creates("/n-")).stall();
@@ -175,7 +175,7 @@ async fn what_is_stuck_lands_when_it_comes_to_the_leader_before_the_session_move
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_stuck_lands_before_a_session_that_comes_back_to_the_same_server() {
+async fn a_stuck_write_precedes_a_reconnection_to_the_same_server() {
     let sim = Ensemble::new(1);
     let session = sim.connect().transport().await;
     sim.on(matching::creates("/n-")).stall();
@@ -288,7 +288,7 @@ async fn a_protected_create_leaves_one_node_whatever_happens_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_script_gives_the_same_record() {
+async fn the_same_script_gives_the_same_log() {
     let mut records = Vec::new();
     for _ in 0..2 {
         let sim = Ensemble::new(3);

@@ -1,5 +1,5 @@
-//! Operations of `zk-core` under chaos, judged one by one: what was acknowledged is done, and done once; what was
-//! refused is not done; what is unknown is done once or not at all; and nobody reads backwards.
+//! Operations of `zk-core` under chaos, checked one by one: an acknowledged write is applied once, a refused one is not,
+//! an unknown one is applied at most once, and no session reads backwards.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,16 +15,16 @@ use zk_sim::Disturbance;
 use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 
-/// A node that one writer alone writes: its version and data, if it is there.
+/// The state of a node with a single writer: its version and data, if it exists.
 type State = Option<(i32, String)>;
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestOutcome {
     Done,
-    /// Judged by a server, which did nothing.
+    /// Refused by a server, without effect.
     Refused(ErrorKind),
-    /// Never carried out.
+    /// Never applied.
     Undone,
     Unknown,
 }
@@ -38,7 +38,7 @@ fn outcome<T>(result: &Result<T, Error>) -> RequestOutcome {
     }
 }
 
-/// How often each outcome was seen.
+/// The counts of the outcomes.
 #[derive(Debug, Default)]
 struct Tally {
     done: usize,
@@ -47,7 +47,7 @@ struct Tally {
     undone: usize,
 }
 
-/// One writer and its node, with every state that the node may be in.
+/// One writer and its node, with all possible states of the node.
 struct Writer<'a> {
     session: Session,
     path: String,
@@ -66,7 +66,7 @@ impl Writer<'_> {
         format!("{}:{}", self.path, self.next)
     }
 
-    /// Takes note of a write: `apply` is what it does to a state in which it is possible.
+    /// Records a write: `apply` is its effect on a state in which it is possible.
     fn learn<T: std::fmt::Debug>(
         &mut self,
         what: &str,
@@ -133,14 +133,14 @@ impl Writer<'_> {
         let result = self.session.delete(&self.path).await;
         let is_done = result.is_ok();
         self.learn("delete", &result, |state| match state {
-            // A lost answer makes no difference: that the node is gone is what was wanted.
+            // A lost reply makes no difference: the node is gone, as intended.
             None if is_done => Ok(None),
             None => Err(ErrorKind::NoNode),
             Some(_) => Ok(None),
         });
     }
 
-    /// The node and another one change together or not at all.
+    /// Changes the node and another one together or not at all.
     async fn transact(&mut self, version: i32) {
         let data = self.data();
         let name = format!("/marks/{}", data.replace(['/', ':'], "-"));
@@ -155,7 +155,7 @@ impl Writer<'_> {
             Some((at, _)) if *at == version => Ok(Some((version + 1, data.clone()))),
             Some(_) => Err(ErrorKind::BadVersion),
         });
-        // What a session has seen, it sees behind that, too.
+        // A session never reads an older state than before.
         let is_set = self.look().await;
         let is_marked = self.session.exists(name.as_str()).await;
         if let (Ok(mark), Some(state)) = (is_marked, is_set)
@@ -179,7 +179,7 @@ impl Writer<'_> {
         self.queued.push((name, outcome(&result)));
     }
 
-    /// Reads the node behind a sync: it is in one of the states that are possible, and in no other from then on.
+    /// Reads the node after a sync: it must be in a possible state, which is the only possible one from then on.
     async fn look(&mut self) -> Option<State> {
         let path = self.path.clone();
         self.session.sync(&path).await.ok()?;
@@ -197,7 +197,7 @@ impl Writer<'_> {
         Some(found)
     }
 
-    /// Reads another writer's node, behind no sync: older than what everybody knows maybe, never than before.
+    /// Reads another writer's node without a sync: the result may be old, but not older than an earlier read.
     async fn glance(&mut self, path: &str) {
         let Ok((_, stat)) = self.session.get(path).await else {
             return;
@@ -270,7 +270,7 @@ async fn run(ensemble: Ensemble, tally: &RefCell<Tally>) {
             _ = writer.session.lost() => {}
         }
     }
-    // Whoever is late is late no more.
+    // End all delays.
     pass(Duration::from_secs(30)).await;
     let tree = ensemble.tree();
     for writer in &writers {

@@ -1,4 +1,4 @@
-//! Persistent watches of simulated servers; that they are as on real ones, `random` shows.
+//! Persistent watches of simulated servers; `random` compares them with real servers.
 
 use zk_core::NodePath;
 use zk_core::Session;
@@ -21,9 +21,9 @@ async fn watch(transport: &SimTransport, path: &str, recursive: bool) -> Watchin
     }
 }
 
-/// What a watch has received by now, and whether it has ended.
+/// Returns the events that a watch has received so far, and whether it has ended.
 async fn received(watching: &mut Watching, session: &Session) -> (Vec<(String, WatchEvent)>, bool) {
-    // What a server has to tell comes before the answer to what it is asked later.
+    // The events of a server precede its reply to a later request.
     session.sync("/").await.unwrap();
     let mut received = Vec::new();
     while let Some(notice) = futures_util::FutureExt::now_or_never(watching.next()) {

@@ -1,4 +1,4 @@
-//! Servers that stop, pause and come back, and what sessions see of it.
+//! Servers that stop, pause and come back, and the effects on sessions.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ async fn without_a_quorum_nothing_is_written_and_no_session_expires() {
     sim.server(1).start();
     pass(MS * 350).await;
     assert_eq!(sim.leader(), Some(3));
-    // A new leader begins to count when it begins to lead.
+    // A new leader restarts the timeouts.
     pass(Duration::from_millis(3900)).await;
     assert!(sim.session(idle.session_id()).is_alive());
     pass(MS * 200).await;
@@ -86,7 +86,7 @@ async fn without_a_quorum_nothing_is_written_and_no_session_expires() {
 
 // covers: H8
 #[tokio::test(start_paused = true)]
-async fn a_write_in_doubt_survives_its_leader_or_not_as_the_script_says() {
+async fn a_proposal_survives_its_leader_if_the_script_says_so() {
     for (proposal, expected) in [(Proposal::Survives, 1), (Proposal::Vanishes, 0)] {
         let sim = Ensemble::new(3);
         let session = connect(&sim, 1).await;
@@ -100,7 +100,7 @@ async fn a_write_in_doubt_survives_its_leader_or_not_as_the_script_says() {
         let create = |seen: &&zk_sim::LoggedRequest| matches!(seen.request, Request::Create(_));
         let outcome = sim.requests().iter().find(create).unwrap().outcome.clone();
         match proposal {
-            // The leader before has given it its number.
+            // The former leader has assigned its zxid.
             Proposal::Survives => {
                 assert!(
                     matches!(outcome, RequestOutcome::CarriedOut { zxid, .. } if zxid >> 32 == 1)
@@ -113,7 +113,7 @@ async fn a_write_in_doubt_survives_its_leader_or_not_as_the_script_says() {
 
 // covers: H8
 #[tokio::test(start_paused = true)]
-async fn a_paused_leader_holds_everything_up_until_the_others_do_without_it() {
+async fn a_paused_leader_delays_everything_until_it_is_excluded() {
     let sim = Ensemble::new(3);
     let session = connect(&sim, 1).await;
     session.create("/a", "").await.unwrap();
@@ -121,7 +121,7 @@ async fn a_paused_leader_holds_everything_up_until_the_others_do_without_it() {
     let started = sim.now();
     assert_eq!(session.get("/a").await.unwrap().0, b"", "reads go on");
     assert!(since(&sim, started) < MS * 10);
-    // It is back before anybody noticed: nothing is lost.
+    // It continues before another server notices: nothing is lost.
     let create = session.create("/b", "").into_future();
     let create = tokio::spawn(create);
     pass(MS * 500).await;
@@ -186,7 +186,7 @@ async fn the_leader_expires_a_silent_session_after_its_timeout() {
         .await;
     let session = transport.session_id();
     sim.session(session).silence();
-    // The client is back at the only server after 2/5 of the timeout; keep it away.
+    // The client would reconnect to the only server after 2/5 of the timeout: prevent that.
     pass(MS * 1590).await;
     sim.server(1).pause();
     pass(MS * 2390).await;
@@ -208,7 +208,7 @@ async fn the_leader_expires_a_silent_session_after_its_timeout() {
 
 // covers: H8
 #[tokio::test(start_paused = true)]
-async fn servers_without_a_leader_grant_sessions_that_read_if_both_sides_agree() {
+async fn servers_without_a_leader_grant_read_only_sessions_if_allowed() {
     let sim = Ensemble::builder().read_only().build();
     let before = connect(&sim, 1).await;
     before.create("/a", "x").await.unwrap();
@@ -236,7 +236,7 @@ async fn a_request_that_is_too_long_costs_the_link() {
             version: None,
         })
     };
-    // A number, a kind, a path, a length and a version take the rest.
+    // The xid, the type, the path, the length and the version take the rest.
     set(200 - 8 - 5 - 4 - 4).await.unwrap();
     assert!(matches!(
         set(200 - 8 - 5 - 4 - 4 + 1).await,
@@ -251,7 +251,7 @@ async fn a_request_that_is_too_long_costs_the_link() {
 
 // covers: H8
 #[tokio::test(start_paused = true)]
-async fn the_record_of_requests_is_as_long_as_it_may_be() {
+async fn the_log_of_requests_is_bounded() {
     let sim = Ensemble::builder().request_log(10).build();
     let session = sim.connect().await;
     for number in 0..30 {

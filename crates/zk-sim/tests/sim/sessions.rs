@@ -1,4 +1,4 @@
-//! What a session reads and writes, and servers that lag.
+//! Reads and writes of a session, also on lagging servers.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn a_lagging_server_shows_nothing_new_until_a_sync_has_waited_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_answered_when_the_own_server_has_it_and_reads_wait_behind_it() {
+async fn a_write_is_answered_once_its_server_has_applied_it() {
     let sim = Ensemble::new(2);
     let slow = sim.connect().server(2).await;
     let fast = sim.connect().server(1).await;
@@ -70,7 +70,7 @@ async fn a_write_is_answered_when_the_own_server_has_it_and_reads_wait_behind_it
         let waited = tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>());
         assert!(waited.await.is_err());
         let seen = fast.exists("/a").await.unwrap();
-        // What a session asks for itself is another matter.
+        // This excludes the session's own requests.
         let requests = sim.requests();
         let calls = requests
             .iter()
@@ -100,7 +100,7 @@ async fn a_server_that_lags_by_a_time_applies_each_transaction_so_much_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_future_that_is_never_polled_sends_nothing_and_one_dropped_later_is_not_called_back() {
+async fn a_future_sends_its_request_when_it_is_first_polled() {
     let sim = Ensemble::new(1);
     let session = sim.connect().await;
     drop(session.create("/never", "").into_future());
@@ -109,7 +109,7 @@ async fn a_future_that_is_never_polled_sends_nothing_and_one_dropped_later_is_no
         std::task::Poll::Ready(sent.as_mut().poll(context).is_pending())
     });
     assert!(first.await);
-    // The second poll is never made.
+    // There is no second poll.
     session.sync("/").await.unwrap();
     assert_eq!(sim.tree().paths(), ["/sent"]);
     assert_eq!(sim.arrived(matching::creates("/**")), 1);
@@ -155,7 +155,7 @@ async fn rules_of_access_keep_other_sessions_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_and_nodes_with_a_time_to_live_are_reaped_when_told() {
+async fn containers_and_ttl_nodes_are_reaped_on_command() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     session.create("/c", "").container().await.unwrap();

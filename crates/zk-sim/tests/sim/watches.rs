@@ -1,4 +1,4 @@
-//! Watches: when they fire, and that none is left behind.
+//! When watches fire, and that they are removed.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn event(watch: &mut zk_core::Watch) -> WatchEvent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_kind_of_watch_is_told_of_its_change_once() {
+async fn each_kind_of_watch_fires_once_for_its_change() {
     let sim = Ensemble::new(2);
     let session = sim.connect().server(1).await;
     let other = sim.connect().server(2).await;
@@ -33,7 +33,7 @@ async fn each_kind_of_watch_is_told_of_its_change_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_is_told_before_the_answer_to_a_later_read_of_the_change() {
+async fn a_watch_fires_before_the_reply_to_a_read_of_the_change() {
     let sim = Ensemble::new(1);
     let session = sim.connect().await;
     session.create("/a", "").await.unwrap();
@@ -63,7 +63,7 @@ async fn a_watch_on_a_lagging_server_fires_when_that_server_applies_the_change()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_watch_is_taken_back_and_one_that_another_needs_stays() {
+async fn a_dropped_watch_is_removed_unless_another_one_needs_it() {
     let sim = Ensemble::new(1);
     let session = sim.connect().await;
     session.create("/a", "").await.unwrap();
@@ -82,7 +82,7 @@ async fn a_dropped_watch_is_taken_back_and_one_that_another_needs_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_nobody_waits_for_leaves_no_watch() {
+async fn a_reply_to_a_dropped_future_leaves_no_watch() {
     let sim = Ensemble::new(1);
     let session = sim.connect().await;
     {
@@ -97,7 +97,7 @@ async fn an_answer_that_nobody_waits_for_leaves_no_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_go_along_to_another_server_and_tell_what_happened_meanwhile() {
+async fn watches_move_to_another_server_and_report_missed_events() {
     let sim = Ensemble::new(2);
     let session = sim.connect().server(1).await;
     let other = sim.connect().server(2).await;

@@ -1,4 +1,4 @@
-//! Playing a program on something that opens sessions, and noting what it answers.
+//! Runs a program on simulated or real servers, and records the replies.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,12 +25,12 @@ use zk_core::transport::Watching;
 use super::program::Program;
 use super::program::Step;
 
-/// Where sessions come from.
+/// A source of sessions.
 pub(crate) trait Open {
     async fn open(&self, session: usize) -> Box<dyn Transport>;
 }
 
-/// Plays a program with open sessions, one line for each answer and event.
+/// Runs a program on open sessions, with one line per reply and event.
 pub(crate) async fn play(
     system: &impl Open,
     sessions: &mut Vec<Box<dyn Transport>>,
@@ -59,7 +59,7 @@ pub(crate) async fn play(
 struct Player<'a, S> {
     system: &'a S,
     sessions: &'a mut Vec<Box<dyn Transport>>,
-    /// Every session there was; the number of one is where it is found last.
+    /// The ids of all sessions; the number of a session is the position of its last occurrence.
     ids: Vec<SessionId>,
     root: NodePath,
     /// Transactions are counted from here.
@@ -125,7 +125,7 @@ impl<S: Open> Player<'_, S> {
     }
 
     async fn sync(&self) {
-        // Every server catches up, and what a watch has to tell comes before the answer.
+        // Every server catches up, and watch events precede the reply.
         let syncs = self.sessions.iter().map(|session| {
             let path = self.root.clone();
             session.submit(Request::Sync { path })
@@ -140,7 +140,7 @@ impl<S: Open> Player<'_, S> {
         let mut link = old.link();
         old.close();
         let over = link.wait_for(|link| matches!(link.phase, Phase::Over(_)));
-        // The answer to a close may be lost, and then the client finds the session gone, which comes to the same.
+        // The reply to a close may be lost; then the client finds the session expired, which is equivalent.
         soon(over).await.expect("the link is told of");
         self.lines.push(format!("session {session} is over"));
         let (ended, left) = std::mem::take(&mut self.watches)
@@ -165,7 +165,7 @@ impl<S: Open> Player<'_, S> {
                     .map(|notice| show_notice(notice, &self.root, self.base));
                 let mut shown: Vec<_> = shown.collect();
                 assert_eq!(shown.pop().as_deref(), Some("link lost"));
-                // Nodes that go with one session go in no order.
+                // The ephemeral nodes of a session are deleted in an undefined order.
                 shown.sort();
                 shown.join("; ")
             }
@@ -173,7 +173,7 @@ impl<S: Open> Player<'_, S> {
         self.lines.push(format!("watch {}: {what}", watch.number));
     }
 
-    /// Notes what the watches have told: with no order between nodes that went with one session.
+    /// Records the watch events, without an order between ephemeral nodes of one session.
     fn note_events(&mut self, in_any_order: bool) {
         let mut fired = Vec::new();
         let mut lines = Vec::new();
@@ -288,7 +288,7 @@ impl<S: Open> Player<'_, S> {
 
     fn stat(&self, stat: &Stat) -> String {
         let owner = match stat.ephemeral_owner {
-            None => "nobody".to_owned(),
+            None => "no session".to_owned(),
             Some(owner) => match self.ids.iter().position(|id| *id == owner) {
                 Some(session) => format!("session {session}"),
                 None => "another session".to_owned(),
@@ -327,7 +327,7 @@ fn local(path: &NodePath, root: &NodePath) -> String {
     path.as_str().replace(root.as_str(), "~")
 }
 
-/// Polls all in their order, so that they are sent in it, until all are ready.
+/// Polls all futures in order, so that the requests are sent in order, until all are ready.
 async fn all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + Send>>>) -> Vec<T> {
     let mut slots: Vec<_> = futures
         .into_iter()

@@ -1,4 +1,4 @@
-//! Programs: what which session asks for, one burst after the other.
+//! Random programs: bursts of requests of several sessions.
 
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
@@ -15,14 +15,14 @@ use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
 use zk_core::transport::Request;
 
-/// How many sessions take part; the first is ann's, and the last ones end and begin again.
+/// The number of sessions; the first authenticates as ann, and the others are closed and reopened.
 pub(crate) const SESSIONS: usize = 3;
 
 /// A list of steps, each with requests of one session that are in flight together.
 #[derive(Clone)]
 pub(crate) struct Program {
     pub(crate) seed: u64,
-    /// The node below which everything happens.
+    /// The parent of all nodes of the program.
     pub(crate) root: NodePath,
     pub(crate) steps: Vec<Step>,
 }
@@ -33,9 +33,9 @@ pub(crate) enum Step {
         session: usize,
         requests: Vec<Request>,
     },
-    /// A watch is dropped, the one with this number among those there are.
+    /// Drops a watch, by its position among the current ones.
     Drop(usize),
-    /// A session ends, and another one begins in its place.
+    /// Closes a session, and opens another one in its place.
     Reopen(usize),
 }
 
@@ -52,7 +52,7 @@ impl Program {
         Self { seed, root, steps }
     }
 
-    /// How many requests there are.
+    /// Returns the number of requests.
     pub(crate) fn len(&self) -> usize {
         let requests = |step: &Step| match step {
             Step::Burst { requests, .. } => requests.len(),
@@ -61,7 +61,7 @@ impl Program {
         self.steps.iter().map(requests).sum()
     }
 
-    /// The program without `count` requests from the one at `begin` on.
+    /// Returns the program without `count` requests from position `begin` on.
     pub(crate) fn without(&self, begin: usize, count: usize) -> Self {
         let mut at = 0;
         let mut stays = || {
@@ -91,7 +91,7 @@ impl Program {
         }
     }
 
-    /// The same program below another node.
+    /// Returns the same program below another node.
     pub(crate) fn at_a_new_root(&self) -> Self {
         let root = new_root();
         let moved = |path: &mut NodePath| {
@@ -177,10 +177,10 @@ impl Draw {
         }
     }
 
-    /// Requests in flight together; new access rules come last.
+    /// Draws concurrent requests; a new ACL comes last.
     ///
-    /// A real leader judges requests by the old rules while the new ones are on their way to its tree, however long
-    /// that is (`PrepRequestProcessor` leaves them out of its record of outstanding changes).
+    /// A real leader checks requests against the old ACL until the new one is in its tree, because
+    /// `PrepRequestProcessor` does not record it as an outstanding change.
     fn burst(&mut self) -> Vec<Request> {
         let mut requests = Vec::new();
         for _ in 0..self.random.usize(1..64) {
@@ -293,7 +293,7 @@ impl Draw {
         }
     }
 
-    /// Mostly open, so that something happens.
+    /// Draws an ACL, mostly an open one, so that most requests succeed.
     fn acl(&mut self) -> Acl {
         let entry = |permissions, scheme, id| AclEntry::new(permissions, scheme, id);
         match self.random.u8(0..24) {
