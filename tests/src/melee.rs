@@ -60,7 +60,7 @@ pub struct Outcome {
 /// The session timeout, which is how long waiters wait after a holder was killed.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time limit for the first turn of a process on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 impl Fighter {
     /// Ours, with this layout: curator or kazoo.
@@ -185,7 +185,7 @@ impl Outcome {
 /// Waits until each contender has acquired the lock, according to the lines of the log after the first `from`.
 async fn granted_to_all(log: &Path, fighters: &[Fighter], from: usize) -> anyhow::Result<()> {
     let mut looks = tokio::time::interval(Duration::from_millis(50));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         looks.tick().await;
         let granted = Outcome::read(log, from)?.granted;
@@ -199,7 +199,7 @@ async fn granted_to_all(log: &Path, fighters: &[Fighter], from: usize) -> anyhow
         };
         anyhow::ensure!(
             Instant::now() < deadline,
-            "{missing} was not granted the lock within {PATIENCE:?}; granted were {granted:?}"
+            "{missing} was not granted the lock within {MAX_WAIT:?}; granted were {granted:?}"
         );
     }
 }

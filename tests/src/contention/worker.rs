@@ -81,7 +81,7 @@ impl Worker {
             session: 0,
         };
         worker.session = worker
-            .next("a session", PATIENCE, |event| match event {
+            .next("a session", MAX_WAIT, |event| match event {
                 Event::Ready { session } => Some(*session),
                 _ => None,
             })
@@ -191,7 +191,7 @@ impl Worker {
     pub async fn acquire(&mut self, within: Duration) -> anyhow::Result<(u64, String)> {
         self.tell(&format!("acquire {}", within.as_millis()))
             .await?;
-        self.acquired(within + PATIENCE).await
+        self.acquired(within + MAX_WAIT).await
     }
 
     /// Waits until it reports that it acquired the lock.
@@ -225,7 +225,7 @@ impl Worker {
     /// Safe.
     pub async fn is_trusted(&mut self) -> anyhow::Result<bool> {
         self.tell("check").await?;
-        self.next("an answer", PATIENCE, |event| match event {
+        self.next("an answer", MAX_WAIT, |event| match event {
             Event::Checked { trusted } => Some(*trusted),
             _ => None,
         })
@@ -243,7 +243,7 @@ impl Worker {
     /// The process continues to write.
     pub async fn write(&mut self, command: &str) -> anyhow::Result<Result<String, String>> {
         self.tell(command).await?;
-        self.next("a write", PATIENCE, |event| match event {
+        self.next("a write", MAX_WAIT, |event| match event {
             Event::Wrote { message } => Some(Ok(message.clone())),
             Event::Refused { message } => Some(Err(message.clone())),
             _ => None,
@@ -262,7 +262,7 @@ impl Worker {
     /// The process continues to release.
     pub async fn release(&mut self) -> anyhow::Result<Turn> {
         self.tell("release").await?;
-        self.next("the release", PATIENCE, |event| match event {
+        self.next("the release", MAX_WAIT, |event| match event {
             Event::Released(turn) => Some(turn.clone()),
             _ => None,
         })
@@ -329,13 +329,13 @@ impl Worker {
     /// The process is killed; its session may end later.
     pub async fn quit(mut self) -> anyhow::Result<Vec<Record>> {
         self.tell("quit").await?;
-        self.next("the end", PATIENCE, |event| {
+        self.next("the end", MAX_WAIT, |event| {
             matches!(event, Event::Bye).then_some(())
         })
         .await?;
-        let status = tokio::time::timeout(PATIENCE, self.child.wait())
+        let status = tokio::time::timeout(MAX_WAIT, self.child.wait())
             .await
-            .with_context(|| format!("{} did not end within {PATIENCE:?}", self.name))??;
+            .with_context(|| format!("{} did not end within {MAX_WAIT:?}", self.name))??;
         anyhow::ensure!(status.success(), "{} ended with {status}", self.name);
         Ok(self.journal)
     }
@@ -374,4 +374,4 @@ impl Worker {
 }
 
 /// The time limit of everything except waits for the lock.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);

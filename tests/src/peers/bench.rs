@@ -76,7 +76,7 @@ pub struct Measured {
 const WORKLOADS: u32 = 3;
 
 /// For starting Java and connecting, beside the time of the workloads.
-const PATIENCE: Duration = Duration::from_secs(90);
+const MAX_WAIT: Duration = Duration::from_secs(90);
 
 impl CuratorBench {
     /// Five seconds for each workload after three of warm-up, eight sessions, eight threads.
@@ -120,7 +120,7 @@ impl CuratorBench {
         if let Some(only) = self.only {
             command.arg(only.name());
         }
-        let within = WORKLOADS * (self.warm_up + self.measure) + PATIENCE;
+        let within = WORKLOADS * (self.warm_up + self.measure) + MAX_WAIT;
         let printed = run::output(&mut command, "measuring Curator", within).await?;
         printed
             .lines()

@@ -80,8 +80,8 @@ pub async fn measure_cache(
     ] {
         command.arg(number.to_string());
     }
-    let printed = run::output(&mut command, "measuring Curator's cache", PATIENCE).await?;
+    let printed = run::output(&mut command, "measuring Curator's cache", MAX_WAIT).await?;
     serde_json::from_str(&printed).with_context(|| format!("not understood: {printed}"))
 }
 
-const PATIENCE: Duration = Duration::from_secs(600);
+const MAX_WAIT: Duration = Duration::from_secs(600);

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::curator::Curator;
 use super::dialogue::Dialogue;
-use super::dialogue::PATIENCE;
+use super::dialogue::MAX_WAIT;
 use super::kazoo::Kazoo;
 use super::run::QUICK;
 
@@ -156,7 +156,7 @@ impl PeerContender {
             dialogue: Dialogue::start(command.args([connect, path, &timeout]))?,
             session: 0,
         };
-        match contender.answer("a session", PATIENCE).await? {
+        match contender.answer("a session", MAX_WAIT).await? {
             Answer::Ready(session) => contender.session = session,
             other => bail!("a contender began with {other}"),
         }
@@ -225,7 +225,7 @@ impl PeerContender {
         within: Duration,
     ) -> anyhow::Result<Option<Duration>> {
         self.tell(command).await?;
-        match self.answer("the lock", within + PATIENCE).await? {
+        match self.answer("the lock", within + MAX_WAIT).await? {
             Answer::Acquired(at) => Ok(Some(at)),
             Answer::TimedOut => Ok(None),
             other => bail!("a contender that acquires said {other}"),
@@ -248,7 +248,7 @@ impl PeerContender {
     /// Does the same by a command of the program.
     pub(super) async fn release_by(&mut self, command: &str) -> anyhow::Result<Duration> {
         self.tell(command).await?;
-        self.released("the release", PATIENCE).await
+        self.released("the release", MAX_WAIT).await
     }
 
     /// Who takes part in the election, as Curator sees it: ids in order, a star behind that of the leader. For an
@@ -263,7 +263,7 @@ impl PeerContender {
     /// Not safe: the process continues. Drop the contender.
     pub async fn participants(&mut self) -> anyhow::Result<Vec<String>> {
         self.tell("participants").await?;
-        match self.answer("the participants", PATIENCE).await? {
+        match self.answer("the participants", MAX_WAIT).await? {
             Answer::Participants(all) => Ok(all.split(',').map(str::to_owned).collect()),
             other => bail!("a contender that lists participants said {other}"),
         }
@@ -312,7 +312,7 @@ impl PeerContender {
     /// The process is killed; its session may end later.
     pub async fn quit(mut self) -> anyhow::Result<()> {
         self.tell("quit").await?;
-        match self.answer("the end of the session", PATIENCE).await? {
+        match self.answer("the end of the session", MAX_WAIT).await? {
             Answer::Bye => {}
             other => bail!("a contender that ends said {other}"),
         }

@@ -1,4 +1,4 @@
-//! A program that is told what to do, one line each, and answers in lines.
+//! Drives a program that reads commands and prints replies, one per line.
 
 use std::process::ExitStatus;
 use std::process::Stdio;
@@ -27,7 +27,7 @@ pub(super) struct Dialogue {
 }
 
 /// For starting a Java, connecting, and any answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(30);
 
 impl Dialogue {
     pub(super) fn start(command: &mut Command) -> anyhow::Result<Self> {
@@ -77,9 +77,9 @@ impl Dialogue {
 
     /// Waits until the process is gone.
     pub(super) async fn ended(&mut self) -> anyhow::Result<ExitStatus> {
-        tokio::time::timeout(PATIENCE, self.child.wait())
+        tokio::time::timeout(MAX_WAIT, self.child.wait())
             .await
-            .with_context(|| format!("a peer did not end within {PATIENCE:?}"))?
+            .with_context(|| format!("a peer did not end within {MAX_WAIT:?}"))?
             .context("a peer's end cannot be waited for")
     }
 }

@@ -5,7 +5,7 @@ use anyhow::ensure;
 
 use super::curator::Curator;
 use super::dialogue::Dialogue;
-use super::dialogue::PATIENCE;
+use super::dialogue::MAX_WAIT;
 use super::run::QUICK;
 
 /// A process that registers instances with Curator's service discovery, and tells which it finds.
@@ -40,7 +40,7 @@ impl PeerDiscovery {
     ) -> anyhow::Result<Self> {
         let mut program = curator.program(&QUICK, "DiscoveryPeer")?;
         let mut dialogue = Dialogue::start(program.args([connect, base, service]))?;
-        let line = dialogue.line("that it is ready", PATIENCE).await?;
+        let line = dialogue.line("that it is ready", MAX_WAIT).await?;
         ensure!(
             line.starts_with("ready "),
             "Curator's discovery began with {line:?}"
@@ -100,7 +100,7 @@ impl PeerDiscovery {
     /// Not safe: the process continues. Drop it.
     pub async fn list(&mut self) -> anyhow::Result<Vec<String>> {
         self.0.tell("list").await?;
-        let line = self.0.line("what it finds", PATIENCE).await?;
+        let line = self.0.line("what it finds", MAX_WAIT).await?;
         let found = line
             .strip_prefix("found")
             .with_context(|| format!("Curator's discovery said {line:?}"))?;
@@ -109,7 +109,7 @@ impl PeerDiscovery {
 
     async fn does(&mut self, command: &str, answer: &str) -> anyhow::Result<()> {
         self.0.tell(command).await?;
-        let line = self.0.line(answer, PATIENCE).await?;
+        let line = self.0.line(answer, MAX_WAIT).await?;
         ensure!(
             line == answer,
             "Curator's discovery said {line:?} instead of {answer}"

@@ -26,7 +26,7 @@ const QUEUE: &str = include_str!("../../python/queue_peer.py");
 const BENCH: &str = include_str!("../../python/bench.py");
 
 /// For starting Python and connecting, beside the time that is measured.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 impl Kazoo {
     /// Finds kazoo among the distribution's packages, or unpacks them into the harness's cache, and asks a `python3`
@@ -129,7 +129,7 @@ impl Kazoo {
         ] {
             command.arg(number.to_string());
         }
-        let within = warm_up + measure + PATIENCE;
+        let within = warm_up + measure + MAX_WAIT;
         let printed = run::output(&mut command, "measuring kazoo", within).await?;
         serde_json::from_str(&printed).with_context(|| format!("not understood: {printed}"))
     }

@@ -97,7 +97,7 @@ impl Curator {
         };
         let mut command = self.program(&[], "QueuePeer")?;
         command.args([connect, path, kind]).args(act.words());
-        QueueRun::parse(&run::output(&mut command, "Curator's queue", PATIENCE).await?)
+        QueueRun::parse(&run::output(&mut command, "Curator's queue", MAX_WAIT).await?)
     }
 }
 
@@ -119,8 +119,8 @@ impl Kazoo {
     ) -> anyhow::Result<QueueRun> {
         let mut command = self.queue_program();
         command.args([connect, path]).args(act.words());
-        QueueRun::parse(&run::output(&mut command, "kazoo's queue", PATIENCE).await?)
+        QueueRun::parse(&run::output(&mut command, "kazoo's queue", MAX_WAIT).await?)
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const MAX_WAIT: Duration = Duration::from_secs(300);

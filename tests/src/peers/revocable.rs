@@ -4,7 +4,7 @@ use anyhow::ensure;
 
 use super::curator::Curator;
 use super::dialogue::Dialogue;
-use super::dialogue::PATIENCE;
+use super::dialogue::MAX_WAIT;
 use super::run::QUICK;
 
 /// A process that holds a Curator lock until it is revoked, and revokes others.
@@ -28,7 +28,7 @@ impl Revocable {
     pub async fn start(curator: &Curator, connect: &str, path: &str) -> anyhow::Result<Self> {
         let mut program = curator.program(&QUICK, "Revocable")?;
         let mut dialogue = Dialogue::start(program.args([connect, path]))?;
-        let line = dialogue.line("that it is ready", PATIENCE).await?;
+        let line = dialogue.line("that it is ready", MAX_WAIT).await?;
         ensure!(
             line.starts_with("ready "),
             "Curator's holder began with {line:?}"
@@ -78,7 +78,7 @@ impl Revocable {
     }
 
     async fn says(&mut self, word: &str) -> anyhow::Result<()> {
-        let line = self.0.line(word, PATIENCE).await?;
+        let line = self.0.line(word, MAX_WAIT).await?;
         ensure!(
             line == word,
             "Curator's holder said {line:?} instead of {word}"

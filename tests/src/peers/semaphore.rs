@@ -7,7 +7,7 @@ use anyhow::bail;
 use super::contender::Answer;
 use super::contender::PeerContender;
 use super::curator::Curator;
-use super::dialogue::PATIENCE;
+use super::dialogue::MAX_WAIT;
 use super::run::QUICK;
 
 /// A process that takes leases of Curator's `InterProcessSemaphoreV2`, step by step.
@@ -54,7 +54,7 @@ impl PeerSemaphore {
     /// Not safe: the process continues. Drop the contender.
     pub async fn session_id(&mut self) -> anyhow::Result<i64> {
         self.0.tell("session").await?;
-        match self.0.answer("its session", PATIENCE).await? {
+        match self.0.answer("its session", MAX_WAIT).await? {
             Answer::Ready(session) => Ok(session),
             other => bail!("a contender that was asked for its session said {other}"),
         }
@@ -76,7 +76,7 @@ impl PeerSemaphore {
     ) -> anyhow::Result<Option<Duration>> {
         let command = format!("acquire {} {count}", within.as_millis());
         self.0.tell(&command).await?;
-        match self.0.answer("the leases", within + PATIENCE).await? {
+        match self.0.answer("the leases", within + MAX_WAIT).await? {
             Answer::Acquired(at) => Ok(Some(at)),
             Answer::TimedOut => Ok(None),
             other => bail!("a contender that acquires said {other}"),

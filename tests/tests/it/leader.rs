@@ -74,7 +74,7 @@ async fn curators_latch_waits_for_ours_and_ours_for_curators() {
         .acquire(SOON)
         .await
         .unwrap()
-        .expect("nobody is there");
+        .expect("there is no other participant");
     let latch = latch(&session, "ours");
     let ours = latch.join();
     until_enlisted(&session, "/leader", 2).await;
@@ -125,7 +125,7 @@ async fn curators_selector_waits_for_ours_and_ours_for_curators() {
         .acquire(SOON)
         .await
         .unwrap()
-        .expect("nobody is there");
+        .expect("there is no other participant");
     let ours = selector(&session, "ours");
     let handle = ours.handle().clone();
     let running = tokio::spawn(ours.run_once(async |lease: Lease| lease.asked_to_resign().await));

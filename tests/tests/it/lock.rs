@@ -57,8 +57,8 @@ pub(crate) async fn observer(ensemble: &Ensemble) -> Session {
         .expect("the ensemble grants a session")
 }
 
-/// What the processes of a test do is judged at its end: nobody held a lock while another one relied on it, and whoever
-/// came later has the higher token.
+/// Creates a run whose checkers verify at the end that no process held a lock while another one relied on it, and that
+/// a later holder has a higher token.
 fn judged(name: &str) -> Run {
     let run = Run::new(name, 0).expect("a directory can be made");
     let run = run.judged_by(FencedMutex::default().with_order());
@@ -155,7 +155,7 @@ pub(crate) async fn until_enlisted(session: &Session, path: &str, count: usize) 
     .await;
 }
 
-/// Waits until no node is left of a lock that nobody uses any more.
+/// Waits until no node is left of an unused lock.
 pub(crate) async fn until_empty(session: &Session, path: &str) {
     until(&format!("no node below {path}"), SOON, async || {
         names(session, path).await.is_empty()

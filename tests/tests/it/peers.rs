@@ -139,7 +139,7 @@ async fn a_dropped_contender_is_gone_and_leaves_its_session() {
         }
     });
     gone.await.expect("the process is gone soon");
-    assert_eq!(nodes(&session).await.len(), 1, "nobody closed its session");
+    assert_eq!(nodes(&session).await.len(), 1, "its session was not closed");
     ensemble.down().await.unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! Crash-point sweeps: one after the other, every request of a story is struck by everything that may strike it.
 //!
-//! The servers are real and the fault proxy strikes. Whoever is struck begins at a certain server, the leader or a
-//! follower, and comes back at another one, which shows the least it may.
+//! The servers are real, and the fault proxy injects the faults. The affected client begins at a certain server, the
+//! leader or a follower, and reconnects to another one, which lags as far as it may.
 
 mod lock;
 mod operations;

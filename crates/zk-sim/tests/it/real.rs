@@ -25,7 +25,7 @@ struct Notes {
 impl Notes {
     fn stat(&self, stat: &Stat) -> String {
         let owner = match stat.ephemeral_owner {
-            None => "nobody",
+            None => "no session",
             Some(owner) if owner == self.session => "me",
             Some(_) => "another",
         };

@@ -58,7 +58,7 @@ async fn back(transport: &SimTransport) {
         .unwrap();
 }
 
-fn fates(sim: &Ensemble) -> Vec<RequestOutcome> {
+fn outcomes(sim: &Ensemble) -> Vec<RequestOutcome> {
     let requests = sim.requests();
     requests.into_iter().map(|seen| seen.outcome).collect()
 }
@@ -100,7 +100,7 @@ async fn requests_around_a_lost_one_keep_their_order() {
         session.submit(create("/c"))
     );
     assert!(first.is_ok() && second.is_err() && third.is_err());
-    let [first, second, third] = fates(&sim).try_into().unwrap();
+    let [first, second, third] = outcomes(&sim).try_into().unwrap();
     assert!(matches!(first, RequestOutcome::CarriedOut { .. }));
     assert!(matches!(second, RequestOutcome::CarriedOut { .. }));
     assert_eq!(third, RequestOutcome::NeverArrived);
@@ -160,7 +160,7 @@ async fn a_write_stuck_until_the_session_has_moved_is_never_applied() {
     script.release();
     session.submit(sync()).await.unwrap();
     assert_eq!(names(&session).await, 0);
-    assert_eq!(fates(&sim)[0], RequestOutcome::Fenced);
+    assert_eq!(outcomes(&sim)[0], RequestOutcome::Fenced);
 }
 
 #[tokio::test(start_paused = true)]

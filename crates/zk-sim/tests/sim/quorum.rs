@@ -155,7 +155,7 @@ async fn a_silent_link_is_noticed_by_its_client_and_healed_if_it_is_not() {
     assert_eq!(
         transport.link().now().phase,
         Phase::Up,
-        "nobody has noticed"
+        "no client has noticed"
     );
     link.heal();
     answer.await.unwrap().unwrap();

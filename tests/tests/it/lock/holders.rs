@@ -73,10 +73,10 @@ async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_wr
         })
         .await
         .unwrap();
-    assert!(told > going_on, "it was told before it went on");
+    assert!(told > going_on, "it was notified before it continued");
     let delay = Duration::from_nanos(told - going_on);
     println!(
-        "stood {stood:?}, looked {:?} after the signal and was told {delay:?} after it: {loss}",
+        "stood {stood:?}, looked {:?} after the signal and was notified {delay:?} after it: {loss}",
         Duration::from_nanos(resumed - going_on)
     );
 

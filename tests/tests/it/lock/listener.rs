@@ -19,7 +19,7 @@ use super::until;
 const ROUNDS: usize = 100;
 const CHANGES: i32 = 100;
 
-/// The ones that block do so until the end of the test: whoever had to wait for one would wait for ever.
+/// The blocking ones block until the end of the test: code that waited for one would never finish.
 // covers: C8
 #[tokio::test(flavor = "multi_thread")]
 async fn listeners_that_block_hold_up_no_listener_and_no_lock() {
@@ -29,7 +29,7 @@ async fn listeners_that_block_hold_up_no_listener_and_no_lock() {
     one.create("/lock", "").await.unwrap();
     let alone = hand_overs(&one, &two).await;
 
-    // Both sessions have one that waits in its task, one that blocks its thread, and one that reads what it is told of.
+    // Both sessions have one that waits in its task, one that blocks its thread, and one that reads its events.
     let (open, gate) = watch::channel(false);
     let (blocked, let_go) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut listeners = Vec::new();

@@ -63,7 +63,7 @@ async fn near_the_end_of_the_numbers_nobody_is_granted_the_lock_until_its_node_i
     }
     let crowd = tokio::time::timeout(SOON, crowd.join_all()).await;
     let mut locks = Vec::new();
-    for (lock, acquired) in crowd.expect("nobody waits for what never comes") {
+    for (lock, acquired) in crowd.expect("all contenders finish in time") {
         let Err(AcquireError::SequenceExhausted(exhausted)) = acquired else {
             panic!("{acquired:?}");
         };

@@ -32,7 +32,9 @@ async fn curator_asks_for_our_lock_and_we_for_curators() {
     })
     .await;
     theirs.revoke(guard.path().as_str()).await.unwrap();
-    let asked = tokio::time::timeout(SOON, asked).await.expect("it is told");
+    let asked = tokio::time::timeout(SOON, asked)
+        .await
+        .expect("it is notified");
     let asked = asked.unwrap().unwrap();
     assert_eq!(asked.by(), None);
     asked.refuse("which Curator does not hear").await.unwrap();
@@ -40,7 +42,7 @@ async fn curator_asks_for_our_lock_and_we_for_curators() {
     assert_eq!(OwnerInfo::parse(&data), Some(OwnerInfo::this_process()));
     theirs.revoke(guard.path().as_str()).await.unwrap();
     let asked = tokio::time::timeout(SOON, guard.revocation_requested()).await;
-    let asked = asked.expect("it is told again").unwrap();
+    let asked = asked.expect("it is notified again").unwrap();
     asked.accept().await.unwrap();
     guard.release().await.unwrap();
 

@@ -101,7 +101,7 @@ async fn ours_first(ours: &RwLock, theirs: &mut PeerRwLock) {
         guard.release().await
     });
     released.unwrap();
-    acquired.unwrap().expect("nobody else has it");
+    acquired.unwrap().expect("no other session holds it");
     theirs.release(Side::Write).await.unwrap();
 }
 

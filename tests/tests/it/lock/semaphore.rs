@@ -248,7 +248,7 @@ async fn whoever_ends_whose_session_no_more_leases_than_the_limit_are_relied_on(
 
     let mut held = std::mem::take(&mut *work.held.lock().unwrap());
     for one in &mut held {
-        // Nobody can know in time that its session was ended by force.
+        // A client cannot know in time that its session was ended by force.
         if let Some((_, at)) = killed.iter().find(|(session, _)| *session == one.session) {
             one.to = one.to.min(*at).max(one.from);
         }

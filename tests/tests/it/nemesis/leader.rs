@@ -23,8 +23,8 @@ const PARTICIPANTS: usize = 3;
 
 /// Lets participants lead in turn until `ends` says so.
 ///
-/// A term is judged as what is held of a lock: for as long as `is_trusted` says so nobody else leads, and whoever leads
-/// later has the higher token.
+/// A term is checked like the holding of a lock: while `is_trusted` returns true no other participant leads, and a later
+/// leader has a higher token.
 pub(super) fn start(
     connect: &str,
     ends: &watch::Receiver<bool>,

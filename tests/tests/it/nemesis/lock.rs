@@ -238,7 +238,7 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
             loop {
                 let left = match observer.list(path).await {
                     Ok((names, _)) => names,
-                    // A container that nobody needs any more goes, too.
+                    // An unused container is deleted as well.
                     Err(error) if error.kind() == ErrorKind::NoNode => Vec::new(),
                     Err(error) => panic!("{path}: {error}"),
                 };

@@ -130,7 +130,7 @@ fn token(guard: &Guard) -> Answer {
     Answer::token(guard.fencing_token().as_u64())
 }
 
-/// Holds the lock for a moment, and tells whether it was held until its end: by the word of the ensemble, so that a
+/// Holds the lock for a moment, and returns whether it was held until its end: by the word of the ensemble, so that a
 /// session that was ended by force is noticed.
 async fn hold(session: &Session, guard: &Guard, random: &mut fastrand::Rng) -> bool {
     let time = Duration::from_millis(random.u64(0..8));

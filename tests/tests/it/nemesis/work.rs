@@ -29,7 +29,7 @@ pub(super) struct Work {
     pub(super) ends: watch::Receiver<bool>,
 }
 
-/// What the workers of a run were granted, in the order in which they were told.
+/// The grants of the workers of a run, in the order of their reports.
 #[derive(Clone, Default)]
 pub(super) struct Grants {
     all: Arc<Mutex<Vec<Grant>>>,
@@ -87,13 +87,13 @@ impl Beside {
         self.workers.spawn(working);
     }
 
-    /// Tells whether there are grants after the last fault, within the bound.
+    /// Returns whether there are grants after the last fault, within the bound.
     pub(super) async fn goes_on(&self, struck: &[Struck]) -> bool {
         let since = self.grants.since(struck, 2 * self.workers.len());
         tokio::time::timeout(BOUND, since).await.is_ok()
     }
 
-    /// Judges what they did, once they have been told to end.
+    /// Checks what they did, after they were asked to end.
     pub(super) async fn finish(self, struck: &[Struck], ensemble: &Ensemble) {
         let Self {
             name,
@@ -145,13 +145,13 @@ impl Work {
         held
     }
 
-    /// Whoever held it knows by now that it may be lost.
+    /// The former holder knows by now that it may be lost.
     pub(super) fn lost(&self, held: Held) {
         self.relied_until(&held, now());
         held.forget();
     }
 
-    /// Whoever held it begins to give it back.
+    /// The holder begins to release it.
     pub(super) fn released(&self, held: Held) -> Pending {
         let id = held.id();
         let release = held.release();
@@ -159,7 +159,7 @@ impl Work {
         release
     }
 
-    /// Whoever holds it has relied on it until then, and does so no more.
+    /// The holder has relied on it until then, and no longer does.
     pub(super) fn relied_until(&self, held: &Held, until: u64) {
         held.believed_until(until);
         self.over(held.id(), until);
@@ -192,7 +192,7 @@ impl Grants {
     /// Says of what was held in a session that the nemesis has ended that it was relied on until then at most, and
     /// answers how many grants that cuts short.
     ///
-    /// The next holder may have the lock before the client hears of that end: nobody can know it in time, only what
+    /// The next holder may have the lock before the client hears of that end: a client cannot know it in time, only what
     /// minds fencing tokens is safe. That goes for a release, too, which a client may begin before it hears. Of
     /// sessions that expire by themselves their clients do know in time, and are not excused.
     pub(super) fn excuse(&self, recorder: &Recorder, struck: &[Struck]) -> usize {

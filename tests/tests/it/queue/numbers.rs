@@ -58,7 +58,7 @@ async fn a_queue_goes_on_or_refuses_before_a_number_comes_twice() {
     let (one, two) = (connect(&ensemble).await, connect(&ensemble).await);
     let text = |number: u32| number.to_string();
 
-    // Whoever comes now sees at once where the counter is.
+    // A new client sees the counter immediately.
     let error = queue(&one, "/shared", Layout::Recipe).offer(&text(1)).await;
     assert!(
         matches!(error, Err(OfferError::Exhausted { .. })),

@@ -33,7 +33,7 @@ const PRODUCERS: usize = 4;
 const CONSUMERS: usize = 8;
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// For what takes moments on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MAX_WAIT: Duration = Duration::from_secs(120);
 
 /// The processes, of which one after the other is replaced.
 struct Crew<'a> {
@@ -91,8 +91,8 @@ impl Crew<'_> {
         for (child, its) in &mut self.running {
             if *its == role {
                 drop(child.stdin.take());
-                let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
-                let status = ended.expect("it ends when it is told to").expect("it ran");
+                let ended = tokio::time::timeout(MAX_WAIT, child.wait()).await;
+                let status = ended.expect("it ends on command").expect("it ran");
                 assert!(status.success(), "a {role} ended with {status}");
             }
         }
@@ -161,7 +161,7 @@ async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_pau
     let options = WorkOptions::default().with_most_deliveries(u32::MAX);
     let queue = WorkQueue::with_options(&session, PATH, Text, &options).unwrap();
     let recorder = run.recorder("finisher").unwrap();
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + MAX_WAIT;
     loop {
         let pending = recorder.invoke(Op::take(PATH));
         match queue.claim_timeout(Duration::from_secs(1)).await.unwrap() {

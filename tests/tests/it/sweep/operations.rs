@@ -63,7 +63,7 @@ async fn create_sequential(scene: Scene) {
     let path = parent(&scene).await;
     let made = scene.struck.create(format!("{path}/n-"), "data");
     let outcome = made.sequential().await;
-    // An unprotected twin could not be told from another's: never repeated.
+    // An unprotected node cannot be distinguished from another client's: never repeated.
     let times = effects(&scene.observer, &path).await;
     judge(&scene.what, outcome, times);
 }

@@ -141,7 +141,7 @@ impl<S: Open> Player<'_, S> {
         old.close();
         let over = link.wait_for(|link| matches!(link.phase, Phase::Over(_)));
         // The reply to a close may be lost; then the client finds the session expired, which is equivalent.
-        soon(over).await.expect("the link is told of");
+        soon(over).await.expect("the link reports its end");
         self.lines.push(format!("session {session} is over"));
         let (ended, left) = std::mem::take(&mut self.watches)
             .into_iter()
