@@ -41,8 +41,8 @@ fn registry(session: &Session) -> Registry {
 async fn knows(providers: &Providers<Meta>, expected: &[(&str, Meta)]) {
     let mut changes = providers.changes();
     let is_so = || {
-        let roster = providers.instances();
-        let pairs = roster.instances().map(|one| (one.id(), one.payload()));
+        let instances = providers.instances();
+        let pairs = instances.instances().map(|one| (one.id(), one.payload()));
         pairs.eq(expected.iter().map(|(id, meta)| (*id, meta)))
     };
     let waiting = async {
@@ -126,8 +126,8 @@ async fn curator_finds_our_instances_and_we_find_its() {
     let mut changes = providers.changes();
     let disabled = async {
         let is_enabled = |providers: &Providers<Meta>| {
-            let roster = providers.instances();
-            roster
+            let instances = providers.instances();
+            instances
                 .instances()
                 .any(|one| one.id() == "rust" && one.is_enabled())
         };

@@ -36,7 +36,7 @@ async fn stage() -> Ensemble {
 ///
 /// When it returns, all is undone and the servers serve; whether the workers get on again is for the caller to wait
 /// for.
-async fn torment(run: &Run, ensemble: &Ensemble) -> Vec<Struck> {
+async fn inject_faults(run: &Run, ensemble: &Ensemble) -> Vec<Struck> {
     let recorder = run.recorder("nemesis").expect("the run can be written");
     let nemesis = Nemesis::new(run.seed())
         .faults(Fault::ALL)

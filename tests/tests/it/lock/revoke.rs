@@ -49,8 +49,8 @@ async fn curator_asks_for_our_lock_and_we_for_curators() {
     // Ours asks, theirs releases.
     theirs.acquire().await.unwrap();
     let inspector = lock.inspector();
-    let picture = inspector.snapshot().await.unwrap();
-    let holder = picture.holders().next().unwrap().contender().clone();
+    let snapshot = inspector.snapshot().await.unwrap();
+    let holder = snapshot.holders().next().unwrap().contender().clone();
     // Curator blanks the data of a lock that can be revoked.
     assert_eq!(holder.owner(), b"");
     let error = inspector.revoke(&holder).then_break().await.unwrap_err();

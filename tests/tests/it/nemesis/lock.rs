@@ -23,12 +23,12 @@ use zk_lock::FairLock;
 use zk_lock::Guard;
 
 use super::agreed;
+use super::inject_faults;
 use super::leader;
 use super::rw;
 use super::semaphore;
 use super::spread;
 use super::stage;
-use super::torment;
 use super::work::BOUND;
 use super::work::Grants;
 use super::work::SESSION_TIMEOUT;
@@ -200,7 +200,7 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
         semaphore::start(&connect, &ends, &mut random),
         leader::start(&connect, &ends, &mut random),
     ];
-    let struck = torment(&run, &ensemble).await;
+    let struck = inject_faults(&run, &ensemble).await;
     assert!(!struck.is_empty(), "nothing was broken");
     // If the lock is not granted any more, the checkers say so, with the history.
     drop(tokio::time::timeout(BOUND, grants.since(&struck, WORKERS)).await);

@@ -61,7 +61,11 @@ impl Crew<'_> {
     }
 
     /// Kills or pauses one after the other until then, and at least four; returns how often each was done.
-    async fn torment(&mut self, until: Instant, mut random: fastrand::Rng) -> (usize, usize) {
+    async fn kill_and_pause(
+        &mut self,
+        until: Instant,
+        mut random: fastrand::Rng,
+    ) -> (usize, usize) {
         let (mut killed, mut paused) = (0, 0);
         while Instant::now() < until || killed + paused < 4 {
             pass(Duration::from_millis(random.u64(300..2000))).await;
@@ -150,7 +154,7 @@ async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_pau
     let lasts = fault_time(Duration::from_secs(12));
     let (struck, (killed, paused)) = tokio::join!(
         nemesis.torment(&ensemble, lasts),
-        crew.torment(Instant::now() + lasts, random.fork()),
+        crew.kill_and_pause(Instant::now() + lasts, random.fork()),
     );
     let struck = struck.expect("faults can be made and undone");
     crew.end("producer").await;
