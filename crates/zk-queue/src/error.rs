@@ -4,8 +4,8 @@ use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::codec::EncodeError;
 
+use crate::idempotency::Failure;
 use crate::layout::Layout;
-use crate::receipt::Failure;
 
 /// A path cannot be that of a queue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -165,22 +165,22 @@
 //!
 //! None; the codecs of `zk-core` have some.
 
-mod clock;
+mod batch_limits;
+mod curator_frame;
 mod deadline;
 mod detached;
 mod error;
-mod fit;
-mod frame;
-mod ground;
+mod idempotency;
 mod layout;
-mod line;
+mod leader_clock;
 mod offer;
 mod options;
-mod place;
+mod paths;
+mod preconditions;
 mod queue;
-mod receipt;
-mod shelf;
-mod work;
+mod ready_items;
+mod store;
+mod work_queue;
 
 pub use error::DeadLetterError;
 pub use error::OfferAllError;
@@ -198,13 +198,13 @@ pub use options::WorkOptions;
 pub use options::WorkerOptions;
 pub use queue::Drained;
 pub use queue::Queue;
-pub use work::Claim;
-pub use work::ClaimInfo;
-pub use work::DeadLetter;
-pub use work::Delivery;
-pub use work::Loss;
-pub use work::Tally;
-pub use work::WorkQueue;
+pub use work_queue::Claim;
+pub use work_queue::ClaimInfo;
+pub use work_queue::DeadLetter;
+pub use work_queue::Delivery;
+pub use work_queue::Loss;
+pub use work_queue::Tally;
+pub use work_queue::WorkQueue;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -7,13 +7,13 @@ use std::time::Duration;
 use zk_core::ErrorKind;
 use zk_core::codec::EncodeError;
 
+use crate::batch_limits::fitting;
+use crate::curator_frame as frame;
 use crate::deadline::Deadline;
 use crate::error::OfferAllError;
 use crate::error::OfferError;
-use crate::fit::fitting;
-use crate::frame;
-use crate::line::Draft;
-use crate::line::Line;
+use crate::store::Draft;
+use crate::store::Line;
 
 /// Offers an item; made by [`Queue::offer`](crate::Queue::offer) and [`WorkQueue::offer`](crate::WorkQueue::offer).
 ///

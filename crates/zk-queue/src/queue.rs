@@ -11,19 +11,19 @@ use zk_core::Session;
 use zk_core::codec::Codec;
 use zk_core::codec::DecodeError;
 
+use crate::batch_limits::reach;
 use crate::deadline::Deadline;
 use crate::error::PathError;
 use crate::error::TakeError;
-use crate::fit::reach;
-use crate::line::Line;
-use crate::line::Pick;
-use crate::line::Purpose;
-use crate::line::Read;
-use crate::line::Taken;
 use crate::offer::Offer;
 use crate::offer::OfferAll;
 use crate::options::QueueOptions;
-use crate::place::Place;
+use crate::paths::Place;
+use crate::store::Line;
+use crate::store::Pick;
+use crate::store::Purpose;
+use crate::store::Read;
+use crate::store::Taken;
 
 /// A queue from which an item is taken before it is processed.
 ///

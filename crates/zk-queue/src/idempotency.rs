@@ -21,9 +21,9 @@ use zk_core::OwnedNode;
 use zk_core::Session;
 use zk_core::Transaction;
 
-use crate::clock::LeaderClock;
 use crate::deadline::Deadline;
-use crate::ground::Ground;
+use crate::leader_clock::LeaderClock;
+use crate::preconditions::Ground;
 
 /// The receipts of one queue, for as many transactions at once as there are.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use super::Hand;
 use super::Line;
 use super::Pick;
 use super::Read;
+use crate::batch_limits::fitting;
+use crate::batch_limits::in_flight;
 use crate::deadline::Deadline;
-use crate::fit::fitting;
-use crate::fit::in_flight;
-use crate::ground::Ground;
+use crate::preconditions::Ground;
 
 impl Line {
     /// Reads several items, and answers those that are there, in their order.

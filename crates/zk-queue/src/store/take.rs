@@ -10,19 +10,19 @@ use zk_core::Transaction;
 
 use super::Hand;
 use super::Line;
+use crate::batch_limits::fitting;
+use crate::batch_limits::left_to_others;
+use crate::curator_frame as frame;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::TakeError;
 use crate::error::Undecided;
-use crate::fit::fitting;
-use crate::fit::left_to_others;
-use crate::frame;
-use crate::ground::Ground;
-use crate::receipt::Answer;
-use crate::receipt::Failure;
-use crate::receipt::Found;
-use crate::receipt::lock;
-use crate::shelf::Spot;
+use crate::idempotency::Answer;
+use crate::idempotency::Failure;
+use crate::idempotency::Found;
+use crate::idempotency::lock;
+use crate::preconditions::Ground;
+use crate::ready_items::Spot;
 
 /// An item that was read and may be taken.
 #[derive(Debug)]

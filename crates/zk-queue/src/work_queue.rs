@@ -16,30 +16,30 @@ use zk_core::Session;
 use zk_core::SessionId;
 use zk_core::codec::Codec;
 
+use crate::batch_limits::reach;
 use crate::deadline::Deadline;
 use crate::error::PathError;
 use crate::error::TakeError;
-use crate::fit::reach;
-use crate::line::Line;
-use crate::line::Pick;
-use crate::line::Purpose;
 use crate::offer::Offer;
 use crate::offer::OfferAll;
 use crate::options::WorkOptions;
-use crate::place::Place;
-use crate::place::below;
+use crate::paths::Place;
+use crate::paths::below;
+use crate::store::Line;
+use crate::store::Pick;
+use crate::store::Purpose;
 
 mod claim;
-mod claiming;
-mod dead;
-mod held;
+mod create_claims;
+mod dead_letters;
+mod held_claim;
 mod worker;
 
 pub use claim::Claim;
 pub use claim::Delivery;
 pub use claim::Loss;
-pub use dead::DeadLetter;
-use held::Held;
+pub use dead_letters::DeadLetter;
+use held_claim::Held;
 pub use worker::Tally;
 use worker::message_of;
 
@@ -340,7 +340,7 @@ impl<T: Send + 'static> WorkQueue<T> {
             };
             let hands = self.line.with_more(hand, most);
             let (mut picks, mut items, mut was_set_aside) = (Vec::new(), Vec::new(), false);
-            let size = |pick: &Pick| claiming::size_of_claim(pick, &owner);
+            let size = |pick: &Pick| create_claims::size_of_claim(pick, &owner);
             for pick in self.line.read_all(hands, size, deadline).await? {
                 match self.deliverable(&pick) {
                     Ok(item) => {
@@ -374,7 +374,7 @@ impl<T: Send + 'static> WorkQueue<T> {
 
     /// The item, or why it is not delivered.
     fn deliverable(&self, pick: &Pick) -> Result<T, Undeliverable> {
-        let before = held::deliveries_of(&pick.hand.slot, pick.item.version);
+        let before = held_claim::deliveries_of(&pick.hand.slot, pick.item.version);
         let most = self.bench.options.most_deliveries;
         if before >= most {
             return Err(Undeliverable {

@@ -12,12 +12,12 @@ use zk_core::Transaction;
 
 use super::Line;
 use super::segments::Tail;
-use crate::clock::whole_millis;
+use crate::batch_limits::largest;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
-use crate::fit::largest;
+use crate::idempotency::Answer;
 use crate::layout::Unfit;
-use crate::receipt::Answer;
+use crate::leader_clock::whole_millis;
 
 /// An item that is to be offered.
 #[derive(Debug, Clone)]
@@ -114,7 +114,7 @@ impl Line {
             let answer = self.receipts.confirm(deadline, |transaction| {
                 let checked = transaction.check_version(&self.place.desk, tail.version);
                 others(drafts.iter().fold(checked, |transaction, draft| {
-                    let path = crate::place::below(&segment, &draft.stem);
+                    let path = crate::paths::below(&segment, &draft.stem);
                     transaction.create_as(path, draft.data.clone(), sequential, None)
                 }))
             });

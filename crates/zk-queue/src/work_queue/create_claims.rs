@@ -12,26 +12,26 @@ use zk_core::Transaction;
 use zk_core::Trusted;
 
 use super::Bench;
-use super::held::Grip;
-use super::held::Held;
-use super::held::MOST_ROUNDS;
-use super::held::deliveries_of;
-use super::held::made_by;
-use super::held::make_container;
-use super::held::release;
+use super::held_claim::Grip;
+use super::held_claim::Held;
+use super::held_claim::MOST_ROUNDS;
+use super::held_claim::deliveries_of;
+use super::held_claim::made_by;
+use super::held_claim::make_container;
+use super::held_claim::release;
+use crate::batch_limits::fitting;
+use crate::batch_limits::left_to_others;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
-use crate::fit::fitting;
-use crate::fit::left_to_others;
-use crate::ground::Ground;
-use crate::line::Line;
-use crate::line::Pick;
-use crate::line::claim_name;
-use crate::place::below;
-use crate::receipt::Answer;
-use crate::receipt::Failure;
-use crate::receipt::Found;
-use crate::shelf::Spot;
+use crate::idempotency::Answer;
+use crate::idempotency::Failure;
+use crate::idempotency::Found;
+use crate::paths::below;
+use crate::preconditions::Ground;
+use crate::ready_items::Spot;
+use crate::store::Line;
+use crate::store::Pick;
+use crate::store::claim_name;
 
 /// An item that was read, and the node that is to claim it.
 struct Wish {

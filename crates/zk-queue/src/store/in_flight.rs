@@ -6,9 +6,9 @@ use std::sync::Arc;
 use zk_core::NodePath;
 
 use super::Line;
-use crate::ground::Ground;
-use crate::receipt::lock;
-use crate::shelf::Spot;
+use crate::idempotency::lock;
+use crate::preconditions::Ground;
+use crate::ready_items::Spot;
 
 /// Gives the item back to the list when it is dropped, unless it is done with.
 #[derive(Debug)]

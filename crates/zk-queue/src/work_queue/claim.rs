@@ -7,8 +7,8 @@ use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::Transaction;
 
-use super::held::Grip;
-use super::held::Held;
+use super::held_claim::Grip;
+use super::held_claim::Held;
 use crate::deadline::Deadline;
 use crate::error::SettleError;
 use crate::layout::Layout;

@@ -14,10 +14,10 @@ use zk_core::Transaction;
 use super::Line;
 use super::segments::Tail;
 use crate::deadline::Deadline;
-use crate::ground::Floor;
-use crate::ground::Ground;
-use crate::receipt::Answer;
-use crate::receipt::lock;
+use crate::idempotency::Answer;
+use crate::idempotency::lock;
+use crate::preconditions::Floor;
+use crate::preconditions::Ground;
 
 /// The grounds of the items of a list.
 #[derive(Debug, Clone)]

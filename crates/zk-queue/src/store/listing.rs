@@ -18,10 +18,10 @@ use super::Line;
 use super::Watches;
 use super::segments::Tail;
 use crate::deadline::Deadline;
-use crate::ground::Floor;
-use crate::place::segment_of;
-use crate::receipt::lock;
-use crate::shelf::Spot;
+use crate::idempotency::lock;
+use crate::paths::segment_of;
+use crate::preconditions::Floor;
+use crate::ready_items::Spot;
 
 /// What was read.
 #[derive(Default)]

@@ -24,12 +24,12 @@ use super::Loss;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::SettleError;
-use crate::ground::Ground;
+use crate::idempotency::Answer;
+use crate::idempotency::lock;
 use crate::layout::Slot;
-use crate::line::Line;
-use crate::receipt::Answer;
-use crate::receipt::lock;
-use crate::shelf::Spot;
+use crate::preconditions::Ground;
+use crate::ready_items::Spot;
+use crate::store::Line;
 
 /// A claim that is ours. Dropped, it is released in the background.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use zk_core::NodePath;
 
 use super::Line;
 use crate::deadline::Deadline;
-use crate::place::segment_of;
-use crate::receipt::lock;
-use crate::receipt::millis_of;
-use crate::shelf::Shelf;
+use crate::idempotency::lock;
+use crate::idempotency::millis_of;
+use crate::paths::segment_of;
+use crate::ready_items::Shelf;
 
 impl Line {
     /// How many children the nodes have that hold the items.

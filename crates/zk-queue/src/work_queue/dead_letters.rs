@@ -11,20 +11,20 @@ use zk_core::Transaction;
 use super::READ_AT_ONCE;
 use super::Undeliverable;
 use super::WorkQueue;
-use super::held::Held;
-use super::held::make_container;
-use crate::clock::whole_millis;
+use super::held_claim::Held;
+use super::held_claim::make_container;
 use crate::deadline::Deadline;
 use crate::error::DeadLetterError;
 use crate::error::SettleError;
 use crate::error::TakeError;
-use crate::line::Draft;
-use crate::line::Pick;
-use crate::line::claim_name;
+use crate::idempotency::Answer;
+use crate::leader_clock::whole_millis;
 use crate::options::WorkerOptions;
-use crate::place::below;
-use crate::receipt::Answer;
-use crate::shelf::Spot;
+use crate::paths::below;
+use crate::ready_items::Spot;
+use crate::store::Draft;
+use crate::store::Pick;
+use crate::store::claim_name;
 
 /// An item that was put aside: delivered too often, not readable, or [buried](crate::Claim::bury).
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use zk_core::ErrorKind;
 use super::Draft;
 use super::Line;
 use super::Taken;
+use crate::curator_frame as frame;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
-use crate::frame;
-use crate::receipt::Answer;
+use crate::idempotency::Answer;
 
 impl Line {
     /// Puts an item back that was taken for somebody who is no longer there: to its place, or to the end of its priority

@@ -25,33 +25,33 @@ use zk_core::Session;
 use zk_core::Watch;
 
 use crate::deadline::Deadline;
+use crate::idempotency::Receipts;
+use crate::idempotency::lock;
 use crate::options::QueueOptions;
-use crate::place::Place;
-use crate::receipt::Receipts;
-use crate::receipt::lock;
-use crate::shelf::Key;
-use crate::shelf::Shelf;
-use crate::shelf::Spot;
+use crate::paths::Place;
+use crate::ready_items::Key;
+use crate::ready_items::Shelf;
+use crate::ready_items::Spot;
 
-mod ahead;
-mod back;
 mod batch;
-mod count;
-mod footing;
-mod hand;
+mod in_flight;
+mod list_epoch;
+mod listing;
 mod offer;
-mod read;
-mod remove;
+mod prefetch;
+mod requeue;
 mod segments;
+mod size_and_age;
+mod take;
 
-use ahead::Ahead;
-use footing::Footing;
-pub(crate) use hand::Hand;
+pub(crate) use in_flight::Hand;
+use list_epoch::Footing;
+pub(crate) use listing::claim_name;
 pub(crate) use offer::Draft;
-pub(crate) use read::claim_name;
-pub(crate) use remove::Pick;
-pub(crate) use remove::Read;
-pub(crate) use remove::Taken;
+use prefetch::Ahead;
+pub(crate) use take::Pick;
+pub(crate) use take::Read;
+pub(crate) use take::Taken;
 
 /// One queue as one process sees it; shared by all its handles.
 #[derive(Debug)]

@@ -15,9 +15,9 @@ use zk_core::Stat;
 use super::Line;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
+use crate::idempotency::lock;
 use crate::layout::Layout;
-use crate::place::segment_of;
-use crate::receipt::lock;
+use crate::paths::segment_of;
 
 /// The segment that offers go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::Line;
 use super::Pick;
-use super::remove::Item;
+use super::take::Item;
 use crate::deadline::Deadline;
-use crate::ground::Ground;
-use crate::receipt::lock;
-use crate::shelf::Key;
+use crate::idempotency::lock;
+use crate::preconditions::Ground;
+use crate::ready_items::Key;
 
 /// An item that was read before its turn.
 #[derive(Debug)]
