@@ -1,4 +1,4 @@
-//! Which public types may move between threads and be shared: a table the compiler checks.
+//! Which public types and futures are `Send` and `Sync`, checked by the compiler.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Queues while nothing goes wrong.
+//! Queues on real servers, without faults.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn texts(range: std::ops::Range<u32>) -> Vec<String> {
 
 // covers: Q1 Q4
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_waits_delays_and_priorities_are_as_on_the_simulated_ensemble() {
+async fn batches_waits_delays_and_priorities_on_real_servers() {
     with_servers(3, async |ensemble| {
         let (one, other) = (connect(ensemble).await, connect(ensemble).await);
         let offering = Queue::new(&one, "/q/a", Text).unwrap();
@@ -29,7 +29,7 @@ async fn batches_waits_delays_and_priorities_are_as_on_the_simulated_ensemble() 
             let taking = taking.clone();
             tokio::spawn(async move { taking.take().await })
         };
-        // Many nodes of one name in one transaction.
+        // Many nodes with one prefix in one transaction.
         offering.offer_all(texts(0..1200)).await.unwrap();
         let first = soon("it is taken", waiting).await.unwrap().unwrap();
         assert_eq!(first, "0");
@@ -78,7 +78,7 @@ async fn batches_waits_delays_and_priorities_are_as_on_the_simulated_ensemble() 
 
 // covers: Q3
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_share_the_work_and_leave_nothing() {
+async fn workers_share_the_work_and_leave_nothing_behind() {
     with_servers(3, async |ensemble| {
         let mut sessions = Vec::new();
         for _ in 0..3 {
@@ -135,7 +135,7 @@ async fn workers_share_the_work_and_leave_nothing() {
 
 // covers: Q2
 #[tokio::test(flavor = "multi_thread")]
-async fn foreign_children_and_bad_items_are_passed_over() {
+async fn foreign_children_and_bad_items_are_skipped() {
     with_servers(1, async |ensemble| {
         let session = connect(ensemble).await;
         let raw = Queue::new(&session, "/q/foreign", zk_core::codec::Raw).unwrap();

@@ -1,4 +1,4 @@
-//! Queues of more items than any list can have.
+//! Queues with more items than fit into any list.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -18,26 +18,26 @@ use crate::connect;
 use crate::soon;
 use crate::with_servers;
 
-/// A child takes its name and four bytes of a list.
+/// A child occupies its name and four bytes in a list.
 const PER_CHILD: usize = "qn-0000000000".len() + 4;
-/// What clients take by default: `jute.maxbuffer`.
+/// The default limit of clients: `jute.maxbuffer`.
 const ONE_ANSWER: usize = 1024 * 1024;
 
-/// More than fit the node of the queue.
+/// More items than one segment holds.
 // covers: Q5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_of_20_000_items_is_filled_and_drained() {
     fill_and_drain(4).await;
 }
 
-/// Waits for what a slow and busy machine takes minutes for.
+/// Waits for work that takes minutes on a slow machine.
 async fn long<T>(what: &str, wait: impl Future<Output = T>) -> T {
     let within = tokio::time::timeout(Duration::from_secs(420), wait).await;
     within.unwrap_or_else(|_| panic!("waited seven minutes for this: {what}"))
 }
 
 mod deep {
-    /// More than any list can have.
+    /// More items than fit into any list.
     // covers: Q5
     #[tokio::test(flavor = "multi_thread")]
     async fn a_queue_of_200_000_items_is_filled_and_drained() {
@@ -45,12 +45,12 @@ mod deep {
     }
 }
 
-/// Offers 5,000 items in each of `parts`, looks at how they are spread over segments, and takes them all.
+/// Offers 5,000 items in each of `parts`, checks how they are spread over segments, and takes them all.
 async fn fill_and_drain(parts: u32) {
     let all = usize::try_from(parts * 5000).unwrap();
     let ensemble = Ensemble::builder()
         .data(DataStore::Memory)
-        // So many nodes take more memory than the harness gives a server.
+        // So many nodes need more memory than the harness's default.
         .jvm_flags(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
         .start()
         .await
@@ -89,7 +89,7 @@ async fn fill_and_drain(parts: u32) {
         assert_eq!(drained.items.len(), all - 1);
         assert!(drained.items.is_sorted());
         assert_eq!(drained.items.last(), Some(&format!("{:06}", all - 1)));
-        // The node above them is a container: without children the servers remove it.
+        // Their parent is a container: the servers delete it when it is empty.
         match other.list("/mail/outgoing-receipts/segments").await {
             Ok((segments, _)) => assert_eq!(segments, [""; 0]),
             Err(error) => assert!(error.is_no_node(), "{error}"),
@@ -99,10 +99,10 @@ async fn fill_and_drain(parts: u32) {
     ensemble.down().await.expect("the server goes down");
 }
 
-/// With a priority and a delay, the names of items are nearly twice as long as without, and a segment has as many.
+/// With a priority and a delay, names are nearly twice as long, and a segment has as many items.
 // covers: Q5
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_fits_no_list_is_all_done_and_every_list_fits() {
+async fn work_beyond_one_list_is_done_and_every_list_fits() {
     const ITEMS: u32 = 26_000;
     with_servers(1, async |ensemble| {
         let (one, other) = (connect(ensemble).await, connect(ensemble).await);
@@ -153,7 +153,7 @@ async fn work_that_fits_no_list_is_all_done_and_every_list_fits() {
         assert!(done.into_inner().unwrap().iter().eq(&items));
         assert!(offering.is_empty().await.unwrap());
         assert_eq!(offering.claims().await.unwrap(), []);
-        // A consumer that finds a segment empty removes it.
+        // A consumer that lists an empty segment removes it.
         let removed = async {
             while !segments_of(&other, "/jobs/receipts/segments")
                 .await
@@ -167,7 +167,7 @@ async fn work_that_fits_no_list_is_all_done_and_every_list_fits() {
     .await;
 }
 
-/// The segments there are. The node above them is a container: without children the servers remove it.
+/// The existing segments. Their parent is a container: the servers delete it when it is empty.
 async fn segments_of(session: &Session, path: &str) -> Vec<String> {
     match session.list(path).await {
         Ok((names, _)) => names,

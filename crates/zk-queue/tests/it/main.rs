@@ -10,10 +10,10 @@ use zk_harness::Ensemble;
 
 mod auto_traits;
 mod basic;
-mod crowd;
 mod long;
+mod stress;
 
-/// Starts servers, runs the test against them and takes them down.
+/// Starts servers, runs the test against them, and stops them.
 async fn with_servers(servers: usize, test: impl AsyncFnOnce(&Ensemble)) {
     let ensemble = Ensemble::builder()
         .servers(servers)
@@ -35,7 +35,7 @@ async fn connect(ensemble: &Ensemble) -> Session {
         .expect("the ensemble grants a session")
 }
 
-/// Waits at most a minute for something that is to happen.
+/// Waits at most a minute for an event.
 async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
     let happened = tokio::time::timeout(Duration::from_secs(60), happening).await;
     happened.unwrap_or_else(|_| panic!("waited a minute for this: {what}"))

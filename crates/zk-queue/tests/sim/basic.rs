@@ -1,4 +1,4 @@
-//! The six operations, and what else a queue does when nothing is in its way.
+//! The six operations and the other functions of a queue, without faults.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn items_come_out_in_the_order_in_which_they_were_offered() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn an_empty_queue_is_no_error_but_where_an_item_is_demanded() {
+async fn an_empty_queue_is_an_error_only_if_an_item_is_required() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = queue(&session);
@@ -65,7 +65,7 @@ async fn an_empty_queue_is_no_error_but_where_an_item_is_demanded() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_gets_what_is_offered_and_nobody_polls_meanwhile() {
+async fn a_waiter_gets_an_offered_item_and_does_not_poll() {
     let ensemble = Ensemble::new(3);
     let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
     // Without the node of the queue, and with it.
@@ -77,7 +77,7 @@ async fn whoever_waits_gets_what_is_offered_and_nobody_polls_meanwhile() {
         pass(Duration::from_secs(1)).await;
         let before = ensemble.request_count();
         pass(Duration::from_secs(3600)).await;
-        // But for what sessions do by themselves.
+        // Except for the requests of the sessions themselves.
         let lists = ensemble.requests().into_iter().skip(before);
         let lists = lists.filter(|seen| matching::lists("**")(&seen.request));
         assert_eq!(lists.count(), 0);
@@ -151,7 +151,7 @@ async fn foreign_children_are_skipped_and_left_alone() {
 
 // covers: Q2
 #[tokio::test(start_paused = true)]
-async fn an_item_that_cannot_be_read_or_removed_stays_and_the_next_ones_come() {
+async fn an_unreadable_item_stays_and_the_next_ones_are_taken() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let raw = Queue::new(&session, PATH, zk_core::codec::Raw).unwrap();
@@ -176,7 +176,7 @@ async fn an_item_that_cannot_be_read_or_removed_stays_and_the_next_ones_come() {
 
 // covers: Q2
 #[tokio::test(start_paused = true)]
-async fn a_queue_whose_node_the_server_reaps_is_made_anew() {
+async fn a_queue_whose_node_the_server_deleted_is_created_again() {
     let ensemble = Ensemble::builder()
         .reap_every(Duration::from_millis(100))
         .build();
@@ -194,7 +194,7 @@ async fn a_queue_whose_node_the_server_reaps_is_made_anew() {
 
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn a_queue_is_counted_its_age_told_and_drained() {
+async fn a_queue_reports_its_size_and_age_and_is_drained() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = queue(&session);
@@ -227,7 +227,7 @@ async fn a_dropped_queue_leaves_nothing_but_its_items() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_single_item_costs_a_round_trip_to_offer_and_another_one_to_take() {
+async fn an_item_costs_one_round_trip_to_offer_and_one_to_take() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = queue(&session);
@@ -253,6 +253,6 @@ async fn a_single_item_costs_a_round_trip_to_offer_and_another_one_to_take() {
         queue.poll().await.unwrap().unwrap();
     }
     assert_eq!(count(before), 20);
-    // The next item is read while this one is taken.
+    // The next item is prefetched while this one is taken.
     assert_eq!(began.elapsed(), of_offers);
 }

@@ -1,4 +1,4 @@
-//! Several items at once: what fits into a request, and what becomes of those that others take meanwhile.
+//! Batches: what fits into a request, and items that other consumers take meanwhile.
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use zk_sim::Ensemble;
 use zk_sim::matching;
 
 use crate::PATH;
-use crate::anew::until_looked;
 use crate::cancellation::dropped_everywhere;
 use crate::children;
 use crate::data;
@@ -22,6 +21,7 @@ use crate::faults::swept;
 use crate::pass;
 use crate::queue;
 use crate::queue_of;
+use crate::recreated::until_read;
 use crate::soon;
 use crate::text;
 use crate::texts;
@@ -29,13 +29,13 @@ use crate::work;
 
 const CLAIMS: &str = "/queues/a/claims";
 
-/// One item is claimed and acknowledged: what the first use of a queue costs is behind it.
+/// Claims and acknowledges one item, so that the costs of the first use are not counted.
 async fn one_done(queue: &WorkQueue<String>) {
     let claim = queue.try_claim().await.unwrap();
     claim.unwrap().acknowledge().await.unwrap();
 }
 
-/// Many of a batch go to somebody else between the look and the take: that costs a look, not a try for each.
+/// Another consumer takes many items of a batch after they were read: that costs one check, not an attempt for each.
 // covers: Q3 Q4
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_which_many_are_gone_costs_two_tries() {
@@ -45,7 +45,7 @@ async fn a_batch_of_which_many_are_gone_costs_two_tries() {
     ours.offer_all(texts(100..200)).await.unwrap();
     assert_eq!(ours.poll().await.unwrap().as_deref(), Some("100"));
     let mut taking = Box::pin(ours.poll_batch(99));
-    until_looked(&ensemble, &mut taking).await;
+    until_read(&ensemble, &mut taking).await;
     for name in children(&ensemble, PATH).iter().step_by(2) {
         two.delete(format!("{PATH}/{name}")).await.unwrap();
     }
@@ -86,7 +86,7 @@ async fn a_batch_of_claims_of_which_many_are_gone_costs_two_tries() {
     assert_eq!(items, texts(26..50));
 }
 
-/// A path may be longer than many an item.
+/// A path may be longer than an item.
 // covers: Q4
 #[tokio::test(start_paused = true)]
 async fn no_batch_is_larger_than_a_request_may_be() {
@@ -104,7 +104,7 @@ async fn no_batch_is_larger_than_a_request_may_be() {
     assert_eq!(taken, all);
 }
 
-/// What stays of a node of Curator's is written with each item that is taken out of it.
+/// Taking an item out of a shared node of Curator's writes the items that stay in it.
 // covers: Q4
 #[tokio::test(start_paused = true)]
 async fn no_batch_leaves_more_than_a_request_may_have() {
@@ -255,7 +255,7 @@ async fn a_worker_claims_as_many_at_once_as_it_has_room_for() {
     assert_eq!(ours.len().await.unwrap(), 11);
 }
 
-/// Somebody takes the first item again and again, as fast as the servers let him.
+/// A consumer takes the first item again and again, as fast as possible.
 async fn take_the_first(ensemble: Ensemble, session: Session, path: &str) {
     while let Some(name) = children(&ensemble, path).first() {
         drop(session.delete(format!("{path}/{name}")).await);
@@ -264,7 +264,7 @@ async fn take_the_first(ensemble: Ensemble, session: Session, path: &str) {
 
 // covers: Q3 Q4
 #[tokio::test(start_paused = true)]
-async fn a_batch_does_not_starve_beside_who_takes_one_after_the_other() {
+async fn a_batch_does_not_starve_beside_single_takes() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     let ours = queue(&one);
@@ -284,7 +284,7 @@ async fn a_batch_does_not_starve_beside_who_takes_one_after_the_other() {
 
 // covers: Q3 Q4
 #[tokio::test(start_paused = true)]
-async fn a_batch_of_claims_does_not_starve_beside_who_takes_one_after_the_other() {
+async fn a_batch_of_claims_does_not_starve_beside_single_takes() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     let ours = work(&one);
@@ -303,7 +303,7 @@ async fn a_batch_of_claims_does_not_starve_beside_who_takes_one_after_the_other(
     assert!(tries() - before <= 3, "{}", tries() - before);
 }
 
-/// None is left of what was picked, which is no reason to read the list again.
+/// All selected items are gone; the list is not read again for that.
 // covers: Q2 Q3
 #[tokio::test(start_paused = true)]
 async fn items_that_are_buried_or_gone_cost_no_lists() {

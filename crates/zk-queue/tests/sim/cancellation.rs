@@ -1,4 +1,4 @@
-//! Futures dropped at every await: no item is lost, none is there twice, and nothing else is left.
+//! Futures dropped at every await: no item is lost or duplicated, and nothing else remains.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::soon;
 use crate::text;
 use crate::texts;
 
-/// What else happens at the moment of the drop.
+/// The fault at the moment of the drop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Besides {
     Nothing,
@@ -34,7 +34,7 @@ pub(crate) const BESIDES: [Besides; 4] = [
     Besides::MoveToLagging,
 ];
 
-/// Lets `act` be dropped after every number of polls until it is done before that, and judges each time what is there.
+/// Drops `act` after each number of polls until it completes first, and checks the tree each time.
 pub(crate) async fn dropped_everywhere<S, T>(
     setting: impl AsyncFn(&Session) -> S,
     act: impl AsyncFn(&S) -> T,
@@ -59,7 +59,7 @@ pub(crate) async fn dropped_everywhere<S, T>(
             }
             drop(stage);
             soon(&what, session.settled()).await;
-            // Whatever were still on its way would be there by now.
+            // Every request in flight would have arrived by now.
             pass(Duration::from_secs(3)).await;
             assert_eq!(ephemerals(&ensemble), [""; 0], "{what}");
             assert_eq!(ensemble.watch_count(), 0, "{what}");
@@ -112,7 +112,7 @@ async fn a_poll_dropped_at_any_await_leaves_its_item_in_its_place() {
 
 // covers: Q1 Q4
 #[tokio::test(start_paused = true)]
-async fn batches_and_drains_dropped_at_any_await_leave_their_items_in_their_places() {
+async fn a_batch_or_drain_dropped_at_any_await_loses_nothing() {
     dropped_everywhere(
         async |session| {
             let queue = queue(session);
@@ -121,7 +121,7 @@ async fn batches_and_drains_dropped_at_any_await_leave_their_items_in_their_plac
         },
         async |queue| {
             let mut taken = queue.poll_batch(4).await.unwrap();
-            // Whoever has got items keeps them; only what comes after this is dropped with them.
+            // Returned items belong to the caller; only a later drop is tested.
             taken.extend(queue.drain().await.items);
             taken
         },
@@ -139,7 +139,7 @@ async fn batches_and_drains_dropped_at_any_await_leave_their_items_in_their_plac
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_take_that_waits_and_is_dropped_at_any_await_loses_nothing() {
+async fn a_waiting_take_dropped_at_any_await_loses_nothing() {
     dropped_everywhere(
         async |session| {
             let queue = queue(session);
@@ -160,7 +160,7 @@ async fn a_take_that_waits_and_is_dropped_at_any_await_loses_nothing() {
     .await;
 }
 
-/// A process that closes its session does not lose what it had just dropped.
+/// Closing the session loses no item of a call that was just dropped.
 // covers: Q1
 #[tokio::test(start_paused = true)]
 async fn closing_the_session_waits_for_what_is_put_back() {
@@ -180,10 +180,10 @@ async fn closing_the_session_waits_for_what_is_put_back() {
     }
 }
 
-/// Another task of the same process waits for an item that this one had in hand, and no watch tells of that.
+/// Another task of the process waits for an item that this one has in flight, and no watch fires for that.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_gets_the_item_that_a_dropped_call_was_about_to_take() {
+async fn a_waiter_gets_the_item_that_a_dropped_call_was_taking() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = queue(&session);
@@ -205,10 +205,10 @@ async fn whoever_waits_gets_the_item_that_a_dropped_call_was_about_to_take() {
     assert_eq!(taken, "1");
 }
 
-/// Each of them was reading the next item as well.
+/// Each of them was prefetching an item.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn calls_that_are_dropped_do_not_keep_later_ones_from_reading_ahead() {
+async fn dropped_calls_do_not_block_prefetching() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let options = QueueOptions::default().with_refresh(Duration::from_secs(3600));
@@ -223,7 +223,7 @@ async fn calls_that_are_dropped_do_not_keep_later_ones_from_reading_ahead() {
         });
         polls.collect::<Vec<_>>()
     };
-    // So that each of the next ones has a receipt, and takes its item at once.
+    // Then each of the next calls has a token, and takes its item at once.
     for poll in at_once() {
         soon("it takes", poll).await.unwrap().unwrap();
     }

@@ -1,4 +1,4 @@
-//! Everything at once, at random, by seed.
+//! Random faults, clients and drops together, by seed.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -29,22 +29,22 @@ use crate::soon;
 
 /// What happened to the items.
 #[derive(Debug, Default)]
-struct Ledger {
+struct Record {
     offered: BTreeSet<String>,
-    /// Nobody knows whether they were offered.
+    /// The outcome of their offers is unknown.
     maybe_offered: BTreeSet<String>,
     /// How often each one was delivered.
     delivered: BTreeMap<String, usize>,
-    /// Nobody knows whether they were taken.
+    /// The outcome of their takes is unknown.
     maybe_taken: BTreeSet<String>,
     /// How many takes were dropped and not settled when their session ended: one item of each cannot be put back.
     unsettled: usize,
     acknowledged: BTreeSet<String>,
-    /// What was delivered after it had been acknowledged.
+    /// Items that were delivered after they had been acknowledged.
     late: Vec<String>,
 }
 
-impl Ledger {
+impl Record {
     fn deliver(&mut self, item: &str) {
         *self.delivered.entry(item.to_owned()).or_default() += 1;
         if self.acknowledged.contains(item) {
@@ -57,14 +57,14 @@ impl Ledger {
     }
 }
 
-type Shared = Arc<Mutex<Ledger>>;
+type Shared = Arc<Mutex<Record>>;
 
-/// Opens a session, as soon as there is a server that grants one.
+/// Opens a session as soon as a server grants one.
 async fn open(ensemble: &Ensemble) -> Session {
     ensemble.connect().within(Duration::from_secs(600)).await
 }
 
-async fn produce(ensemble: Ensemble, options: QueueOptions, ledger: Shared, me: u64) {
+async fn produce(ensemble: Ensemble, options: QueueOptions, record: Shared, me: u64) {
     let mut next = 0;
     'sessions: loop {
         let session = open(&ensemble).await;
@@ -73,9 +73,9 @@ async fn produce(ensemble: Ensemble, options: QueueOptions, ledger: Shared, me: 
             let item = format!("{me} {next:03}");
             next += 1;
             match queue.offer(&item).await {
-                Ok(()) => ledger.lock().unwrap().offered.insert(item),
+                Ok(()) => record.lock().unwrap().offered.insert(item),
                 Err(OfferError::Unknown(error)) => {
-                    ledger.lock().unwrap().maybe_offered.insert(item);
+                    record.lock().unwrap().maybe_offered.insert(item);
                     if error.is_fatal() {
                         continue 'sessions;
                     }
@@ -93,7 +93,7 @@ async fn produce(ensemble: Ensemble, options: QueueOptions, ledger: Shared, me: 
     }
 }
 
-async fn consume(ensemble: Ensemble, options: QueueOptions, ledger: Shared, me: u64) {
+async fn consume(ensemble: Ensemble, options: QueueOptions, record: Shared, me: u64) {
     let mut random = fastrand::Rng::with_seed(me);
     let mut rounds = 0;
     'sessions: loop {
@@ -127,33 +127,33 @@ async fn consume(ensemble: Ensemble, options: QueueOptions, ledger: Shared, me: 
                     for item in items {
                         let (producer, _) = item.split_once(' ').unwrap();
                         last.insert(producer.to_owned(), item.clone());
-                        ledger.lock().unwrap().deliver(&item);
+                        record.lock().unwrap().deliver(&item);
                     }
                 }
-                Err(TakeError::Undecided(undecided)) => {
-                    let mut ledger = ledger.lock().unwrap();
-                    for (_, data) in &undecided.items {
-                        ledger
+                Err(TakeError::Undecided(unknown)) => {
+                    let mut record = record.lock().unwrap();
+                    for (_, data) in &unknown.items {
+                        record
                             .maybe_taken
                             .insert(String::from_utf8(data.clone()).unwrap());
                     }
-                    if undecided.source.is_fatal() {
-                        ledger.unsettled += unsettled;
+                    if unknown.source.is_fatal() {
+                        record.unsettled += unsettled;
                         continue 'sessions;
                     }
                 }
                 Err(error) if error.class() == ErrorClass::Fatal => {
-                    ledger.lock().unwrap().unsettled += unsettled;
+                    record.lock().unwrap().unsettled += unsettled;
                     continue 'sessions;
                 }
                 Err(error) => assert_eq!(error.class(), ErrorClass::Recoverable, "{error:?}"),
             }
         }
-        // What was dropped on the way is put back before this ends.
+        // Items of dropped calls are put back before this returns.
         soon("it settles", async {
             tokio::select! {
                 biased;
-                _ = session.lost() => ledger.lock().unwrap().unsettled += unsettled,
+                _ = session.lost() => record.lock().unwrap().unsettled += unsettled,
                 () = session.settled() => {}
             }
         })
@@ -174,30 +174,30 @@ async fn all_of(tasks: Vec<tokio::task::JoinHandle<()>>, ensemble: &Ensemble) {
     for task in tasks {
         let ended = tokio::time::timeout(Duration::from_secs(1800), task).await;
         ended
-            .unwrap_or_else(|_| panic!("somebody waits for ever: {:?}", ensemble.tree().paths()))
+            .unwrap_or_else(|_| panic!("a task waits for ever: {:?}", ensemble.tree().paths()))
             .unwrap();
     }
     disturbing.await.unwrap();
-    // Whatever belongs to a session that is over goes.
+    // The ephemeral nodes of ended sessions are deleted.
     pass(Duration::from_secs(60)).await;
 }
 
 async fn run_queue(ensemble: Ensemble, seed: u64) -> usize {
     let options =
         QueueOptions::default().with_segment_size(if seed.is_multiple_of(2) { 5 } else { 1000 });
-    let ledger = Shared::default();
+    let record = Shared::default();
     let mut tasks = Vec::new();
     for me in 0..3 {
         tasks.push(tokio::spawn(produce(
             ensemble.clone(),
             options.clone(),
-            Arc::clone(&ledger),
+            Arc::clone(&record),
             me,
         )));
         let consuming = consume(
             ensemble.clone(),
             options.clone(),
-            Arc::clone(&ledger),
+            Arc::clone(&record),
             seed * 10 + me,
         );
         tasks.push(tokio::spawn(consuming));
@@ -207,31 +207,31 @@ async fn run_queue(ensemble: Ensemble, seed: u64) -> usize {
     let queue = Queue::with_options(&session, PATH, Text, &options).unwrap();
     let drained = queue.drain().await;
     drained.end.unwrap();
-    let mut ledger = ledger.lock().unwrap();
+    let mut record = record.lock().unwrap();
     for item in drained.items {
-        ledger.deliver(&item);
+        record.deliver(&item);
     }
-    for (item, times) in &ledger.delivered {
+    for (item, times) in &record.delivered {
         assert!(
-            ledger.offered.contains(item) || ledger.maybe_offered.contains(item),
+            record.offered.contains(item) || record.maybe_offered.contains(item),
             "seed {seed}: {item} came from nowhere"
         );
         assert_eq!(*times, 1, "seed {seed}: {item} was delivered {times} times");
     }
-    let is_gone = |item: &&String| ledger.times(item) == 0 && !ledger.maybe_taken.contains(*item);
-    let gone: Vec<_> = ledger.offered.iter().filter(is_gone).collect();
-    // A consumer whose session ended while an item was being put back could not do it any more.
+    let is_gone = |item: &&String| record.times(item) == 0 && !record.maybe_taken.contains(*item);
+    let gone: Vec<_> = record.offered.iter().filter(is_gone).collect();
+    // A consumer whose session ended could not put an item back any more.
     assert!(
-        gone.len() <= ledger.unsettled,
+        gone.len() <= record.unsettled,
         "seed {seed}: {gone:?} were lost, at most {} may be",
-        ledger.unsettled
+        record.unsettled
     );
-    ledger.delivered.len()
+    record.delivered.len()
 }
 
 // covers: Q1 Q3 Q5
 #[test]
-fn whatever_happens_every_item_is_taken_once() {
+fn chaos_takes_every_item_once() {
     let items = Cell::new(0);
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
     let checked = Check::new(0..SEEDS)
@@ -246,7 +246,7 @@ fn whatever_happens_every_item_is_taken_once() {
     );
 }
 
-async fn offer_work(ensemble: Ensemble, options: WorkOptions, ledger: Shared, me: u64) {
+async fn offer_work(ensemble: Ensemble, options: WorkOptions, record: Shared, me: u64) {
     let mut next = 0;
     'sessions: loop {
         let session = open(&ensemble).await;
@@ -259,11 +259,11 @@ async fn offer_work(ensemble: Ensemble, options: WorkOptions, ledger: Shared, me
                 .priority(i32::try_from(next % 3).unwrap());
             match offer.await {
                 Ok(()) => {
-                    ledger.lock().unwrap().offered.insert(item);
+                    record.lock().unwrap().offered.insert(item);
                 }
                 Err(error) => {
                     if matches!(error, OfferError::Unknown(_)) {
-                        ledger.lock().unwrap().maybe_offered.insert(item);
+                        record.lock().unwrap().maybe_offered.insert(item);
                     }
                     match error.class() {
                         ErrorClass::Fatal => continue 'sessions,
@@ -277,7 +277,7 @@ async fn offer_work(ensemble: Ensemble, options: WorkOptions, ledger: Shared, me
     }
 }
 
-async fn work(ensemble: Ensemble, options: WorkOptions, ledger: Shared, me: u64) {
+async fn work(ensemble: Ensemble, options: WorkOptions, record: Shared, me: u64) {
     let mut random = fastrand::Rng::with_seed(me);
     let mut rounds = 0;
     'sessions: loop {
@@ -295,7 +295,7 @@ async fn work(ensemble: Ensemble, options: WorkOptions, ledger: Shared, me: u64)
                 }
             };
             let item = claim.item().clone();
-            ledger.lock().unwrap().deliver(&item);
+            record.lock().unwrap().deliver(&item);
             let pause = Duration::from_millis(random.u64(0..40));
             drop(tokio::time::timeout(pause, claim.lost()).await);
             let settled = match random.u8(0..6) {
@@ -312,13 +312,13 @@ async fn work(ensemble: Ensemble, options: WorkOptions, ledger: Shared, me: u64)
                 _ => {
                     let settled = claim.acknowledge().await;
                     if settled.is_ok() {
-                        ledger.lock().unwrap().acknowledged.insert(item.clone());
+                        record.lock().unwrap().acknowledged.insert(item.clone());
                     }
                     settled
                 }
             };
             if let Err(SettleError::Unknown(_)) = &settled {
-                ledger.lock().unwrap().maybe_taken.insert(item);
+                record.lock().unwrap().maybe_taken.insert(item);
             }
             if settled.is_err_and(|error| error.class() == ErrorClass::Fatal) {
                 continue 'sessions;
@@ -331,20 +331,20 @@ async fn work(ensemble: Ensemble, options: WorkOptions, ledger: Shared, me: u64)
 async fn run_work(ensemble: Ensemble, seed: u64) -> usize {
     let options = WorkOptions::default().with_most_deliveries(1000);
     let options = options.with_segment_size(if seed.is_multiple_of(2) { 5 } else { 1000 });
-    let ledger = Shared::default();
+    let record = Shared::default();
     let mut tasks = Vec::new();
     for me in 0..3 {
-        let (ensemble, ledger) = (ensemble.clone(), Arc::clone(&ledger));
+        let (ensemble, record) = (ensemble.clone(), Arc::clone(&record));
         tasks.push(tokio::spawn(offer_work(
             ensemble.clone(),
             options.clone(),
-            Arc::clone(&ledger),
+            Arc::clone(&record),
             me,
         )));
         tasks.push(tokio::spawn(work(
             ensemble,
             options.clone(),
-            ledger,
+            record,
             seed * 10 + me,
         )));
     }
@@ -352,7 +352,7 @@ async fn run_work(ensemble: Ensemble, seed: u64) -> usize {
     let session = ensemble.connect().await;
     let queue = WorkQueue::with_options(&session, PATH, Text, &options).unwrap();
     while let Some(claim) = queue.claim_timeout(Duration::from_secs(5)).await.unwrap() {
-        ledger.lock().unwrap().deliver(claim.item());
+        record.lock().unwrap().deliver(claim.item());
         claim.acknowledge().await.unwrap();
     }
     assert!(queue.is_empty().await.unwrap(), "seed {seed}");
@@ -360,26 +360,26 @@ async fn run_work(ensemble: Ensemble, seed: u64) -> usize {
     drop(queue);
     soon("it settles", session.settled()).await;
     assert_eq!(ephemerals(&ensemble), [""; 0], "seed {seed}");
-    let ledger = ledger.lock().unwrap();
+    let record = record.lock().unwrap();
     assert_eq!(
-        ledger.late, [""; 0],
+        record.late, [""; 0],
         "seed {seed}: delivered after it was acknowledged"
     );
-    for item in ledger.delivered.keys() {
+    for item in record.delivered.keys() {
         assert!(
-            ledger.offered.contains(item) || ledger.maybe_offered.contains(item),
+            record.offered.contains(item) || record.maybe_offered.contains(item),
             "seed {seed}: {item} came from nowhere"
         );
     }
-    for item in &ledger.offered {
-        assert!(ledger.times(item) >= 1, "seed {seed}: {item} was lost");
+    for item in &record.offered {
+        assert!(record.times(item) >= 1, "seed {seed}: {item} was lost");
     }
-    ledger.delivered.len()
+    record.delivered.len()
 }
 
 // covers: Q3 Q5
 #[test]
-fn whatever_happens_all_work_is_done_at_least_once_and_nothing_that_was_acknowledged_again() {
+fn chaos_delivers_work_at_least_once_and_none_after_its_ack() {
     let items = Cell::new(0);
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
     let checked = Check::new(0..SEEDS)

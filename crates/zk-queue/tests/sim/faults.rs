@@ -1,4 +1,4 @@
-//! Every request of every operation struck by everything that may strike it: exactly once, all the same.
+//! Every fault at every request of every operation: its effect is exactly once all the same.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::ephemerals;
 use crate::pass;
 use crate::queue;
 use crate::soon;
-use crate::struck;
 use crate::text;
 use crate::texts;
+use crate::triggered;
 
-pub(crate) type Strike = (&'static str, fn(Script) -> Scripted);
+pub(crate) type Inject = (&'static str, fn(Script) -> Scripted);
 
-/// What may become of a request.
-pub(crate) const STRIKES: [Strike; 4] = [
+/// A fault of a request.
+pub(crate) const FAULTS: [Inject; 4] = [
     ("request lost", Script::lose_request),
     ("reply lost", Script::lose_reply),
     ("stalled", Script::stall),
@@ -33,7 +33,7 @@ pub(crate) const STRIKES: [Strike; 4] = [
     }),
 ];
 
-/// Whatever is asked of the nodes of the tests' queues.
+/// Every request about the nodes of the tests' queues.
 pub(crate) fn of_queues(request: &Request) -> bool {
     let paths = matching::paths(request);
     paths
@@ -41,34 +41,34 @@ pub(crate) fn of_queues(request: &Request) -> bool {
         .any(|path| path.as_str().starts_with("/queues"))
 }
 
-/// Plays the story once for each of its requests and strikes; the stage is set without strikes.
+/// Runs the scenario once for each of its requests and faults; the preparation has no faults.
 pub(crate) async fn swept<S>(
-    setting: impl AsyncFn(&Session) -> S,
-    story: impl AsyncFn(&str, &Ensemble, Session, S),
+    prepare: impl AsyncFn(&Session) -> S,
+    scenario: impl AsyncFn(&str, &Ensemble, Session, S),
 ) {
-    for (what, strike) in STRIKES {
+    for (what, inject) in FAULTS {
         for nth in 1.. {
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().server(1).await;
-            let stage = setting(&session).await;
+            let prepared = prepare(&session).await;
             let script = ensemble.on(of_queues).session(session.id()).nth(nth);
-            let struck = strike(script);
+            let injected = inject(script);
             let what = format!("{what}, request {nth}");
-            soon(&what, story(&what, &ensemble, session.clone(), stage)).await;
-            // What was stalled comes through at last, and changes nothing any more.
+            soon(&what, scenario(&what, &ensemble, session.clone(), prepared)).await;
+            // Stalled requests arrive at last, and change nothing.
             soon(&what, session.settled()).await;
             let before = ensemble.tree().paths();
-            struck.release();
+            injected.release();
             pass(Duration::from_secs(1)).await;
             assert_eq!(ensemble.tree().paths(), before, "{what}");
             soon(&what, session.close()).await.expect(&what);
             assert_eq!(ephemerals(&ensemble), [""; 0], "{what}");
             assert_eq!(ensemble.watch_count(), 0, "{what}");
-            if struck.count() == 0 {
-                assert!(nth > 2, "{what}: hardly a request was made");
+            if injected.count() == 0 {
+                assert!(nth > 2, "{what}: too few requests were sent");
                 break;
             }
-            assert!(nth < 100, "{what}: no end of requests");
+            assert!(nth < 100, "{what}: the requests do not end");
         }
     }
 }
@@ -84,10 +84,10 @@ async fn three(session: &Session) {
     soon("it settles", session.settled()).await;
 }
 
-/// An offer is made once, whatever becomes of its answers.
+/// An offer is applied once, whichever reply is lost.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn an_offer_is_not_duplicated_whichever_answer_is_lost() {
+async fn an_offer_is_not_duplicated_whichever_reply_is_lost() {
     swept(nothing, async |what, ensemble, session, ()| {
         let queue = queue(&session);
         queue.offer(&text(1)).await.expect(what);
@@ -101,7 +101,7 @@ async fn an_offer_is_not_duplicated_whichever_answer_is_lost() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_taken_item_is_neither_lost_nor_taken_twice_whichever_answer_is_lost() {
+async fn a_take_is_exactly_once_whichever_reply_is_lost() {
     swept(three, async |what, ensemble, session, ()| {
         let queue = queue(&session);
         assert_eq!(
@@ -120,7 +120,7 @@ async fn a_taken_item_is_neither_lost_nor_taken_twice_whichever_answer_is_lost()
 
 // covers: Q1 Q4
 #[tokio::test(start_paused = true)]
-async fn batches_are_taken_whole_whichever_answer_is_lost() {
+async fn batches_are_taken_whole_whichever_reply_is_lost() {
     swept(three, async |what, ensemble, session, ()| {
         let queue = queue(&session);
         assert_eq!(queue.poll_batch(2).await.expect(what), ["1", "2"], "{what}");
@@ -135,7 +135,7 @@ async fn batches_are_taken_whole_whichever_answer_is_lost() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn looking_changes_nothing_whichever_answer_is_lost() {
+async fn peeking_changes_nothing_whichever_reply_is_lost() {
     swept(three, async |what, ensemble, session, ()| {
         let queue = queue(&session);
         assert_eq!(
@@ -153,7 +153,7 @@ async fn looking_changes_nothing_whichever_answer_is_lost() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_woken_whichever_answer_is_lost() {
+async fn a_waiter_is_woken_whichever_reply_is_lost() {
     swept(nothing, async |what, ensemble, session, ()| {
         let other = ensemble.connect().server(3).await;
         let offering = tokio::spawn(async move {
@@ -161,8 +161,8 @@ async fn whoever_waits_is_woken_whichever_answer_is_lost() {
             queue(&other)
                 .offer(&text("late"))
                 .await
-                .expect("nothing strikes it");
-            other.close().await.expect("nothing strikes it");
+                .expect("there is no fault");
+            other.close().await.expect("there is no fault");
         });
         assert_eq!(queue(&session).take().await.expect(what), "late", "{what}");
         offering.await.expect(what);
@@ -170,10 +170,10 @@ async fn whoever_waits_is_woken_whichever_answer_is_lost() {
     .await;
 }
 
-/// Trap Q3, as others do it: the delete was applied, its answer lost, and the retry finds no node.
+/// Trap Q3 of other clients: the delete was applied, its reply lost, and the retry finds no node.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn an_item_that_another_one_took_is_not_taken_for_ours() {
+async fn an_item_that_another_consumer_took_is_not_returned() {
     let ensemble = Ensemble::new(3);
     let (ours, other) = (ensemble.connect().await, ensemble.connect().await);
     three(&ours).await;
@@ -183,8 +183,8 @@ async fn an_item_that_another_one_took_is_not_taken_for_ours() {
         .session(ours.id())
         .stall();
     let taking = tokio::spawn(async move { ours_queue.poll().await });
-    struck(&stalled).await;
-    // While our link is being made anew.
+    triggered(&stalled).await;
+    // While our session reconnects.
     let theirs = queue(&other).poll().await.unwrap();
     assert_eq!(theirs.as_deref(), Some("1"));
     let taken = soon("ours takes another one", taking)
@@ -199,7 +199,7 @@ async fn an_item_that_another_one_took_is_not_taken_for_ours() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn an_item_in_doubt_when_the_session_ends_is_handed_out_with_the_error() {
+async fn an_item_in_doubt_at_session_end_is_in_the_error() {
     for is_applied in [true, false] {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
@@ -216,15 +216,15 @@ async fn an_item_in_doubt_when_the_session_ends_is_handed_out_with_the_error() {
             script.stall()
         };
         let taking = tokio::spawn(async move { queue.poll().await });
-        struck(&script).await;
+        triggered(&script).await;
         ensemble.expire(session.id());
         let error = soon("it ends", taking).await.unwrap().unwrap_err();
         assert_eq!(error.class(), zk_core::ErrorClass::Fatal);
-        let TakeError::Undecided(undecided) = error else {
+        let TakeError::Undecided(unknown) = error else {
             panic!("{error:?}");
         };
-        assert_eq!(undecided.items.len(), 1);
-        assert_eq!(undecided.items[0].1, b"1");
+        assert_eq!(unknown.items.len(), 1);
+        assert_eq!(unknown.items[0].1, b"1");
         let left = if is_applied {
             vec!["2", "3", "4"]
         } else {
@@ -236,7 +236,7 @@ async fn an_item_in_doubt_when_the_session_ends_is_handed_out_with_the_error() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_receipt_that_somebody_deletes_is_made_anew() {
+async fn a_deleted_token_is_created_again() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = queue(&session);
@@ -251,7 +251,7 @@ async fn a_receipt_that_somebody_deletes_is_made_anew() {
 /// TRAPS X9: since 3.6 the counter sticks, and every create gets the same number.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_queue_whose_numbers_are_used_up_says_so() {
+async fn a_queue_whose_numbers_are_used_up_returns_an_error() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = queue(&session);
@@ -268,7 +268,7 @@ async fn a_queue_whose_numbers_are_used_up_says_so() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_number_that_a_child_has_already_is_passed_over() {
+async fn a_number_that_a_child_has_already_is_skipped() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = queue(&session);
@@ -285,10 +285,10 @@ async fn a_number_that_a_child_has_already_is_passed_over() {
     assert_eq!(taken, ["1", "2", "3", "4", "5", "put back"]);
 }
 
-/// The answer comes after the deadline of the call, which was dropped before.
+/// The reply arrives after the deadline of the call, which was dropped before.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_take_dropped_while_its_answer_is_late_puts_its_item_back() {
+async fn a_take_dropped_before_a_late_reply_puts_its_item_back() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     three(&session).await;
@@ -309,10 +309,10 @@ async fn a_take_dropped_while_its_answer_is_late_puts_its_item_back() {
     assert_eq!(data(&ensemble, PATH), ["1", "2", "3"]);
 }
 
-/// What one task has read from a server that lags is no answer to another one, which began later than an offer ended.
+/// A list that one task read from a lagging server is not enough for a task that began after an offer.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_queue_is_not_empty_because_another_task_has_asked_a_server_that_lags() {
+async fn a_stale_list_of_another_task_does_not_mean_empty() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (
         ensemble.connect().server(2).await,
@@ -323,7 +323,7 @@ async fn a_queue_is_not_empty_because_another_task_has_asked_a_server_that_lags(
     assert_eq!(all(&ours).await, ["0"]);
     ensemble.server(2).lag_for(Duration::from_secs(5));
     queue(&other).offer(&text(1)).await.unwrap();
-    // The first one reads the list, the second one is to read it after that, and the third one waits for both.
+    // The first task reads the list, the second one reads it after that, and the third one waits for both.
     let (first, second) = (ours.clone(), ours.clone());
     let first = tokio::spawn(async move { first.oldest_age().await });
     let second = tokio::spawn(async move { second.oldest_age().await });

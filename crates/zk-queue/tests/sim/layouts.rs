@@ -44,7 +44,7 @@ async fn nodes_are_those_of_the_layout() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn each_item_of_a_node_of_several_is_taken_for_itself() {
+async fn items_that_share_a_node_are_taken_one_by_one() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let queue = queue_of(&session, Layout::Curator);
@@ -56,7 +56,7 @@ async fn each_item_of_a_node_of_several_is_taken_for_itself() {
     queue.offer(&text("4")).await.unwrap();
     assert_eq!(queue.poll().await.unwrap().as_deref(), Some("0"));
     assert_eq!(queue.poll().await.unwrap().as_deref(), Some("1"));
-    // Somebody else goes on.
+    // Another consumer continues.
     assert_eq!(
         queue_of(&other, Layout::Curator)
             .poll()
@@ -70,7 +70,7 @@ async fn each_item_of_a_node_of_several_is_taken_for_itself() {
 
 // covers: Q2
 #[tokio::test(start_paused = true)]
-async fn what_is_no_frame_stays_and_the_next_item_comes() {
+async fn a_malformed_frame_stays_and_the_next_item_is_taken() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = queue_of(&session, Layout::Curator);
@@ -88,7 +88,7 @@ async fn what_is_no_frame_stays_and_the_next_item_comes() {
 
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_path_that_cannot_be_a_queue_is_refused_with_the_rule() {
+async fn an_unusable_path_is_refused_with_the_reason() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     let options = QueueOptions::default();

@@ -15,20 +15,20 @@ use zk_sim::Scripted;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
 
-mod anew;
 mod basic;
 mod batches;
 mod cancellation;
 mod chaos;
-mod crowd;
-mod due;
+mod contention;
+mod delays;
 mod faults;
+mod guarantees;
 mod layouts;
-mod many;
-mod numbers;
-mod patience;
-mod placing;
-mod promises;
+mod limits;
+mod number_space;
+mod outages;
+mod placement;
+mod recreated;
 mod segments;
 mod sizes;
 mod work;
@@ -114,8 +114,8 @@ async fn soon<T>(what: &str, happening: impl Future<Output = T>) -> T {
 }
 
 /// Waits until a script has had its effect.
-async fn struck(script: &Scripted) {
-    soon("a request is struck", async {
+async fn triggered(script: &Scripted) {
+    soon("the script takes effect", async {
         while script.count() == 0 {
             pass(Duration::from_millis(1)).await;
         }

@@ -1,4 +1,4 @@
-//! Queues of more items than one list can have.
+//! Queues with more items than fit into one list.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn small(session: &Session, layout: Layout) -> Queue<String> {
     queue_with(session, &options)
 }
 
-/// The most children that a node has whose children are items.
+/// The largest number of items below one node.
 fn longest(ensemble: &Ensemble) -> usize {
     let segments = children(ensemble, SEGMENTS).into_iter();
     let paths = segments
@@ -42,7 +42,7 @@ fn longest(ensemble: &Ensemble) -> usize {
 
 // covers: Q5
 #[tokio::test(start_paused = true)]
-async fn a_long_queue_goes_on_in_segments_and_comes_out_in_order() {
+async fn a_long_queue_continues_in_segments_and_keeps_its_order() {
     for layout in [Layout::Recipe, Layout::Native] {
         let ensemble = Ensemble::new(3);
         let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
@@ -62,7 +62,7 @@ async fn a_long_queue_goes_on_in_segments_and_comes_out_in_order() {
             assert_eq!(taking.peek().await.unwrap().as_deref(), Some("100"));
             assert_eq!(all(&taking).await, offered, "{layout:?}, round {round}");
             assert!(taking.is_empty().await.unwrap());
-            // All segments are gone, and the next offers go to the queue's own node again.
+            // All segments are gone, and the next offers go to the items node again.
             assert_eq!(children(&ensemble, SEGMENTS), [""; 0], "{layout:?}");
             offering.offer(&text("last")).await.unwrap();
             assert_eq!(children(&ensemble, PATH).len(), 1, "{layout:?}");
@@ -73,7 +73,7 @@ async fn a_long_queue_goes_on_in_segments_and_comes_out_in_order() {
 
 // covers: Q5
 #[tokio::test(start_paused = true)]
-async fn each_producer_s_order_is_kept_while_segments_come_and_go() {
+async fn each_producers_order_is_kept_while_segments_change() {
     let ensemble = Ensemble::new(3);
     let mut producers = Vec::new();
     for at in 0..4 {
@@ -114,7 +114,7 @@ async fn each_producer_s_order_is_kept_while_segments_come_and_go() {
 
 // covers: Q4 Q5
 #[tokio::test(start_paused = true)]
-async fn a_priority_comes_first_in_whichever_segment_it_is() {
+async fn an_urgent_item_comes_first_whatever_its_segment() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = small(&session, Layout::Native);
@@ -130,7 +130,7 @@ async fn a_priority_comes_first_in_whichever_segment_it_is() {
 
 // covers: Q5
 #[tokio::test(start_paused = true)]
-async fn segments_are_begun_and_given_up_once_whichever_answer_is_lost() {
+async fn segments_change_once_whichever_reply_is_lost() {
     swept(
         async |session| {
             let queue = small(session, Layout::Recipe);
@@ -154,7 +154,7 @@ async fn segments_are_begun_and_given_up_once_whichever_answer_is_lost() {
 
 // covers: Q5
 #[tokio::test(start_paused = true)]
-async fn a_segment_that_somebody_deleted_does_not_stop_offers() {
+async fn a_deleted_segment_does_not_stop_offers() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = small(&session, Layout::Recipe);
@@ -188,7 +188,7 @@ async fn foreign_children_do_not_hide_the_items_of_later_segments() {
 
 // covers: Q5
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_sees_a_segment_that_is_begun_meanwhile() {
+async fn a_waiter_sees_a_segment_that_is_started_meanwhile() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let producer = small(&other, Layout::Recipe);
@@ -200,7 +200,7 @@ async fn whoever_waits_sees_a_segment_that_is_begun_meanwhile() {
     pass(Duration::from_secs(2)).await;
     assert!(!waiting.is_finished());
     other.create(SEGMENTS, "").await.unwrap();
-    // All at once, so that nobody finds it empty.
+    // In one transaction, so that no consumer finds it empty.
     let begun = other
         .transaction()
         .create(format!("{SEGMENTS}/0000000001"), "")
@@ -211,10 +211,10 @@ async fn whoever_waits_sees_a_segment_that_is_begun_meanwhile() {
     assert_eq!((one.unwrap(), two.unwrap()), (text(1), text(2)));
 }
 
-/// Something was put back into a segment while all offers were sent back to the queue's own node.
+/// An item was put back into a segment while the items node became active again.
 // covers: Q5
 #[tokio::test(start_paused = true)]
-async fn an_item_in_a_segment_that_was_given_up_is_found() {
+async fn an_item_in_an_inactive_segment_is_found() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = small(&session, Layout::Recipe);
@@ -228,10 +228,10 @@ async fn an_item_in_a_segment_that_was_given_up_is_found() {
     assert_eq!(children(&ensemble, SEGMENTS), [""; 0]);
 }
 
-/// Offers went to another segment, which changes nothing of the items of this one.
+/// Another segment became active, which does not affect the items of this one.
 // covers: Q5
 #[tokio::test(start_paused = true)]
-async fn a_segment_begun_elsewhere_costs_a_consumer_no_lists() {
+async fn a_segment_started_elsewhere_costs_a_consumer_no_list() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let options = QueueOptions::default().with_refresh(Duration::from_secs(3600));
@@ -251,10 +251,10 @@ async fn a_segment_begun_elsewhere_costs_a_consumer_no_lists() {
     assert_eq!(all(&queue).await, texts(25..30));
 }
 
-/// Whoever looks how old the items are has none of them in hand.
+/// Reading the age takes no item in flight.
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn an_age_is_told_without_keeping_others_from_the_items() {
+async fn reading_the_age_does_not_block_takes() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = small(&session, Layout::Recipe);
@@ -271,14 +271,14 @@ async fn an_age_is_told_without_keeping_others_from_the_items() {
     }
     assert_eq!(queue.poll_batch(9).await.unwrap(), texts(0..3));
     queue.offer(&text("later")).await.unwrap();
-    let age = soon("it is told", telling).await.unwrap();
+    let age = soon("the loss is reported", telling).await.unwrap();
     assert!(age.is_some());
 }
 
-/// Only the first segment was read, and what it had was taken before it was looked at.
+/// Only the first segment was listed, and its items were taken before they were read.
 // covers: Q4 Q5
 #[tokio::test(start_paused = true)]
-async fn an_age_is_told_when_the_first_segment_is_taken_meanwhile() {
+async fn the_age_is_found_after_the_first_segment_is_taken() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let queue = small(&session, Layout::Recipe);
@@ -300,6 +300,9 @@ async fn an_age_is_told_when_the_first_segment_is_taken_meanwhile() {
         other.delete(format!("{PATH}/{name}")).await.unwrap();
     }
     held.release();
-    let age = soon("it is told", telling).await.unwrap().unwrap();
+    let age = soon("the loss is reported", telling)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(age.is_some());
 }

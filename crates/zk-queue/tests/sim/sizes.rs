@@ -1,4 +1,4 @@
-//! Items and batches at the edge of what a request holds.
+//! Items and batches at the size limit of a request.
 
 use std::time::Duration;
 
@@ -18,22 +18,22 @@ use crate::children;
 use crate::data;
 use crate::queue;
 use crate::soon;
-use crate::struck;
 use crate::text;
 use crate::texts;
+use crate::triggered;
 use crate::work;
 
 const CLAIMS: &str = "/queues/a/claims";
 
-/// What an item may have, as the refusal of one that has more says.
-fn most_of(refused: Result<(), OfferError>) -> usize {
+/// The largest size of an item, from the error for a larger one.
+fn max_size(refused: Result<(), OfferError>) -> usize {
     match refused {
         Err(OfferError::TooLarge { bytes, most, .. }) if bytes > most => most,
         other => panic!("it is too large: {other:?}"),
     }
 }
 
-/// Takes an item for nobody, who is gone before the answer comes.
+/// Takes an item, and drops the call before its reply arrives.
 async fn take_and_drop(ensemble: &Ensemble, session: &Session) {
     let ours = queue(session);
     let held = ensemble
@@ -43,27 +43,27 @@ async fn take_and_drop(ensemble: &Ensemble, session: &Session) {
     let mut taking = Box::pin(ours.poll());
     tokio::select! {
         taken = &mut taking => panic!("its answer is held: {:?}", taken.map(|item| item.is_some())),
-        () = struck(&held) => {}
+        () = triggered(&held) => {}
     }
     drop(taking);
     held.release();
     soon("it is put back", session.settled()).await;
 }
 
-/// Putting it back names its place, which takes more of a request than offering it did.
+/// Putting it back needs its full name, and so a larger request than offering it.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn the_largest_item_there_can_be_is_put_back_to_its_place() {
+async fn the_largest_possible_item_is_put_back_to_its_place() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let ours = queue(&session);
-    let most = most_of(ours.offer(&"x".repeat(1 << 20)).await);
+    let most = max_size(ours.offer(&"x".repeat(1 << 20)).await);
     assert!(most > 1_000_000, "{most}");
-    assert_eq!(most_of(ours.offer(&"x".repeat(most + 1)).await), most);
+    assert_eq!(max_size(ours.offer(&"x".repeat(most + 1)).await), most);
     let refused = ours.offer_all([text(1), "x".repeat(most + 1)]).await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.offered, 1);
-    assert_eq!(most_of(Err(refused.source)), most);
+    assert_eq!(max_size(Err(refused.source)), most);
     assert_eq!(all(&ours).await, ["1"]);
     ours.offer(&"x".repeat(most)).await.unwrap();
     ours.offer(&text("next")).await.unwrap();
@@ -72,7 +72,7 @@ async fn the_largest_item_there_can_be_is_put_back_to_its_place() {
     assert_eq!(lengths, [most, 4]);
 }
 
-/// Other clients of the recipe offer what leaves no room for anything else.
+/// Other clients of the recipe offer items that fill a whole request.
 // covers: Q1
 #[tokio::test(start_paused = true)]
 async fn an_item_that_cannot_be_put_back_to_its_place_goes_to_the_end() {
@@ -97,16 +97,16 @@ async fn an_item_that_cannot_be_put_back_to_its_place_goes_to_the_end() {
     );
 }
 
-/// What was let in and could then not be claimed would be left alone for good.
+/// An item that could be offered but not claimed would never be processed.
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn the_largest_item_there_can_be_is_claimed_rejected_and_buried() {
+async fn the_largest_possible_item_is_claimed_rejected_and_buried() {
     for namespace in ["/".to_owned(), format!("/{}", "long".repeat(700))] {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
         let session = session.with_namespace(namespace.as_str()).unwrap();
         let ours = work(&session);
-        let most = most_of(ours.offer(&"x".repeat(1 << 20)).await);
+        let most = max_size(ours.offer(&"x".repeat(1 << 20)).await);
         ours.offer(&"x".repeat(most)).await.unwrap();
         let claim = ours.try_claim().await.unwrap();
         let delay = Duration::from_secs(1);
@@ -126,7 +126,7 @@ async fn the_largest_item_there_can_be_is_claimed_rejected_and_buried() {
 
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn no_more_items_are_read_than_some_beyond_what_a_batch_holds() {
+async fn a_batch_reads_only_a_few_items_more_than_fit() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let ours = work(&session);
@@ -147,13 +147,13 @@ async fn no_more_items_are_read_than_some_beyond_what_a_batch_holds() {
         held.push(claim);
     }
     assert_eq!(items, texts(10..50));
-    // Two megabytes of what was read and had no room were remembered: the rest of it is read again.
+    // Two megabytes of the items that did not fit were kept; the others are read again.
     assert!((42..=46).contains(&reads()), "{}", reads());
 }
 
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn a_read_that_fails_costs_a_batch_what_is_behind_it_alone() {
+async fn a_failed_read_only_shortens_the_batch() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let ours = work(&session);
@@ -170,10 +170,10 @@ async fn a_read_that_fails_costs_a_batch_what_is_behind_it_alone() {
     assert_eq!(items, texts(10..40));
 }
 
-/// How much the access rules take nobody tells.
+/// The size of the ACL in a request is not known in advance.
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn batches_under_long_access_rules_go_in_smaller_requests() {
+async fn batches_under_a_long_acl_go_in_smaller_requests() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let rules = (0..100).map(|at| AclEntry::new(Permissions::ALL, "ip", format!("10.0.0.{at}")));

@@ -34,7 +34,7 @@ fn work_with(session: &Session, options: &WorkOptions) -> WorkQueue<String> {
     WorkQueue::with_options(session, PATH, Text, options).expect("a good path")
 }
 
-/// Claims and acknowledges all there is.
+/// Claims and acknowledges all items.
 async fn finish(queue: &WorkQueue<String>) -> Vec<String> {
     let mut items = Vec::new();
     while let Some(claim) = soon("an item or none", queue.try_claim()).await.unwrap() {
@@ -46,7 +46,7 @@ async fn finish(queue: &WorkQueue<String>) -> Vec<String> {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_claimed_item_stays_and_nobody_else_gets_it_until_it_is_acknowledged() {
+async fn a_claimed_item_stays_and_is_delivered_to_no_one_else() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     let options = WorkOptions::default().with_owner("anna");
@@ -89,7 +89,10 @@ async fn a_claim_ends_with_its_session_and_the_item_is_delivered_again() {
     ensemble.expire(one.id());
     let again = soon("it comes back", waiting).await.unwrap().unwrap();
     assert_eq!((again.item().as_str(), again.deliveries()), ("1", 2));
-    assert_eq!(soon("it is told", claim.lost()).await, Loss::SessionLost);
+    assert_eq!(
+        soon("the loss is reported", claim.lost()).await,
+        Loss::SessionLost
+    );
     assert!(!claim.is_trusted());
     let error = claim.acknowledge().await.unwrap_err();
     assert_eq!(error.class(), zk_core::ErrorClass::Fatal);
@@ -97,17 +100,17 @@ async fn a_claim_ends_with_its_session_and_the_item_is_delivered_again() {
     assert!(work(&two).is_empty().await.unwrap());
 }
 
-/// Trap Q2: whoever has lost its claim cannot settle the item that somebody else has by then.
+/// Trap Q2: a consumer that has lost its claim cannot settle the item that another one has since.
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_somebody_deleted_settles_nothing() {
+async fn a_deleted_claim_settles_nothing() {
     for is_claimed_again in [false, true] {
         let ensemble = Ensemble::new(3);
         let (one, two) = (ensemble.connect().await, ensemble.connect().await);
         for act in 0..4 {
             work(&one).offer(&text(act)).await.unwrap();
             let claim = work(&one).claim().await.unwrap();
-            let lost = soon("it is told", async {
+            let lost = soon("the loss is reported", async {
                 let (lost, ()) = tokio::join!(claim.lost(), async {
                     pass(Duration::from_millis(50)).await;
                     for name in children(&ensemble, CLAIMS) {
@@ -134,7 +137,7 @@ async fn a_claim_that_somebody_deleted_settles_nothing() {
                 1 => claim.reject(Duration::from_secs(1), "too late").await,
                 2 => claim.bury("too late").await,
                 _ => {
-                    // A drop takes nobody else's claim away either.
+                    // A drop does not delete another consumer's claim either.
                     drop(claim);
                     soon("it settles", one.settled()).await;
                     Err(SettleError::Lost {
@@ -163,7 +166,7 @@ async fn a_claim_that_somebody_deleted_settles_nothing() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_rejected_item_comes_back_in_its_place_or_after_its_delay() {
+async fn a_rejected_item_returns_in_place_or_after_its_delay() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = work(&session);
@@ -209,14 +212,14 @@ async fn an_item_that_is_delivered_too_often_goes_to_the_dead_letters() {
         pass(Duration::from_secs(2)).await;
     }
     assert!(queue.try_claim().await.unwrap().is_none());
-    // One whose consumers die tells no reason.
+    // An item whose consumers died has a general reason.
     queue.offer(&text("killer")).await.unwrap();
     for _ in 0..3 {
         let victim = ensemble.connect().await;
         let claim = work_with(&victim, &options).claim().await.unwrap();
         assert_eq!(claim.item(), "killer");
         ensemble.expire(victim.id());
-        soon("it is told", claim.lost()).await;
+        soon("the loss is reported", claim.lost()).await;
     }
     pass(Duration::from_secs(2)).await;
     assert!(queue.try_claim().await.unwrap().is_none());
@@ -234,7 +237,7 @@ async fn an_item_that_is_delivered_too_often_goes_to_the_dead_letters() {
         ]
     );
     assert_eq!(queue.dead_letter(&letters[1]).await.unwrap(), b"killer");
-    // They can be brought back, or deleted.
+    // They can be offered again, or deleted.
     queue.revive(&letters[0]).await.unwrap();
     let again = queue.revive(&letters[0]).await.unwrap_err();
     assert!(matches!(again, DeadLetterError::Gone { .. }), "{again:?}");
@@ -246,10 +249,10 @@ async fn an_item_that_is_delivered_too_often_goes_to_the_dead_letters() {
     assert!(claim.path().as_str().contains("/w-n1-"), "{}", claim.path());
 }
 
-/// Trap Q7: what cannot be decoded is not deleted.
+/// Trap Q7: an undecodable item is not deleted.
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn an_item_that_cannot_be_decoded_goes_to_the_dead_letters_as_it_is() {
+async fn an_undecodable_item_becomes_a_dead_letter_unchanged() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let raw = WorkQueue::new(&session, PATH, Raw).unwrap();
@@ -269,7 +272,7 @@ async fn an_item_that_cannot_be_decoded_goes_to_the_dead_letters_as_it_is() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn other_changes_are_made_with_the_acknowledgement_or_not_at_all() {
+async fn changes_commit_with_the_acknowledgement_or_not_at_all() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     session.create("/results", "").await.unwrap();
@@ -304,7 +307,7 @@ async fn two_items(session: &Session) {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn work_is_done_once_whichever_answer_is_lost() {
+async fn work_is_done_once_whichever_reply_is_lost() {
     swept(two_items, async |what, ensemble, session, ()| {
         let queue = work(&session);
         let claim = queue.claim().await.expect(what);
@@ -332,7 +335,7 @@ async fn work_is_done_once_whichever_answer_is_lost() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn work_is_rejected_buried_and_revived_once_whichever_answer_is_lost() {
+async fn work_moves_exactly_once_whichever_reply_is_lost() {
     swept(two_items, async |what, ensemble, session, ()| {
         let queue = work(&session);
         let claim = queue.claim().await.expect(what);
@@ -371,7 +374,7 @@ async fn work_is_rejected_buried_and_revived_once_whichever_answer_is_lost() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn work_dropped_at_any_await_is_done_or_comes_back() {
+async fn work_dropped_at_any_await_is_done_or_delivered_again() {
     dropped_everywhere(
         async |session| {
             two_items(session).await;
@@ -398,7 +401,7 @@ async fn work_dropped_at_any_await_is_done_or_comes_back() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_worker_processes_so_many_at_once_and_ends_when_it_is_told_to() {
+async fn a_worker_limits_its_concurrency_and_stops_on_request() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = work(&session);
@@ -430,7 +433,7 @@ async fn a_worker_processes_so_many_at_once_and_ends_when_it_is_told_to() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_stopped_worker_finishes_what_it_has_within_its_grace_and_no_more() {
+async fn a_stopped_worker_finishes_within_its_grace_period() {
     for (grace, expected) in [(Duration::from_secs(60), 1), (Duration::from_secs(5), 0)] {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
@@ -451,7 +454,7 @@ async fn a_stopped_worker_finishes_what_it_has_within_its_grace_and_no_more() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_handler_is_dropped_when_its_claim_is_lost_and_the_worker_ends_with_its_session() {
+async fn a_lost_claim_drops_the_handler_a_lost_session_the_worker() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let queue = work(&session);
@@ -467,7 +470,7 @@ async fn a_handler_is_dropped_when_its_claim_is_lost_and_the_worker_ends_with_it
     });
     pass(Duration::from_secs(1)).await;
     assert_eq!(children(&ensemble, CLAIMS).len(), 1);
-    // The link is away for longer than the session lives.
+    // The connection is lost for longer than the session lives.
     ensemble.session(session.id()).partition();
     let claim = soon("it comes back", work(&other).claim()).await.unwrap();
     assert_eq!(claim.deliveries(), 2);
@@ -477,7 +480,7 @@ async fn a_handler_is_dropped_when_its_claim_is_lost_and_the_worker_ends_with_it
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_work_makes_no_requests_meanwhile() {
+async fn waiting_for_work_sends_no_requests() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = work(&session);
@@ -499,10 +502,10 @@ async fn whoever_waits_for_work_makes_no_requests_meanwhile() {
     drop(soon("it is due", waiting).await.unwrap().unwrap());
 }
 
-/// The answer to a claim stays away until its call has failed.
+/// The reply to a claim is held until its call has failed.
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_in_doubt_when_its_call_failed_is_released() {
+async fn a_claim_in_doubt_after_a_failed_call_is_released() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     work(&two).offer(&text(1)).await.unwrap();
@@ -522,7 +525,7 @@ async fn a_claim_that_was_in_doubt_when_its_call_failed_is_released() {
     assert_eq!(finish(&work(&two)).await, ["1"]);
 }
 
-/// Somebody put a node below an item, which can then be deleted by nobody.
+/// A client created a node below an item, which then cannot be deleted.
 // covers: Q3
 #[tokio::test(start_paused = true)]
 async fn an_item_with_a_child_does_not_stop_the_others() {
@@ -551,7 +554,7 @@ async fn an_item_with_a_child_does_not_stop_the_others() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn foreign_children_beside_the_claims_are_passed_over() {
+async fn foreign_children_beside_the_claims_are_skipped() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = work(&session);
@@ -569,7 +572,7 @@ async fn foreign_children_beside_the_claims_are_passed_over() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn the_claim_of_an_item_that_somebody_deleted_goes_too() {
+async fn the_claim_of_a_deleted_item_is_deleted() {
     for is_dropped in [false, true] {
         let ensemble = Ensemble::new(3);
         let (one, two) = (ensemble.connect().await, ensemble.connect().await);
@@ -590,7 +593,7 @@ async fn the_claim_of_an_item_that_somebody_deleted_goes_too() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_another_one_has_replaced_is_lost() {
+async fn a_claim_that_another_one_replaced_is_lost() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     work(&one).offer(&text(1)).await.unwrap();
@@ -599,6 +602,9 @@ async fn a_claim_that_another_one_has_replaced_is_lost() {
         two.delete(format!("{CLAIMS}/{name}")).await.unwrap();
     }
     let theirs = work(&one).claim().await.unwrap();
-    assert_eq!(soon("it is told", claim.lost()).await, Loss::ClaimDeleted);
+    assert_eq!(
+        soon("the loss is reported", claim.lost()).await,
+        Loss::ClaimDeleted
+    );
     theirs.acknowledge().await.unwrap();
 }

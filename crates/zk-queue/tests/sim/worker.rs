@@ -1,4 +1,4 @@
-//! Workers whose handlers or codecs fail in ways that must not reach other items.
+//! Workers whose handlers or codecs fail without affecting other items.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -33,7 +33,7 @@ fn quick() -> WorkerOptions {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_a_handler_ends_that_delivery_alone() {
+async fn a_panicking_handler_ends_only_its_delivery() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = three_times(&session, Text);
@@ -68,7 +68,7 @@ async fn a_panic_of_a_handler_ends_that_delivery_alone() {
     assert!(reason.contains("two is too many"), "{reason}");
 }
 
-/// A codec that panics where it should answer an error.
+/// A codec that panics instead of returning an error.
 struct Panicking;
 
 impl Codec<String> for Panicking {
@@ -84,7 +84,7 @@ impl Codec<String> for Panicking {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_codec_ends_no_worker() {
+async fn a_panicking_codec_ends_no_worker() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = three_times(&session, Panicking);
@@ -101,7 +101,7 @@ async fn a_panic_of_the_codec_ends_no_worker() {
     assert!(reasons[0].contains("cannot happen"), "{reasons:?}");
 }
 
-/// Text of a later version, which begins with its mark; the one before does not know it.
+/// Text of a later version, which begins with a marker that the earlier one does not know.
 #[derive(Clone, Copy)]
 struct Format {
     is_new: bool,
@@ -117,7 +117,7 @@ impl Codec<String> for Format {
         let text = Text.decode(data)?;
         match text.strip_prefix("v2 ") {
             Some(text) if self.is_new => Ok(text.to_owned()),
-            // What the codec of a real format says of another one.
+            // As the codec of a real format does for another one.
             Some(_) => Text.decode(b"\xff"),
             None => Ok(text),
         }
@@ -127,7 +127,7 @@ impl Codec<String> for Format {
 /// Producers and some of the consumers are deployed before the others.
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn items_of_a_new_format_wait_for_a_worker_that_reads_it() {
+async fn items_of_a_new_format_wait_for_a_worker_that_decodes_them() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     let work = |session, is_new| WorkQueue::new(session, PATH, Format { is_new }).unwrap();
@@ -156,10 +156,10 @@ async fn items_of_a_new_format_wait_for_a_worker_that_reads_it() {
     assert_eq!(done, texts(0..9));
 }
 
-/// Both wait for the same moment, and the one that cannot read them knew of it first.
+/// Both wait for the same moment, and the one that cannot decode the items knew it first.
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn who_reads_a_new_format_gets_its_items_as_soon_as_they_are_due() {
+async fn a_consumer_that_knows_the_format_gets_items_when_due() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     let old = WorkQueue::new(&one, PATH, Format { is_new: false }).unwrap();
@@ -187,7 +187,7 @@ async fn who_reads_a_new_format_gets_its_items_as_soon_as_they_are_due() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn an_item_nobody_reads_is_dead_after_its_deliveries() {
+async fn an_undecodable_item_is_dead_after_its_deliveries() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let new = three_times(&session, Format { is_new: true });
@@ -199,7 +199,7 @@ async fn an_item_nobody_reads_is_dead_after_its_deliveries() {
         assert_eq!(old.len().await.unwrap(), 1, "{attempt}");
         assert!(old.try_claim().await.unwrap().is_none(), "{attempt}");
         assert!(old.try_claim().await.unwrap().is_none(), "{attempt}");
-        // A second, twice as long each further time, and a quarter more for others.
+        // A second, doubling each time, and a quarter more for other consumers.
         pass(Duration::from_millis(1_250 << attempt)).await;
         pass(Duration::from_millis(50)).await;
     }
@@ -209,7 +209,7 @@ async fn an_item_nobody_reads_is_dead_after_its_deliveries() {
     assert_eq!(letters.len(), 1);
     assert_eq!(letters[0].deliveries, 3);
     assert!(letters[0].reason.starts_with("not readable: "));
-    // It is as it was, and whoever can read it can have it again.
+    // It is unchanged, and a consumer that can decode it gets it when it is offered again.
     assert_eq!(old.dead_letter(&letters[0]).await.unwrap(), b"v2 strange");
     assert!(letters[0].name.starts_with("w-7-"), "{:?}", letters[0]);
     new.revive(&letters[0]).await.unwrap();

@@ -1,5 +1,5 @@
-//! A queue that is reaped, or deleted, and made again under a consumer that has looked and not taken yet: the numbers
-//! begin anew, and another item has the name of the one that it has read.
+//! A queue that is deleted and created again while a consumer has read an item and not taken it yet: the numbers
+//! restart, and another item has the name of the one that was read.
 
 use std::time::Duration;
 
@@ -22,71 +22,74 @@ use crate::pass;
 use crate::queue;
 use crate::queue_of;
 use crate::soon;
-use crate::struck;
 use crate::text;
 use crate::texts;
+use crate::triggered;
 use crate::work;
 
-const DESK: &str = "/queues/a-receipts";
+const CONTROL_NODE: &str = "/queues/a-receipts";
 
-/// Who makes the queue again.
+/// Which client creates the queue again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Maker {
-    /// A producer of ours.
+enum Creator {
+    /// A producer of this crate.
     Ours,
-    /// A client that knows nothing but the recipe.
+    /// A client that knows only the recipe.
     Foreign,
 }
 
-/// How the queue goes.
+/// How the queue is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum Deletion {
     /// The leader removes the empty node.
     Reaped,
-    /// Somebody deletes it, and what we keep beside it, too.
+    /// A client deletes it, and its control node too.
     Deleted,
 }
 
-/// What other consumers do with the new queue before ours goes on.
+/// What other consumers do with the new queue before ours continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Others {
+enum OtherConsumers {
     Nothing,
     /// They take the first item.
     Take,
 }
 
-const ALL: [(Maker, End, Others); 8] = [
-    (Maker::Ours, End::Reaped, Others::Nothing),
-    (Maker::Ours, End::Reaped, Others::Take),
-    (Maker::Ours, End::Deleted, Others::Nothing),
-    (Maker::Ours, End::Deleted, Others::Take),
-    (Maker::Foreign, End::Reaped, Others::Nothing),
-    (Maker::Foreign, End::Reaped, Others::Take),
-    (Maker::Foreign, End::Deleted, Others::Nothing),
-    (Maker::Foreign, End::Deleted, Others::Take),
+const ALL: [(Creator, Deletion, OtherConsumers); 8] = [
+    (Creator::Ours, Deletion::Reaped, OtherConsumers::Nothing),
+    (Creator::Ours, Deletion::Reaped, OtherConsumers::Take),
+    (Creator::Ours, Deletion::Deleted, OtherConsumers::Nothing),
+    (Creator::Ours, Deletion::Deleted, OtherConsumers::Take),
+    (Creator::Foreign, Deletion::Reaped, OtherConsumers::Nothing),
+    (Creator::Foreign, Deletion::Reaped, OtherConsumers::Take),
+    (Creator::Foreign, Deletion::Deleted, OtherConsumers::Nothing),
+    (Creator::Foreign, Deletion::Deleted, OtherConsumers::Take),
 ];
 
-/// Takes what is left of the old queue, makes the new one with two items, and answers those that are left in it.
-async fn renew(ensemble: &Ensemble, (maker, end, others): (Maker, End, Others)) -> Vec<String> {
+/// Empties the old queue, creates the new one with two items, and returns the items that stay in it.
+async fn recreate(
+    ensemble: &Ensemble,
+    (creator, end, others): (Creator, Deletion, OtherConsumers),
+) -> Vec<String> {
     let session = ensemble.connect().await;
     all(&queue(&session)).await;
     match end {
-        End::Reaped => assert!(ensemble.reap() > 0),
-        End::Deleted => {
-            for path in [PATH, DESK] {
+        Deletion::Reaped => assert!(ensemble.reap() > 0),
+        Deletion::Deleted => {
+            for path in [PATH, CONTROL_NODE] {
                 session.delete(path).recursive().await.unwrap();
             }
         }
     }
     assert!(ensemble.tree().node(PATH).is_none());
     let mut items = texts(["new 0", "new 1"]);
-    match maker {
-        Maker::Ours => {
+    match creator {
+        Creator::Ours => {
             for item in &items {
                 queue(&session).offer(item).await.unwrap();
             }
         }
-        Maker::Foreign => {
+        Creator::Foreign => {
             session.create(PATH, "").parents().await.unwrap();
             for item in &items {
                 let create = session.create(format!("{PATH}/qn-"), item.as_str());
@@ -95,7 +98,7 @@ async fn renew(ensemble: &Ensemble, (maker, end, others): (Maker, End, Others)) 
         }
     }
     assert_eq!(children(ensemble, PATH), ["qn-0000000000", "qn-0000000001"]);
-    if others == Others::Take {
+    if others == OtherConsumers::Take {
         let taken = queue(&session).poll().await.unwrap();
         assert_eq!(taken, Some(items.remove(0)));
     }
@@ -105,31 +108,31 @@ async fn renew(ensemble: &Ensemble, (maker, end, others): (Maker, End, Others)) 
 /// The next item was read together with the one before.
 // covers: Q1 Q3
 #[tokio::test(start_paused = true)]
-async fn an_item_read_ahead_is_not_taken_for_one_of_a_later_queue() {
+async fn a_prefetched_item_is_not_mistaken_after_recreation() {
     for how in ALL {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
         let ours = queue(&session);
         ours.offer_all(texts(["old 0", "old 1"])).await.unwrap();
         assert_eq!(ours.poll().await.unwrap().as_deref(), Some("old 0"));
-        let left = renew(&ensemble, how).await;
+        let left = recreate(&ensemble, how).await;
         assert_eq!(all(&ours).await, left, "{how:?}");
         assert_eq!(data(&ensemble, PATH), [""; 0], "{how:?}");
     }
 }
 
-/// The answer to the look is on its way for as long as it takes.
+/// The reply to the read arrives only after the queue was created again.
 // covers: Q1 Q3
 #[tokio::test(start_paused = true)]
-async fn an_item_that_was_looked_at_is_not_taken_for_one_of_a_later_queue() {
+async fn an_item_read_slowly_is_not_mistaken_after_recreation() {
     for how in ALL {
         for is_batch in [false, true] {
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().await;
             let ours = queue(&session);
             ours.offer_all(texts(["old 0", "old 1"])).await.unwrap();
-            if how.2 == Others::Take {
-                // So that the next one has the name of the one that is left.
+            if how.2 == OtherConsumers::Take {
+                // Then the remaining item has the name of the old one.
                 assert!(ours.poll().await.unwrap().is_some());
                 pass(Duration::from_secs(2)).await;
             }
@@ -144,8 +147,8 @@ async fn an_item_that_was_looked_at_is_not_taken_for_one_of_a_later_queue() {
                     ours.poll().await.map(|item| item.into_iter().collect())
                 }
             });
-            struck(&held).await;
-            let left = renew(&ensemble, how).await;
+            triggered(&held).await;
+            let left = recreate(&ensemble, how).await;
             held.release();
             let mut taken = soon("it takes", taking).await.unwrap().unwrap();
             taken.extend(all(&queue(&session)).await);
@@ -154,10 +157,10 @@ async fn an_item_that_was_looked_at_is_not_taken_for_one_of_a_later_queue() {
     }
 }
 
-/// Whoever only looks leaves nothing behind that would tell one queue from the next.
+/// Peeking writes nothing that would distinguish the queue from the next one.
 // covers: Q1 Q3
 #[tokio::test(start_paused = true)]
-async fn an_item_that_was_only_looked_at_is_read_again_before_it_is_taken() {
+async fn a_peeked_item_is_read_again_before_it_is_taken() {
     for how in ALL {
         let ensemble = Ensemble::new(3);
         let (session, producer) = (ensemble.connect().await, ensemble.connect().await);
@@ -167,15 +170,15 @@ async fn an_item_that_was_only_looked_at_is_read_again_before_it_is_taken() {
             .unwrap();
         let ours = queue(&session);
         assert_eq!(ours.peek().await.unwrap().as_deref(), Some("old 0"));
-        let left = renew(&ensemble, how).await;
+        let left = recreate(&ensemble, how).await;
         assert_eq!(all(&ours).await, left, "{how:?}");
     }
 }
 
-/// What is taken for nobody goes behind the items of the new queue, not to a place that one of them will have.
+/// An item that is put back goes behind the items of the new queue, not to a name that one of them will get.
 // covers: Q1 Q3
 #[tokio::test(start_paused = true)]
-async fn an_item_of_a_queue_that_is_gone_is_put_back_behind_those_of_the_next_one() {
+async fn an_item_of_a_deleted_queue_is_put_back_at_the_end() {
     for how in ALL {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
@@ -189,14 +192,14 @@ async fn an_item_of_a_queue_that_is_gone_is_put_back_behind_those_of_the_next_on
         let mut taking = Box::pin(ours.poll());
         let is_held = async {
             tokio::select! {
-                _ = &mut taking => panic!("its answer is held"),
-                () = struck(&held) => {}
+                _ = &mut taking => panic!("its reply is held"),
+                () = triggered(&held) => {}
             }
         };
         is_held.await;
         drop(taking);
         assert_eq!(data(&ensemble, PATH), [""; 0]);
-        let mut left = renew(&ensemble, how).await;
+        let mut left = recreate(&ensemble, how).await;
         held.release();
         soon("it settles", session.settled()).await;
         let names = children(&ensemble, PATH);
@@ -210,10 +213,10 @@ async fn an_item_of_a_queue_that_is_gone_is_put_back_behind_those_of_the_next_on
     }
 }
 
-/// One task has it in hand when another one finds the queue gone; then it gives it back.
+/// One task has the item in flight when another one finds the queue deleted; then it releases the item.
 // covers: Q1 Q3
 #[tokio::test(start_paused = true)]
-async fn an_item_given_back_after_its_queue_went_is_looked_for_again() {
+async fn an_item_released_after_recreation_is_listed_again() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let ours = queue(&session);
@@ -221,7 +224,7 @@ async fn an_item_given_back_after_its_queue_went_is_looked_for_again() {
     assert_eq!(ours.poll().await.unwrap().as_deref(), Some("old 0"));
     pass(Duration::from_secs(2)).await;
     let mut taking = Box::pin(ours.poll());
-    until_looked(&ensemble, &mut taking).await;
+    until_read(&ensemble, &mut taking).await;
     other.delete(PATH).recursive().await.unwrap();
     pass(Duration::from_secs(2)).await;
     assert_eq!(ours.poll().await.unwrap(), None);
@@ -234,13 +237,13 @@ async fn an_item_given_back_after_its_queue_went_is_looked_for_again() {
     let looks = || ensemble.arrived(matching::gets("/queues/a/*"));
     let before = looks();
     assert_eq!(all(&ours).await, ["new 0", "new 1"]);
-    assert!(looks() - before < 9, "it looks at it again and again");
+    assert!(looks() - before < 9, "it reads the item again and again");
 }
 
 /// Curator's queues put several items into one node.
 // covers: Q1 Q3
 #[tokio::test(start_paused = true)]
-async fn an_item_that_was_alone_in_its_node_is_not_put_back_under_the_eyes_of_who_saw_more() {
+async fn an_item_of_a_shared_node_is_not_put_back_in_its_place() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     let layout = Layout::Curator;
@@ -251,7 +254,7 @@ async fn an_item_that_was_alone_in_its_node_is_not_put_back_under_the_eyes_of_wh
     create.await.unwrap();
     assert_eq!(theirs.poll().await.unwrap().as_deref(), Some("first"));
     let mut taking = Box::pin(ours.poll());
-    until_looked(&ensemble, &mut taking).await;
+    until_read(&ensemble, &mut taking).await;
     assert_eq!(theirs.poll().await.unwrap().as_deref(), Some("a"));
     let held = ensemble
         .on(matching::transactions("/queues/a/*"))
@@ -259,29 +262,29 @@ async fn an_item_that_was_alone_in_its_node_is_not_put_back_under_the_eyes_of_wh
         .hold();
     let mut dropped = Box::pin(theirs.poll());
     tokio::select! {
-        _ = &mut dropped => panic!("its answer is held"),
-        () = struck(&held) => {}
+        _ = &mut dropped => panic!("its reply is held"),
+        () = triggered(&held) => {}
     }
     drop(dropped);
     held.release();
     soon("it is put back", two.settled()).await;
-    let taken = soon("it goes on", taking).await.unwrap();
+    let taken = soon("the take completes", taking).await.unwrap();
     assert_eq!(taken.as_deref(), Some("b"));
     assert_eq!(all(&theirs).await, [""; 0]);
 }
 
-/// Lets somebody take until an item was read, and then stand still.
-pub(crate) async fn until_looked<T: std::fmt::Debug>(
+/// Polls a take until it has read an item, and then no more.
+pub(crate) async fn until_read<T: std::fmt::Debug>(
     ensemble: &Ensemble,
     taking: &mut (impl Future<Output = T> + Unpin),
 ) {
     let looks = || ensemble.arrived(matching::gets("/queues/a/*"));
     let before = looks();
-    soon("it looks", async {
+    soon("it reads an item", async {
         while looks() == before {
             tokio::select! {
                 biased;
-                taken = &mut *taking => panic!("it was not to go on: {taken:?}"),
+                taken = &mut *taking => panic!("the take completed: {taken:?}"),
                 () = pass(Duration::from_millis(1)) => {}
             }
         }
@@ -289,10 +292,10 @@ pub(crate) async fn until_looked<T: std::fmt::Debug>(
     .await;
 }
 
-/// An operator may let us write the items and not the node that has them.
+/// An ACL may allow writing the items, but not their parent.
 // covers: Q2
 #[tokio::test(start_paused = true)]
-async fn a_queue_whose_node_may_not_be_written_is_taken_from_all_the_same() {
+async fn items_are_taken_from_a_node_that_may_not_be_written() {
     for kind in [
         ErrorKind::NoAuth,
         ErrorKind::QuotaExceeded,
@@ -317,10 +320,10 @@ async fn a_queue_whose_node_may_not_be_written_is_taken_from_all_the_same() {
     }
 }
 
-/// The list is of the node before: what it shows is not the order of the items of this one.
+/// The list is that of the previous node, and does not show the order of the new items.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_node_made_anew_behind_its_list_is_listed_again() {
+async fn a_node_recreated_after_its_list_is_listed_again() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let ours = queue(&session);
@@ -338,7 +341,7 @@ async fn a_node_made_anew_behind_its_list_is_listed_again() {
         let ours = ours.clone();
         tokio::spawn(async move { ours.poll().await })
     };
-    struck(&held).await;
+    triggered(&held).await;
     other.delete(PATH).recursive().await.unwrap();
     other.create(PATH, "").parents().await.unwrap();
     for item in ["new 0", "new 1", "new 2"] {
@@ -351,7 +354,7 @@ async fn a_node_made_anew_behind_its_list_is_listed_again() {
     assert_eq!(all(&ours).await, ["new 1", "new 2"]);
 }
 
-/// Processes all there is.
+/// Claims and acknowledges all items.
 async fn finish(queue: &WorkQueue<String>) -> Vec<String> {
     let mut items = Vec::new();
     while let Some(claim) = soon("an item or none", queue.try_claim()).await.unwrap() {
@@ -361,14 +364,14 @@ async fn finish(queue: &WorkQueue<String>) -> Vec<String> {
     items
 }
 
-/// Ends the old queue and makes the new one with two items.
-async fn renew_work(ensemble: &Ensemble, session: &Session, end: End) {
+/// Deletes the old queue, and creates the new one with two items.
+async fn recreate_work(ensemble: &Ensemble, session: &Session, end: Deletion) {
     match end {
-        End::Reaped => {
+        Deletion::Reaped => {
             assert_eq!(finish(&work(session)).await.len(), 1);
             assert!(ensemble.reap() > 0);
         }
-        End::Deleted => session.delete(PATH).recursive().await.unwrap(),
+        Deletion::Deleted => session.delete(PATH).recursive().await.unwrap(),
     }
     let items = texts(["new 0", "new 1"]);
     work(session).offer_all(items).await.unwrap();
@@ -376,9 +379,9 @@ async fn renew_work(ensemble: &Ensemble, session: &Session, end: End) {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn work_read_ahead_is_not_taken_for_that_of_a_later_queue() {
-    for end in [End::Reaped, End::Deleted] {
-        for others in [Others::Nothing, Others::Take] {
+async fn prefetched_work_is_not_mistaken_after_recreation() {
+    for end in [Deletion::Reaped, Deletion::Deleted] {
+        for others in [OtherConsumers::Nothing, OtherConsumers::Take] {
             let how = format!("{end:?}, others: {others:?}");
             let ensemble = Ensemble::new(3);
             let (one, two) = (ensemble.connect().await, ensemble.connect().await);
@@ -386,9 +389,9 @@ async fn work_read_ahead_is_not_taken_for_that_of_a_later_queue() {
             ours.offer_all(texts(["old 0", "old 1"])).await.unwrap();
             let first = ours.try_claim().await.unwrap().unwrap();
             first.acknowledge().await.unwrap();
-            renew_work(&ensemble, &two, end).await;
+            recreate_work(&ensemble, &two, end).await;
             let mut left = texts(["new 0", "new 1"]);
-            if others == Others::Take {
+            if others == OtherConsumers::Take {
                 let theirs = work(&two).try_claim().await.unwrap().unwrap();
                 assert_eq!(*theirs.item(), left.remove(0), "{how}");
                 theirs.acknowledge().await.unwrap();
@@ -398,17 +401,17 @@ async fn work_read_ahead_is_not_taken_for_that_of_a_later_queue() {
     }
 }
 
-/// All was deleted, made again, and another one has claimed the item of that name.
+/// The queue was deleted and created again, and another consumer has claimed the item of that name.
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_a_queue_that_is_gone_ends_no_claim_of_the_next_one() {
+async fn a_claim_of_a_deleted_queue_ends_no_claim_of_the_next() {
     for act in ["acknowledge", "reject", "bury", "drop"] {
         let ensemble = Ensemble::new(3);
         let (one, two) = (ensemble.connect().await, ensemble.connect().await);
         let ours = work(&one);
         ours.offer(&text("old 0")).await.unwrap();
         let claim = ours.try_claim().await.unwrap().unwrap();
-        renew_work(&ensemble, &two, End::Deleted).await;
+        recreate_work(&ensemble, &two, Deletion::Deleted).await;
         let theirs = work(&two).try_claim().await.unwrap().unwrap();
         assert_eq!(
             (claim.path(), theirs.item().as_str()),
@@ -436,10 +439,10 @@ async fn a_claim_of_a_queue_that_is_gone_ends_no_claim_of_the_next_one() {
     }
 }
 
-/// Offers go to another segment meanwhile, which is no reason to lose a claim or a place.
+/// Another segment becomes active meanwhile; claims stay valid, and items keep their places.
 // covers: Q3 Q5
 #[tokio::test(start_paused = true)]
-async fn a_claim_outlasts_the_beginning_of_a_segment() {
+async fn a_claim_survives_the_start_of_a_segment() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let options = zk_queue::WorkOptions::default().with_segment_size(4);
@@ -469,10 +472,10 @@ async fn a_claim_outlasts_the_beginning_of_a_segment() {
     assert_eq!(rest, texts(1..9));
 }
 
-/// The queue's own node goes when the items in it are done; those of a segment that were claimed with them stay claimed.
+/// The items node is deleted when its items are done; items of a segment that were claimed with them stay claimed.
 // covers: Q3 Q5
 #[tokio::test(start_paused = true)]
-async fn a_claim_in_a_segment_outlasts_the_queues_own_node() {
+async fn a_claim_in_a_segment_survives_the_items_node() {
     for act in ["acknowledge", "reject", "drop"] {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
@@ -520,13 +523,13 @@ async fn a_claim_in_a_segment_outlasts_the_queues_own_node() {
     }
 }
 
-/// Nobody but the claim itself would find out, since nothing else is done meanwhile.
+/// The claim has to find out itself, since no other request is sent meanwhile.
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_claim_under_which_all_receipts_were_deleted_ends_as_it_should() {
-    for is_desk_deleted in [false, true] {
+async fn a_claim_ends_correctly_after_all_tokens_were_deleted() {
+    for is_control_node_deleted in [false, true] {
         for act in ["drop", "reject", "acknowledge"] {
-            let what = format!("{act}, desk deleted: {is_desk_deleted}");
+            let what = format!("{act}, control node deleted: {is_control_node_deleted}");
             let ensemble = Ensemble::new(3);
             let (one, two) = (ensemble.connect().await, ensemble.connect().await);
             let ours = work(&one);
@@ -538,7 +541,7 @@ async fn a_claim_under_which_all_receipts_were_deleted_ends_as_it_should() {
                 let path = format!("/queues/a/receipts/{name}");
                 two.delete(path).await.unwrap();
             }
-            if is_desk_deleted {
+            if is_control_node_deleted {
                 two.delete("/queues/a/receipts").await.unwrap();
             }
             let before = ensemble.request_count();

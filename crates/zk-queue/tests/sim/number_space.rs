@@ -1,4 +1,4 @@
-//! The end of the numbers that a server gives to the items of a node.
+//! The end of the numbers of a node's items.
 
 use zk_queue::Layout;
 use zk_queue::OfferError;
@@ -13,11 +13,11 @@ use crate::text;
 use crate::texts;
 use crate::work;
 
-/// Since 3.6 the counter sticks: the node of an item that was taken comes again, and a consumer that has read the first
-/// one takes the second one for it.
+/// Since 3.6 the counter repeats its last number: a later item gets the name of one that was taken, and a consumer that
+/// has read the first one takes the second one for it.
 // covers: Q1 Q5
 #[tokio::test(start_paused = true)]
-async fn no_item_is_taken_for_another_one_with_the_last_number() {
+async fn no_item_is_mistaken_for_another_with_the_last_number() {
     for layout in [Layout::Native, Layout::Recipe, Layout::Curator] {
         let ensemble = Ensemble::new(3);
         let (one, two) = (ensemble.connect().await, ensemble.connect().await);
@@ -26,7 +26,7 @@ async fn no_item_is_taken_for_another_one_with_the_last_number() {
         producer.offer(&text(0)).await.unwrap();
         ensemble.set_counter(PATH, i32::MAX - 1);
         producer.offer_all(texts(1..3)).await.unwrap();
-        // It has read the one behind it by now.
+        // It has prefetched the next one by now.
         assert_eq!(first.poll().await.unwrap(), Some(text(0)));
         assert_eq!(first.poll().await.unwrap(), Some(text(1)));
         assert_eq!(second.poll().await.unwrap(), Some(text(2)));
@@ -48,7 +48,7 @@ async fn no_item_is_taken_for_another_one_with_the_last_number() {
 
 // covers: Q5
 #[tokio::test(start_paused = true)]
-async fn offers_leave_a_node_that_has_given_half_of_its_numbers() {
+async fn offers_leave_a_node_that_has_used_half_its_numbers() {
     for counters in [Counters::Stick, Counters::Wrap] {
         let ensemble = Ensemble::builder().counters(counters).build();
         let (one, two) = (ensemble.connect().await, ensemble.connect().await);
@@ -62,12 +62,12 @@ async fn offers_leave_a_node_that_has_given_half_of_its_numbers() {
             old.offer(&text(item)).await.unwrap();
         }
         assert_eq!(children(&ensemble, PATH).len(), 4);
-        // One that knows it already, and one that comes now.
+        // A process that knows it already, and a new one.
         old.offer(&text(14)).await.unwrap();
         new.offer(&text(15)).await.unwrap();
         assert_eq!(children(&ensemble, PATH).len(), 4);
         assert_eq!(all(&new).await, texts(10..16));
-        // Offers that come back to it go on again; and when it was reaped, the numbers begin anew.
+        // Offers that return to it leave it again; after it was deleted, the numbers restart.
         for round in 0..3 {
             old.offer_all(texts(0..5)).await.unwrap();
             assert_eq!(children(&ensemble, PATH), [""; 0], "{round}");

@@ -19,7 +19,7 @@ use crate::texts;
 
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn the_least_priority_comes_first_and_equal_ones_in_their_order() {
+async fn lower_priorities_come_first_and_equal_ones_keep_order() {
     for layout in [Layout::Native, Layout::Kazoo, Layout::CuratorPriority] {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
@@ -35,10 +35,10 @@ async fn the_least_priority_comes_first_and_equal_ones_in_their_order() {
     }
 }
 
-/// Trap Q12: a consumer that goes by the list it has read does not see what comes before it.
+/// Trap Q12: a consumer that uses a list does not see newer items that come before those.
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn a_new_higher_priority_waits_no_longer_than_a_list_lives() {
+async fn a_new_urgent_item_waits_no_longer_than_the_list_lasts() {
     let ensemble = Ensemble::new(3);
     let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
     let options = QueueOptions::default().with_layout(Layout::Native);
@@ -61,7 +61,7 @@ async fn a_new_higher_priority_waits_no_longer_than_a_list_lives() {
 
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn an_item_with_a_delay_is_not_taken_before_it_is_due_and_soon_after() {
+async fn a_delayed_item_is_taken_soon_after_it_is_due() {
     for layout in [Layout::Native, Layout::CuratorDelay] {
         let ensemble = Ensemble::new(3);
         let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
@@ -75,7 +75,7 @@ async fn an_item_with_a_delay_is_not_taken_before_it_is_due_and_soon_after() {
         offering.offer(&text("now")).await.unwrap();
         let taking = queue_of(&consumer, layout);
         assert_eq!(all(&taking).await, ["now"]);
-        // The time of this process's wall clock does not matter, only that of the leader.
+        // Only the leader's clock matters, not that of this process.
         let late = soon("it is due", taking.take()).await.unwrap();
         assert_eq!(late, "late");
         let waited = began.elapsed();
@@ -87,7 +87,7 @@ async fn an_item_with_a_delay_is_not_taken_before_it_is_due_and_soon_after() {
 
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn what_the_layout_cannot_express_is_refused_with_the_rule() {
+async fn an_option_that_the_layout_lacks_is_refused_with_a_hint() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let queue = queue_of(&session, Layout::Recipe);
@@ -119,7 +119,7 @@ async fn what_the_layout_cannot_express_is_refused_with_the_rule() {
 
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_refuses_or_lets_wait_as_asked() {
+async fn a_full_queue_refuses_an_offer_or_lets_it_wait() {
     let ensemble = Ensemble::new(3);
     let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
     let options = QueueOptions::default().with_capacity(3);
@@ -165,10 +165,10 @@ async fn a_full_queue_refuses_or_lets_wait_as_asked() {
     assert_eq!(all(&taking).await, ["1", "2", "3"]);
 }
 
-/// As many go in at once as there is room for: all at once would only ever go into an empty queue.
+/// Each transaction adds as many as there is room for: all in one would only ever fit an empty queue.
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn more_than_the_capacity_goes_in_as_room_is_made() {
+async fn more_items_than_the_capacity_are_added_as_room_is_made() {
     let ensemble = Ensemble::new(3);
     let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
     let options = QueueOptions::default().with_capacity(3);
@@ -186,7 +186,7 @@ async fn more_than_the_capacity_goes_in_as_room_is_made() {
     let waiting = tokio::spawn(offer.into_future());
     for item in 0..10 {
         pass(Duration::from_secs(3)).await;
-        // It is never empty, and never has more than it may have.
+        // It is never empty, and never exceeds its capacity.
         let len = children(&ensemble, PATH).len();
         assert!(item > 7 || len == 3, "{item}: {len}");
         let taken = soon("it is there", taking.take()).await.unwrap();
@@ -197,7 +197,7 @@ async fn more_than_the_capacity_goes_in_as_room_is_made() {
 
 // covers: Q4
 #[tokio::test(start_paused = true)]
-async fn an_offer_of_many_waits_as_long_as_asked_in_all() {
+async fn offer_all_bounds_its_total_wait() {
     let ensemble = Ensemble::new(3);
     let (producer, consumer) = (ensemble.connect().await, ensemble.connect().await);
     let options = QueueOptions::default().with_capacity(500);
@@ -211,7 +211,7 @@ async fn an_offer_of_many_waits_as_long_as_asked_in_all() {
         .offer_all(texts(500..3_000))
         .within(Duration::from_secs(10));
     let waiting = tokio::spawn(offer.into_future());
-    // Each time there is room again before the time is over.
+    // Each time there is room again before the deadline.
     for _ in 0..3 {
         pass(Duration::from_secs(7)).await;
         taking.poll_batch(1_000).await.unwrap();

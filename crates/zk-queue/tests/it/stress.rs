@@ -1,5 +1,5 @@
-//! Workers and consumers in the situations that wear them out: many items in flight, handlers that panic, two formats,
-//! others of equal speed, servers that are away.
+//! Workers and consumers under stress: many items in flight, handlers that panic, two formats, consumers of equal
+//! speed, servers that are away.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -23,13 +23,13 @@ use zk_queue::WorkerOptions;
 use crate::connect;
 use crate::with_servers;
 
-/// Waits at most four minutes: several things go on at once.
+/// Waits at most four minutes: several scenarios run concurrently.
 async fn within<T>(what: &str, happening: impl Future<Output = T>) -> T {
     let happened = tokio::time::timeout(Duration::from_secs(240), happening).await;
     happened.unwrap_or_else(|_| panic!("waited four minutes for this: {what}"))
 }
 
-/// Looks every so often until it is so.
+/// Polls a condition until it holds.
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     within(what, async {
         let mut looks = tokio::time::interval(Duration::from_millis(50));
@@ -46,7 +46,7 @@ fn texts(count: usize) -> Vec<String> {
 
 // covers: Q1 Q3
 #[tokio::test(flavor = "multi_thread")]
-async fn what_wears_consumers_out_is_as_on_the_simulated_ensemble() {
+async fn stress_on_real_servers_matches_the_simulated_ensemble() {
     with_servers(3, async |ensemble| {
         tokio::join!(
             Box::pin(five_thousand_items_are_processed_at_once(ensemble)),
@@ -67,11 +67,11 @@ async fn five_thousand_items_are_processed_at_once(ensemble: &Ensemble) {
     let (running, open) = (AtomicUsize::new(0), Semaphore::new(0));
     let handler = async |_| {
         running.fetch_add(1, Ordering::SeqCst);
-        // An item whose claim is lost comes a second time.
+        // An item whose claim is lost is delivered a second time.
         drop(open.acquire().await.expect("it stays open"));
         Ok::<_, String>(())
     };
-    // There is room for more, so that it waits for further items meanwhile.
+    // The worker has capacity for more, so it waits for further items meanwhile.
     let options = WorkerOptions::default().with_concurrency(ITEMS + 1_000);
     let stop = async {
         let all_run = async || running.load(Ordering::SeqCst) >= ITEMS;
@@ -96,7 +96,7 @@ async fn a_panic_ends_its_delivery_alone(ensemble: &Ensemble) {
             usize::from(delivery.deliveries() > 1 && !is_poison),
             Ordering::SeqCst,
         );
-        // The others are in the middle of their work by then.
+        // The others are being processed by then.
         tokio::task::yield_now().await;
         assert!(!is_poison, "it is poison");
         Ok::<_, String>(())
@@ -116,7 +116,7 @@ async fn a_panic_ends_its_delivery_alone(ensemble: &Ensemble) {
     session.close().await.unwrap();
 }
 
-/// Text of which one version knows less than the other.
+/// Text in two versions, of which the earlier one does not know the later.
 struct Format {
     is_new: bool,
 }
@@ -147,7 +147,7 @@ async fn a_new_format_waits_for_who_reads_it(ensemble: &Ensemble) {
     let options = WorkerOptions::default();
     let stop = || until("all are done", async || new.is_empty().await.unwrap());
     let late = async {
-        // The old one has seen all of them by then.
+        // The old worker has seen all of them by then.
         until("the old ones are done", async || {
             done.lock().unwrap().len() == 2
         })
@@ -195,7 +195,7 @@ async fn none_of_eight_consumers_starves(ensemble: &Ensemble) {
     session.close().await.unwrap();
 }
 
-/// For longer than one operation may take, and less long than the session lives.
+/// The outage is longer than the operation timeout, and shorter than the session timeout.
 async fn a_claim_is_acknowledged_when_the_servers_are_back(ensemble: &Ensemble) {
     let session = connect(ensemble).await;
     let quick = session.with_operation_timeout(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! More at once than a session may have watches, or than one flight of requests should have.
+//! More items than a session may have watches, or than one flight of requests should have.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use zk_sim::matching;
 
 use crate::pass;
 use crate::soon;
-use crate::struck;
 use crate::texts;
+use crate::triggered;
 use crate::work;
 
 const ITEMS: usize = 1_000;
@@ -34,7 +34,7 @@ async fn a_worker_has_more_in_flight_than_it_could_watch() {
         running.set(running.get() - 1);
         Ok::<_, String>(())
     };
-    // There is room for more, so that it waits for further items meanwhile.
+    // The worker has capacity for more, so it waits for further items meanwhile.
     let options = WorkerOptions::default().with_concurrency(ITEMS + 100);
     let stop = async {
         soon("all are being processed", async {
@@ -43,7 +43,7 @@ async fn a_worker_has_more_in_flight_than_it_could_watch() {
             }
         })
         .await;
-        // Long enough for a look at each claim.
+        // Long enough for a check of each claim.
         pass(Duration::from_secs(25)).await;
         assert_eq!(running.get(), ITEMS);
         assert!(ensemble.watch_count() < 10, "{}", ensemble.watch_count());
@@ -78,7 +78,7 @@ async fn claims_and_dead_letters_are_read_some_at_a_time() {
                 of.dead_letters().await.map(|all| all.len())
             }
         });
-        struck(&held).await;
+        triggered(&held).await;
         pass(Duration::from_millis(50)).await;
         let at_once = ensemble.arrived(matching::gets(pattern)) - before;
         held.release();

@@ -1,4 +1,4 @@
-//! What the crate's documentation guarantees where nobody can know, and where two might believe that an item is theirs.
+//! The guarantees of the crate's documentation for unknown outcomes, and for two holders of one item.
 
 use std::time::Duration;
 
@@ -20,31 +20,31 @@ use crate::data;
 use crate::pass;
 use crate::queue;
 use crate::soon;
-use crate::struck;
 use crate::text;
 use crate::texts;
+use crate::triggered;
 
-/// Why a call ends that does not know what became of its request.
+/// Why a call ends without knowing the outcome of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
     SessionEnds,
     TimeIsOver,
 }
 
-/// Whether the request is carried out, by what, and why its call ends.
+/// Whether the request is applied, by what, and why its call ends.
 type Doubt = (bool, fn(Script) -> Scripted, Why);
 
-const DOUBTS: [Doubt; 3] = [
+const IN_DOUBT: [Doubt; 3] = [
     (true, Script::lose_reply, Why::SessionEnds),
     (false, Script::stall, Why::SessionEnds),
     (true, Script::hold, Why::TimeIsOver),
 ];
 
-/// Guarantee 1: what failed without an answer is there once or not at all, and the error says that nobody knows.
+/// Guarantee 1: an offer without a reply is there at most once, and the error says that the outcome is unknown.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn an_offer_in_doubt_says_so_and_is_there_once_or_not_at_all() {
-    for (is_applied, strike, why) in DOUBTS {
+async fn an_offer_in_doubt_is_unknown_and_there_at_most_once() {
+    for (is_applied, inject, why) in IN_DOUBT {
         let what = format!("applied: {is_applied}, {why:?}");
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
@@ -53,9 +53,9 @@ async fn an_offer_in_doubt_says_so_and_is_there_once_or_not_at_all() {
         let script = ensemble
             .on(matching::transactions("/queues/a/*"))
             .session(session.id());
-        let script = strike(script.nth(1));
+        let script = inject(script.nth(1));
         let offering = tokio::spawn(ours.offer(&text(2)).into_future());
-        struck(&script).await;
+        triggered(&script).await;
         if why == Why::SessionEnds {
             ensemble.expire(session.id());
         }
@@ -74,11 +74,11 @@ async fn an_offer_in_doubt_says_so_and_is_there_once_or_not_at_all() {
     }
 }
 
-/// Guarantee 2, where it is the time of the call that is over: the item is handed out, and is not taken twice by us.
+/// Guarantee 2 at the deadline of a call: the item is in the error, and we do not take it twice.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn a_take_in_doubt_when_its_time_is_over_hands_out_the_item() {
-    for (is_applied, strike, why) in DOUBTS {
+async fn a_take_in_doubt_at_its_deadline_returns_the_item() {
+    for (is_applied, inject, why) in IN_DOUBT {
         if why == Why::SessionEnds {
             continue;
         }
@@ -91,18 +91,18 @@ async fn a_take_in_doubt_when_its_time_is_over_hands_out_the_item() {
         let script = ensemble
             .on(matching::transactions("/queues/a/*"))
             .session(session.id());
-        let script = strike(script.nth(1));
+        let script = inject(script.nth(1));
         let taking = {
             let ours = ours.clone();
             tokio::spawn(async move { ours.poll().await })
         };
-        struck(&script).await;
+        triggered(&script).await;
         let error = soon(&what, taking).await.unwrap().unwrap_err();
         assert_eq!(error.class(), ErrorClass::Recoverable, "{what}");
-        let TakeError::Undecided(undecided) = error else {
+        let TakeError::Undecided(unknown) = error else {
             panic!("{what}: {error:?}");
         };
-        let items: Vec<_> = undecided
+        let items: Vec<_> = unknown
             .items
             .iter()
             .map(|(_, data)| data.as_slice())
@@ -118,11 +118,11 @@ async fn a_take_in_doubt_when_its_time_is_over_hands_out_the_item() {
     }
 }
 
-/// Guarantees 4 and 5: whoever is cut off knows that its claim cannot be relied on before anybody else has the item, and
-/// can do nothing to it from then on.
+/// Guarantees 4 and 5: a holder that is cut off notices the lapse of its claim before another consumer has the item,
+/// and cannot settle it from then on.
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn nobody_else_has_an_item_while_its_claim_is_trusted() {
+async fn no_other_consumer_has_an_item_while_its_claim_is_trusted() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     let work = |session| WorkQueue::new(session, PATH, Text).unwrap();
@@ -134,7 +134,7 @@ async fn nobody_else_has_an_item_while_its_claim_is_trusted() {
     assert!(claim.is_trusted());
     ensemble.session(one.id()).cut_for(Duration::from_secs(300));
     let mut waiting = Box::pin(theirs.claim());
-    // As closely as the clock of the test can tell.
+    // Within the resolution of the test's clock.
     let theirs = soon("it is delivered again", async {
         loop {
             let was_trusted = claim.is_trusted();
@@ -159,10 +159,10 @@ async fn nobody_else_has_an_item_while_its_claim_is_trusted() {
     second.acknowledge().await.unwrap();
 }
 
-/// Guarantee 5, within one session that lives on: somebody took the claim away, and another one has the item.
+/// Guarantee 5 in a session that survives: a client deleted the claim, and another consumer has the item.
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_taken_away_ends_nothing_of_who_has_the_item_now() {
+async fn a_deleted_claim_does_not_affect_the_next_holder() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     let work = |session| WorkQueue::new(session, PATH, Text).unwrap();

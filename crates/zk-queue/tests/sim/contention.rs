@@ -20,7 +20,7 @@ use crate::work;
 const CONSUMERS: usize = 8;
 const ITEMS: usize = 2_000;
 
-/// Takes items until there is none, and answers how many those were.
+/// Takes items until there is none, and returns their number.
 async fn consume(session: Session, kind: &str) -> usize {
     let (queue, work) = (queue(&session), work(&session));
     let mut count = 0;
@@ -72,7 +72,7 @@ async fn none_of_eight_equal_consumers_starves() {
     }
 }
 
-/// Those of one process share what one of them reads.
+/// The consumers of one process share a list.
 // covers: Q1 Q3
 #[tokio::test(start_paused = true)]
 async fn sixty_four_waiters_of_a_process_list_once_per_change() {
@@ -126,10 +126,10 @@ async fn sixty_four_waiters_of_a_process_list_once_per_change() {
     }
 }
 
-/// A waiter that is dropped takes nothing from those that go on waiting.
+/// Dropping a waiter does not affect the others.
 // covers: Q1
 #[tokio::test(start_paused = true)]
-async fn waiters_that_share_a_watch_do_without_one_another() {
+async fn dropping_one_waiter_does_not_affect_those_that_share_it() {
     let ensemble = Ensemble::new(3);
     let (one, two) = (ensemble.connect().await, ensemble.connect().await);
     let queue = queue(&one);
@@ -139,7 +139,7 @@ async fn waiters_that_share_a_watch_do_without_one_another() {
         waiting.push(tokio::spawn(async move { queue.take().await }));
         pass(Duration::from_millis(100)).await;
     }
-    // The one that has read the list is the first to go; another one is never polled again.
+    // The waiter that has read the list is dropped first; another one is never polled again.
     let last = waiting.pop().unwrap();
     let mut held = Box::pin(queue.take());
     tokio::select! {

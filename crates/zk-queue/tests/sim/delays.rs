@@ -1,4 +1,4 @@
-//! Delays when answers take their time.
+//! Delays when replies are slow.
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use zk_sim::matching;
 use crate::pass;
 use crate::queue_of;
 use crate::soon;
-use crate::struck;
 use crate::text;
 use crate::texts;
+use crate::triggered;
 use crate::work;
 
-/// A session that takes no connection for dead whose answers are three seconds late.
-async fn patient(ensemble: &Ensemble) -> Session {
+/// A session that tolerates replies that are three seconds late.
+async fn tolerant(ensemble: &Ensemble) -> Session {
     ensemble.connect().timeout(Duration::from_secs(60)).await
 }
 
-/// The leader stamps a change before it is committed, and the answer comes long after.
+/// The leader stamps a change before it is committed, and the reply arrives long after.
 // covers: Q4
 #[tokio::test(start_paused = true)]
 async fn a_delay_is_not_short_after_a_slow_commit() {
     for layout in [Layout::Native, Layout::CuratorDelay] {
         let ensemble = Ensemble::new(3);
-        let (one, two) = (patient(&ensemble).await, ensemble.connect().await);
+        let (one, two) = (tolerant(&ensemble).await, ensemble.connect().await);
         let (offering, taking) = (queue_of(&one, layout), queue_of(&two, layout));
         let slow = ensemble.on(matching::transactions("/queues/a/*"));
         let slow = slow.session(one.id());
-        // The first one finds no node to put an item into.
+        // The first offer has to create the queue's node.
         let slow = slow.nth(2).hold();
         let offer = tokio::spawn(offering.offer(&text("now")).into_future());
-        struck(&slow).await;
+        triggered(&slow).await;
         pass(Duration::from_secs(3)).await;
         slow.release();
         soon("it is offered", offer).await.unwrap().unwrap();
@@ -52,9 +52,9 @@ async fn a_delay_is_not_short_after_a_slow_commit() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_rejected_item_rests_for_all_of_its_delay() {
+async fn a_rejected_item_is_delayed_for_the_full_time() {
     let ensemble = Ensemble::new(3);
-    let session = patient(&ensemble).await;
+    let session = tolerant(&ensemble).await;
     let queue = work(&session);
     queue.offer_all(texts(0..2)).await.unwrap();
     queue.claim().await.unwrap().acknowledge().await.unwrap();
@@ -64,7 +64,7 @@ async fn a_rejected_item_rests_for_all_of_its_delay() {
         let queue = queue.clone();
         tokio::spawn(async move { queue.claim().await })
     };
-    struck(&slow).await;
+    triggered(&slow).await;
     pass(Duration::from_secs(3)).await;
     slow.release();
     let claim = soon("it is claimed", claiming).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Claims that are settled while the ensemble is away for longer than one operation may take.
+//! Claims that are settled while the ensemble is away for longer than the operation timeout.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::soon;
 use crate::text;
 use crate::work;
 
-/// A queue whose calls have a second, of a session that lives for a minute.
+/// A queue with an operation timeout of a second, and a session timeout of a minute.
 async fn quick(ensemble: &Ensemble) -> (Session, WorkQueue<String>) {
     let session = ensemble.connect().timeout(Duration::from_secs(60)).await;
     let queue = work(&session.with_operation_timeout(Duration::from_secs(1)));
@@ -40,7 +40,7 @@ async fn a_claim_is_settled_when_the_servers_are_back() {
         let (session, queue) = quick(&ensemble).await;
         queue.offer(&text(1)).await.unwrap();
         let claim = queue.claim().await.unwrap();
-        // Long enough for what is known of the leader's clock to be old.
+        // Long enough for the known leader time to be too old.
         pass(Duration::from_secs(20)).await;
         ensemble
             .session(session.id())
@@ -59,7 +59,7 @@ async fn a_claim_is_settled_when_the_servers_are_back() {
 
 // covers: Q3
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_session_ends_meanwhile_is_settled_no_more() {
+async fn a_claim_whose_session_ended_is_not_settled() {
     for act in ACTS {
         let ensemble = Ensemble::new(3);
         let (session, queue) = quick(&ensemble).await;
