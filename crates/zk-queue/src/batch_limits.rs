@@ -1,67 +1,67 @@
-//! How much of a batch goes into one request.
+//! Limits the size of batches and requests, and spreads consumers that compete for the same items.
 //!
 //! Pure: no I/O and no clock.
 
-/// Tells how many of the parts, from the first one on, go into one request: one at least, if there is any.
+/// Returns how many of the parts, from the first one on, fit into one request; at least one, unless there is none.
 ///
-/// Servers refuse requests of more than a megabyte, unless they are told otherwise, and so do clients with answers.
-pub(crate) fn fitting(sizes: impl IntoIterator<Item = usize>) -> usize {
+/// By default, servers refuse requests of more than a megabyte, and clients refuse such replies.
+pub(crate) fn fitting_count(sizes: impl IntoIterator<Item = usize>) -> usize {
     let mut sum = 0_usize;
     let fitting = sizes.into_iter().take_while(|size| {
         let is_first = sum == 0;
         sum = sum.saturating_add(size.saturating_add(OVERHEAD));
-        is_first || sum <= MOST_BYTES
+        is_first || sum <= MAX_BYTES
     });
     fitting.count()
 }
 
-/// Tells how many items are read in the next flight, after so many that had so many bytes.
+/// Returns how many items to read concurrently next, after `asked` reads that returned `bytes` in all.
 ///
-/// As many as have half a megabyte if they are as large as those before, and some in any case.
-pub(crate) fn in_flight(asked: usize, bytes: usize) -> usize {
+/// It is as many as have half a megabyte at the average size so far, and at least [`MIN_READS`].
+pub(crate) fn next_read_count(asked: usize, bytes: usize) -> usize {
     match bytes.checked_div(asked) {
-        None => LEAST_IN_FLIGHT,
-        Some(average) => (MOST_BYTES / (average + OVERHEAD)).max(LEAST_IN_FLIGHT),
+        None => MIN_READS,
+        Some(average) => (MAX_BYTES / (average + OVERHEAD)).max(MIN_READS),
     }
 }
 
-/// Tells how many of the first parts of a batch are left to others, after so many refusals.
+/// Returns how many of the first parts of a batch to leave to other consumers after so many refusals.
 ///
-/// Others take items from the front. Once is chance; from the second time on the later half is tried alone, because
-/// whoever goes on to try all of them gets none beside a consumer that takes one after the other.
-pub(crate) const fn left_to_others(parts: usize, refusals: u32) -> usize {
+/// Other consumers take items from the front. One refusal is chance. From the second one on, only the later half is
+/// tried: otherwise a batch never succeeds beside a consumer that takes one item after the other.
+pub(crate) const fn contended_count(parts: usize, refusals: u32) -> usize {
     if refusals < 2 { 0 } else { parts / 2 }
 }
 
-/// Tells among how many further items, beyond the first one, a consumer chooses the next one to try, after so many
-/// refusals in one call that takes `most` at once.
+/// Returns among how many further items, beyond the first one, a consumer chooses at random after so many refusals.
 ///
-/// All consumers try the first item, and one of them gets it. Once is chance, and whoever is alone keeps the order; from
-/// the second time on others are faster each time, and would be for ever.
-pub(crate) fn reach(refusals: u32, most: usize) -> usize {
+/// All consumers try the first item, and one of them gets it. One refusal is chance, and a consumer that is alone keeps
+/// the order. From the second one on, the window doubles with each refusal, as in the back-off of Ethernet: without it
+/// the slower consumers would be refused for ever. A call that takes up to `max` items begins with a larger window.
+pub(crate) fn contention_window(refusals: u32, max: usize) -> usize {
     if refusals < 2 {
         0
     } else {
-        most.saturating_mul(1 << refusals.min(FARTHEST))
+        max.saturating_mul(1 << refusals.min(MAX_DOUBLINGS))
     }
 }
 
-/// Tells how many bytes an item may have at most, so that whatever is done about it goes into one request: claiming it,
-/// putting it back, putting it to the dead letters; `path` is the length of the longest path that names it.
-pub(crate) const fn largest(path: usize) -> usize {
-    LARGEST_REQUEST.saturating_sub(MOST_PARTS * (path + OVERHEAD) + TEXTS)
+/// Returns how many bytes an item may have so that every later transaction about it fits into one request: claiming it,
+/// putting it back, and moving it to the dead letters. `path` is the length of the longest path that names it.
+pub(crate) const fn max_item_size(path: usize) -> usize {
+    MAX_REQUEST.saturating_sub(MAX_PARTS * (path + OVERHEAD) + TEXTS)
 }
 
-const FARTHEST: u32 = 15;
-const MOST_BYTES: usize = 512 * 1024;
-const LEAST_IN_FLIGHT: usize = 16;
-/// What servers take unless they are told otherwise.
-const LARGEST_REQUEST: usize = 0xf_ffff;
-/// The parts of the longest transaction about one item: the receipt, three for the ground, and five for a dead letter.
-const MOST_PARTS: usize = 9;
+const MAX_DOUBLINGS: u32 = 15;
+const MAX_BYTES: usize = 512 * 1024;
+const MIN_READS: usize = 16;
+/// The default limit of servers (`jute.maxbuffer`).
+const MAX_REQUEST: usize = 0xf_ffff;
+/// The parts of the longest transaction about one item: the token, three preconditions, and five for a dead letter.
+const MAX_PARTS: usize = 9;
 /// The owner of a claim, or the reason of a dead letter.
 const TEXTS: usize = 1024;
-/// What a part takes in a request or its answer besides its paths and data: kind, lengths, rights, times.
+/// What a part adds to a request or its reply besides its paths and data: type, lengths, ACL, times.
 const OVERHEAD: usize = 128;
 
 #[cfg(test)]
@@ -72,38 +72,42 @@ mod tests {
 
     // covers: Q4
     #[test]
-    fn as_much_goes_into_a_request_as_it_holds_and_one_part_at_least() {
+    fn a_request_is_filled_and_has_at_least_one_part() {
         for (sizes, expected) in [
             (vec![], 0),
             (vec![0; 10], 10),
             (vec![200_000; 5], 2),
-            (vec![MOST_BYTES - OVERHEAD], 1),
-            (vec![MOST_BYTES - 2 * OVERHEAD, 0], 2),
-            (vec![MOST_BYTES - 2 * OVERHEAD, 1], 1),
+            (vec![MAX_BYTES - OVERHEAD], 1),
+            (vec![MAX_BYTES - 2 * OVERHEAD, 0], 2),
+            (vec![MAX_BYTES - 2 * OVERHEAD, 1], 1),
             (vec![900_000, 1, 900_000], 1),
             (vec![usize::MAX, usize::MAX], 1),
-            (vec![0; 100_000], MOST_BYTES / OVERHEAD),
+            (vec![0; 100_000], MAX_BYTES / OVERHEAD),
         ] {
-            assert_eq!(fitting(sizes.iter().copied()), expected, "{sizes:.5?}");
+            assert_eq!(
+                fitting_count(sizes.iter().copied()),
+                expected,
+                "{sizes:.5?}"
+            );
         }
     }
 
     #[test]
-    fn small_items_are_read_in_two_flights_and_large_ones_a_few_at_once() {
+    fn small_items_are_read_in_two_flights_large_ones_in_more() {
         for (asked, bytes, expected) in [
             (0, 0, 16),
-            (16, 160, MOST_BYTES / (10 + OVERHEAD)),
-            (16, 0, MOST_BYTES / OVERHEAD),
+            (16, 160, MAX_BYTES / (10 + OVERHEAD)),
+            (16, 0, MAX_BYTES / OVERHEAD),
             (16, 16 * 1_000_000, 16),
             (16, 16 * 10_000, 51),
         ] {
-            assert_eq!(in_flight(asked, bytes), expected, "{asked}, {bytes}");
+            assert_eq!(next_read_count(asked, bytes), expected, "{asked}, {bytes}");
         }
     }
 
     // covers: Q3 Q4
     #[test]
-    fn from_the_second_refusal_on_the_first_half_is_left_to_others() {
+    fn the_second_refusal_leaves_the_first_half_to_others() {
         for (parts, refusals, expected) in [
             (10, 1, 0),
             (10, 2, 5),
@@ -114,7 +118,7 @@ mod tests {
             (0, 9, 0),
         ] {
             assert_eq!(
-                left_to_others(parts, refusals),
+                contended_count(parts, refusals),
                 expected,
                 "{parts}, {refusals}"
             );
@@ -122,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_refused_twice_chooses_among_more_and_more() {
-        for (refusals, most, expected) in [
+    fn the_contention_window_doubles_from_the_second_refusal() {
+        for (refusals, max, expected) in [
             (0, 1, 0),
             (1, 500, 0),
             (2, 1, 4),
@@ -132,19 +136,23 @@ mod tests {
             (15, 1, 1 << 15),
             (u32::MAX, 1, 1 << 15),
         ] {
-            assert_eq!(reach(refusals, most), expected, "{refusals}, {most}");
+            assert_eq!(
+                contention_window(refusals, max),
+                expected,
+                "{refusals}, {max}"
+            );
         }
     }
 
     proptest! {
         #[test]
-        fn what_fits_is_small_enough_and_the_next_one_would_not_fit(
+        fn what_fits_is_small_enough_and_maximal(
             sizes in proptest::collection::vec(0_usize..300_000, 0..40)
         ) {
-            let count = fitting(sizes.iter().copied());
+            let count = fitting_count(sizes.iter().copied());
             let sum = |of: &[usize]| of.iter().map(|size| size + OVERHEAD).sum::<usize>();
-            prop_assert!(count == sizes.len().min(1) || sum(&sizes[..count]) <= MOST_BYTES);
-            prop_assert!(count == sizes.len() || sum(&sizes[..=count]) > MOST_BYTES);
+            prop_assert!(count == sizes.len().min(1) || sum(&sizes[..count]) <= MAX_BYTES);
+            prop_assert!(count == sizes.len() || sum(&sizes[..=count]) > MAX_BYTES);
         }
     }
 }

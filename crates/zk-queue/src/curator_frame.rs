@@ -1,16 +1,16 @@
-//! The frame that Curator's queues put around the items of a node.
+//! Encodes and decodes the frame that Curator's queues put around the items of a node.
 //!
-//! A version, then for each item `01`, its length and its bytes, then `02`; numbers are big-endian.
+//! A frame has a version, then `01`, the length and the bytes for each item, then `02`; numbers are big-endian.
 //!
 //! Pure: no I/O and no clock.
 
-/// Puts items into a frame.
+/// Encodes items into a frame.
 pub(crate) fn encode<T: AsRef<[u8]>>(items: impl IntoIterator<Item = T>) -> Vec<u8> {
     let mut framed = VERSION.to_vec();
     for item in items {
         let item = item.as_ref();
         framed.push(ITEM);
-        // A node holds at most a megabyte; what is larger is refused before it is sent.
+        // A node holds at most a megabyte; a larger one is refused before it is sent.
         let length = u32::try_from(item.len()).unwrap_or(u32::MAX);
         framed.extend_from_slice(&length.to_be_bytes());
         framed.extend_from_slice(item);
@@ -19,10 +19,10 @@ pub(crate) fn encode<T: AsRef<[u8]>>(items: impl IntoIterator<Item = T>) -> Vec<
     framed
 }
 
-/// Takes the items out of a frame, or tells what is wrong and at which byte.
+/// Decodes the items of a frame. An error has the position of the offending byte and the reason.
 pub(crate) fn decode(framed: &[u8]) -> Result<Vec<&[u8]>, (usize, &'static str)> {
     let Some(mut rest) = framed.strip_prefix(&VERSION) else {
-        return Err((0, "it does not begin with Curator's version 00010001"));
+        return Err((0, "the version is not Curator's 00010001"));
     };
     let mut items = Vec::new();
     loop {
@@ -32,15 +32,15 @@ pub(crate) fn decode(framed: &[u8]) -> Result<Vec<&[u8]>, (usize, &'static str)>
             [ITEM, a, b, c, d, data @ ..] => {
                 let length = u32::from_be_bytes([*a, *b, *c, *d]);
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
-                let Some((item, behind)) = data.split_at_checked(length) else {
+                let Some((item, after)) = data.split_at_checked(length) else {
                     return Err((at, "an item is longer than the data"));
                 };
                 items.push(item);
-                rest = behind;
+                rest = after;
             }
-            [] => return Err((at, "the end mark 02 is missing")),
-            [ITEM, ..] => return Err((at, "the length of an item is cut off")),
-            _ => return Err((at, "neither an item (01) nor the end (02)")),
+            [] => return Err((at, "the end marker 02 is missing")),
+            [ITEM, ..] => return Err((at, "the length of an item is truncated")),
+            _ => return Err((at, "expected an item (01) or the end marker (02)")),
         }
     }
 }
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_frame_is_told_with_its_place() {
+    fn a_malformed_frame_is_refused_with_its_position() {
         for (data, at) in [
             (b"AB".as_slice(), 0),
             (b"", 0),
@@ -86,7 +86,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_refused_and_nothing_else_happens(data: Vec<u8>) {
+        fn garbage_never_panics(data: Vec<u8>) {
             if let Ok(items) = decode(&data) {
                 let again = encode(items);
                 prop_assert_eq!(&data[..again.len()], &again[..]);

@@ -1,4 +1,4 @@
-//! One deadline over the requests of a call.
+//! A deadline that several requests of one call share.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 pub(crate) struct Deadline(Instant);
 
 impl Deadline {
-    /// So long from now; what the clock cannot count is as good as never.
+    /// Returns the deadline after `allowed`; a duration that the clock cannot represent means "never".
     pub(crate) fn after(allowed: Duration) -> Self {
         let now = Instant::now();
         Self(now.checked_add(allowed).unwrap_or_else(|| now + FAR))
@@ -27,12 +27,12 @@ impl Deadline {
         self.remaining().is_zero()
     }
 
-    /// The answer of `future`, or `None` when the deadline comes first.
+    /// Returns the output of `future`, or `None` if the deadline passes first.
     pub(crate) async fn bound<T>(self, future: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout_at(self.0, future).await.ok()
     }
 
-    /// Lets time pass before another attempt, after so many; not beyond the deadline.
+    /// Backs off before the next attempt: exponentially in `attempts`, and not beyond the deadline.
     pub(crate) async fn pause(self, attempts: u32) {
         let pause = FIRST
             .saturating_mul(1 << attempts.min(6))

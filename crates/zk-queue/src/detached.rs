@@ -1,4 +1,4 @@
-//! Requests that have to be brought to an end although nobody waits for them any more.
+//! A future that continues in the background when its caller drops it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,24 +8,24 @@ use std::task::Poll;
 use zk_core::Session;
 
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type Then<T> = Box<dyn FnOnce(T) -> Work<()> + Send>;
+type Cleanup<T> = Box<dyn FnOnce(T) -> Work<()> + Send>;
 
-/// Work that goes on in the background when this is dropped before its end, with what is to be done about its result.
+/// Runs `work`; if it is dropped before `work` ends, `work` and then `cleanup` run in the background.
 ///
-/// A request that has left cannot be called back: whoever drops a call that takes an item would lose the item.
+/// A request that was sent cannot be called back: without this, dropping a call that takes an item would lose the item.
 pub(crate) struct Detached<T: Send + 'static> {
     session: Session,
     work: Option<Work<T>>,
-    then: Option<Then<T>>,
+    cleanup: Option<Cleanup<T>>,
     has_begun: bool,
 }
 
 impl<T: Send + 'static> Detached<T> {
-    /// `then` gets the result that the caller is no longer there for.
+    /// `cleanup` receives the result if the caller has dropped the future.
     pub(crate) fn new<F>(
         session: &Session,
         work: impl Future<Output = T> + Send + 'static,
-        then: impl FnOnce(T) -> F + Send + 'static,
+        cleanup: impl FnOnce(T) -> F + Send + 'static,
     ) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -33,7 +33,7 @@ impl<T: Send + 'static> Detached<T> {
         Self {
             session: session.clone(),
             work: Some(Box::pin(work)),
-            then: Some(Box::new(|result| Box::pin(then(result)))),
+            cleanup: Some(Box::new(|result| Box::pin(cleanup(result)))),
             has_begun: false,
         }
     }
@@ -57,9 +57,11 @@ impl<T: Send + 'static> Future for Detached<T> {
 
 impl<T: Send + 'static> Drop for Detached<T> {
     fn drop(&mut self) {
-        if let (true, Some(work), Some(then)) = (self.has_begun, self.work.take(), self.then.take())
+        if let (true, Some(work), Some(cleanup)) =
+            (self.has_begun, self.work.take(), self.cleanup.take())
         {
-            self.session.finish(async move { then(work.await).await });
+            let finished = async move { cleanup(work.await).await };
+            self.session.finish(finished);
         }
     }
 }

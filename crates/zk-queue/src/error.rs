@@ -1,17 +1,17 @@
-//! What the operations of queues can fail with.
+//! The errors of queue operations.
 
 use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::codec::EncodeError;
 
-use crate::idempotency::Failure;
+use crate::idempotency::CommitFailure;
 use crate::layout::Layout;
 
-/// A path cannot be that of a queue.
+/// A path is not usable for a queue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
-    /// It is not a path.
+    /// It is not a valid path.
     #[error(transparent)]
     Parse(#[from] zk_core::ParsePathError),
     /// It is the root.
@@ -19,76 +19,76 @@ pub enum PathError {
     Root,
 }
 
-/// Items were not offered, or nobody knows.
+/// Not all items were offered, or the outcome is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum OfferError {
-    /// The codec cannot express an item.
+    /// The codec could not encode an item.
     #[error("the item cannot be encoded")]
     Encode(#[from] EncodeError),
-    /// The queue has as many items as it may have.
+    /// The queue is at its capacity.
     #[error(
         "the queue {path} has {len} items of at most {capacity}; offer again when some have been taken"
     )]
     Full {
         /// The queue.
         path: NodePath,
-        /// How many items it has.
+        /// The number of items in it.
         len: usize,
-        /// How many it may have.
+        /// Its capacity.
         capacity: usize,
     },
-    /// The names of this layout have no place for a priority, or not for this one.
-    #[error("priority {priority} has no place in the names of the layout {layout:?}; {}", rule_of(*.layout))]
+    /// The layout has no priorities, or not this one.
+    #[error("the layout {layout:?} cannot store priority {priority}; {}", priority_hint(*.layout))]
     Priority {
-        /// What was asked for.
+        /// The priority of the offer.
         priority: i32,
         /// The layout of the queue.
         layout: Layout,
     },
-    /// The names of this layout have no place for a delay.
+    /// The layout has no delays.
     #[error("the layout {layout:?} has no delays; use Layout::Native or Layout::CuratorDelay")]
     Delay {
         /// The layout of the queue.
         layout: Layout,
     },
-    /// An item is larger than what could be claimed or put back in one request.
+    /// An item is too large to be claimed or put back in one request.
     #[error(
-        "an item of {bytes} bytes is too large for {path}; with these paths it may have {most}, so store it elsewhere and offer where it is"
+        "an item of {bytes} bytes is too large for {path}, where an item may have {max}; store it elsewhere and offer a reference to it"
     )]
     TooLarge {
         /// The queue.
         path: NodePath,
-        /// How large it is, encoded and with Curator's frame if the layout has one.
+        /// The item's size, encoded and with Curator's frame if the layout has one.
         bytes: usize,
-        /// How large it may be.
-        most: usize,
+        /// The largest possible size below this path.
+        max: usize,
     },
-    /// The counter from which the ensemble numbers the items is used up.
+    /// The counter from which the ensemble numbers the items is nearly used up.
     #[error(
         "the numbers of {path} are used up; let the queue run empty and delete the node, or use another path"
     )]
     Exhausted {
-        /// The node that has the items for children.
+        /// The parent of the items.
         path: NodePath,
     },
-    /// The answer was lost for good: the item may be in the queue or not, and may still come.
-    #[error("nobody knows whether it was offered")]
+    /// The reply was lost for good: the item may be in the queue, or may still be added.
+    #[error("the outcome is unknown: the item may or may not have been offered")]
     Unknown(#[source] zk_core::Error),
     /// An operation failed, and nothing was offered.
     #[error(transparent)]
     Core(zk_core::Error),
 }
 
-const fn rule_of(layout: Layout) -> &'static str {
+const fn priority_hint(layout: Layout) -> &'static str {
     match layout {
-        Layout::Kazoo => "it has those from 0 to 999",
+        Layout::Kazoo => "use a priority from 0 to 999",
         _ => "use Layout::Native, Layout::Kazoo or Layout::CuratorPriority",
     }
 }
 
 impl OfferError {
-    /// Returns what can be done about it.
+    /// Returns what a caller can do about the error.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Unknown(error) | Self::Core(error) => error.class(),
@@ -102,8 +102,8 @@ impl OfferError {
     }
 }
 
-impl From<Failure> for OfferError {
-    fn from(failure: Failure) -> Self {
+impl From<CommitFailure> for OfferError {
+    fn from(failure: CommitFailure) -> Self {
         if failure.is_in_doubt {
             Self::Unknown(failure.error)
         } else {
@@ -112,63 +112,63 @@ impl From<Failure> for OfferError {
     }
 }
 
-/// Of several items some were offered, and the others were not.
+/// Some of several items were offered, and the others were not.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{offered} of {all} items were offered, in their order")]
 #[non_exhaustive]
 pub struct OfferAllError {
-    /// How many were, from the first one on.
+    /// The number of offered items, from the first one on.
     pub offered: usize,
-    /// How many there are.
+    /// The number of all items.
     pub all: usize,
-    /// What kept the next ones from being offered; if it is [`OfferError::Unknown`], those that were to go with it are
-    /// in the queue all together, or none of them is.
+    /// Why the next item was not offered. After [`OfferError::Unknown`], either all items of the next transaction are
+    /// in the queue or none of them.
     #[source]
     pub source: OfferError,
 }
 
-/// An item was not taken, or nobody knows.
+/// No item was taken, or the outcome is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum TakeError {
-    /// There is no item; only where an item is demanded.
+    /// There is no item. Only calls that require one return this.
     #[error("the queue {path} is empty")]
     Empty {
         /// The queue.
         path: NodePath,
     },
-    /// The answer was lost for good: the items are still in the queue, or we have taken them.
+    /// The reply was lost for good: the items may still be in the queue, or this process has taken them.
     ///
-    /// It has the items, so that none is lost; whoever uses them may be the second one to do so.
-    #[error("nobody knows whether {} were taken", .0.describe())]
-    Undecided(Box<Undecided>),
+    /// The error contains the items, so that none is lost. A caller that processes them may be the second one to do so.
+    #[error("the outcome is unknown: {} may or may not have been taken", .0.describe())]
+    Unknown(Box<UnknownTake>),
     /// An operation failed, and nothing was taken.
     #[error(transparent)]
     Core(#[from] zk_core::Error),
 }
 
 impl TakeError {
-    /// Returns what can be done about it.
+    /// Returns what a caller can do about the error.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Empty { .. } => ErrorClass::Outcome,
-            Self::Undecided(undecided) => undecided.source.class(),
+            Self::Unknown(unknown) => unknown.source.class(),
             Self::Core(error) => error.class(),
         }
     }
 }
 
-/// Items of which nobody knows whether they were taken.
+/// Items that may or may not have been taken.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Undecided {
-    /// The items as they are in the data of their nodes, and where those are or were.
+pub struct UnknownTake {
+    /// The path and the data of each item's node.
     pub items: Vec<(NodePath, Vec<u8>)>,
-    /// Why there is no answer.
+    /// Why there is no reply.
     pub source: zk_core::Error,
 }
 
-impl Undecided {
+impl UnknownTake {
     fn describe(&self) -> String {
         match self.items.as_slice() {
             [(path, _)] => format!("{path}"),
@@ -177,18 +177,18 @@ impl Undecided {
     }
 }
 
-impl std::fmt::Display for Undecided {
+impl std::fmt::Display for UnknownTake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.describe())
     }
 }
 
-/// A dead letter could not be read, revived or discarded.
+/// A dead letter was not read, offered again or discarded.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeadLetterError {
-    /// It is not there any more: somebody else has revived or discarded it.
-    #[error("the dead letter {name} is not there any more")]
+    /// It no longer exists: another caller has offered it again or discarded it.
+    #[error("the dead letter {name} no longer exists")]
     Gone {
         /// Its name.
         name: String,
@@ -202,7 +202,7 @@ pub enum DeadLetterError {
 }
 
 impl DeadLetterError {
-    /// Returns what can be done about it.
+    /// Returns what a caller can do about the error.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Gone { .. } => ErrorClass::Outcome,
@@ -212,29 +212,31 @@ impl DeadLetterError {
     }
 }
 
-/// A claim could not be settled as was asked.
+/// A claim was not settled.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettleError {
-    /// The claim was lost before: its node was deleted, and somebody else may have claimed the item, or finished it.
-    #[error("the claim of {path} was lost before, somebody else may have the item")]
+    /// The claim was lost before: its node was deleted, and another consumer may have claimed or finished the item.
+    #[error("the claim of {path} was lost before; another consumer may have the item")]
     Lost {
         /// The item.
         path: NodePath,
     },
-    /// A part that was added to the transaction was refused; nothing was done, and the item goes back.
-    #[error("a part of the transaction was refused, and the item goes back to the queue")]
+    /// A part that the caller added to the transaction was refused. Nothing was changed; the item is delivered again.
+    #[error("a part of the transaction was refused; the item is delivered again")]
     Refused(#[source] zk_core::Error),
-    /// Nobody knows whether it was done. If it was not, the item is delivered again.
-    #[error("nobody knows whether it was done; if not, the item is delivered again")]
+    /// It may or may not have been settled. If it was not, the item is delivered again.
+    #[error(
+        "the outcome is unknown: the claim may or may not have been settled; if not, the item is delivered again"
+    )]
     Unknown(#[source] zk_core::Error),
-    /// An operation failed and nothing was done; the item goes back to the queue.
+    /// An operation failed. Nothing was changed, and the item is delivered again.
     #[error(transparent)]
     Core(zk_core::Error),
 }
 
 impl SettleError {
-    /// Returns what can be done about it.
+    /// Returns what a caller can do about the error.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Lost { .. } => ErrorClass::Outcome,
@@ -243,8 +245,8 @@ impl SettleError {
     }
 }
 
-impl From<Failure> for SettleError {
-    fn from(failure: Failure) -> Self {
+impl From<CommitFailure> for SettleError {
+    fn from(failure: CommitFailure) -> Self {
         if failure.is_in_doubt {
             Self::Unknown(failure.error)
         } else {

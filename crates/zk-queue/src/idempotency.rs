@@ -1,13 +1,13 @@
-//! Transactions that are carried out once, whatever becomes of their answers.
+//! Commits each transaction exactly once, also if its reply is lost.
 //!
-//! Each has for its first part a write to a node of its own session, under the version that the node has. When the
-//! answer is lost, the same transaction is sent again: if the first one was carried out, the second one is refused for
-//! the sake of that part, and that refusal is the lost answer. It is the leader that judges, so that no server that
-//! lags can mislead; and of a transaction and its repetitions it carries out one at most, in whichever order they come.
+//! Each transaction begins with a write to an *idempotency token*: an ephemeral node of this session, written under the
+//! version that it is known to have. If the reply is lost, the same transaction is sent again. If the first attempt was
+//! committed, the leader refuses the second one because of the token's version, and that refusal replaces the lost
+//! reply. A lagging server cannot mislead, because the leader decides; and of all attempts the leader commits at most
+//! one, in whichever order they arrive.
 
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::SystemTime;
 
@@ -23,223 +23,240 @@ use zk_core::Transaction;
 
 use crate::deadline::Deadline;
 use crate::leader_clock::LeaderClock;
-use crate::preconditions::Ground;
+use crate::mutex::lock;
+use crate::preconditions::Preconditions;
 
-/// The receipts of one queue, for as many transactions at once as there are.
+/// The pool of a queue's tokens: one for each transaction in flight.
 #[derive(Debug)]
-pub(crate) struct Receipts {
+pub(crate) struct IdempotencyTokens {
     session: Session,
-    /// The path of a receipt without its unique id.
-    stem: NodePath,
-    idle: Mutex<Vec<Receipt>>,
-    /// The one that is there for the longest time, which keeps the desk from being made anew.
-    anchor: Mutex<Option<Arc<OwnedNode>>>,
+    /// The path of a token without its unique id.
+    path_prefix: NodePath,
+    idle: Mutex<Vec<Token>>,
+    /// The oldest token. While it exists, the control node above it cannot be deleted and created again.
+    fence: Mutex<Option<Arc<OwnedNode>>>,
     began: Instant,
     clock: Mutex<LeaderClock>,
 }
 
-/// A node that tells how many transactions were carried out with it, by the version of its data.
+/// A node whose version counts the transactions that were committed with it.
 #[derive(Debug)]
-struct Receipt {
+struct Token {
     node: Arc<OwnedNode>,
     version: i32,
 }
 
-/// What became of a transaction.
+/// The reply to a transaction.
 #[derive(Debug)]
-pub(crate) enum Answer {
-    /// It was carried out; what its parts did, unless that answer was lost.
-    Done(Option<Vec<Changed>>),
-    /// It was refused for the sake of one of its parts, and was not carried out.
+pub(crate) enum CommitOutcome {
+    /// It was committed; with the results of its parts, unless that reply was lost.
+    Committed(Option<Vec<Changed>>),
+    /// It was refused because of one of its parts, and nothing was changed.
     Refused { part: usize, error: Error },
 }
 
-/// What was found out about a transaction that was in doubt.
+/// The outcome of a transaction that was in doubt.
 #[derive(Debug)]
-pub(crate) enum Found {
-    /// As [`Answer::Done`].
-    Done(Option<Vec<Changed>>),
-    /// It was not carried out, and will not be.
-    Not,
-    /// Nobody knows.
+pub(crate) enum Resolution {
+    /// As [`CommitOutcome::Committed`].
+    Committed(Option<Vec<Changed>>),
+    /// It was not committed, and never will be.
+    NotCommitted,
+    /// The outcome cannot be determined.
     Unknown,
 }
 
-/// How an attempt ended; without an answer if the ground has moved.
-type Attempt = Result<Option<Answer>, Failure>;
+/// The result of a conditional transaction; `None` if its preconditions no longer hold.
+type CommitResult = Result<Option<CommitOutcome>, CommitFailure>;
 
-/// There is no answer.
+/// There is no reply.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommitFailure {
     pub(crate) error: Error,
-    /// Whether it may have been carried out, or may still be.
+    /// Whether the transaction may have been committed, or may still be.
     pub(crate) is_in_doubt: bool,
-    /// What tells whether it was, for as long as the session lives.
-    receipt: Option<Receipt>,
+    /// The token that shows whether it was, for as long as the session lives.
+    token: Option<Token>,
 }
 
-impl Failure {
+impl CommitFailure {
     fn certain(error: Error) -> Self {
         Self {
             error,
             is_in_doubt: false,
-            receipt: None,
+            token: None,
         }
     }
 }
 
-impl Receipts {
-    pub(crate) fn new(session: &Session, stem: NodePath) -> Self {
+impl IdempotencyTokens {
+    pub(crate) fn new(session: &Session, path_prefix: NodePath) -> Self {
         Self {
             session: session.clone(),
-            stem,
+            path_prefix,
             idle: Mutex::default(),
-            anchor: Mutex::default(),
+            fence: Mutex::default(),
             began: Instant::now(),
             clock: Mutex::default(),
         }
     }
 
-    /// Carries out a transaction once, and finds out whether it was when the answer is lost.
+    /// Commits a transaction once; if the reply is lost, finds out whether it was committed.
     ///
-    /// Dropped after it was sent, it may be carried out.
-    pub(crate) async fn confirm(
+    /// If this is dropped after the transaction was sent, it may be committed.
+    pub(crate) async fn commit_once(
         &self,
         deadline: Deadline,
         build: impl Fn(Transaction) -> Transaction,
-    ) -> Result<Answer, Failure> {
-        let receipt = self.take(deadline).await.map_err(Failure::certain)?;
-        let answer = self.carry_out(receipt, None, None, deadline, build).await?;
-        Ok(answer.expect("nothing moves where there is no ground"))
+    ) -> Result<CommitOutcome, CommitFailure> {
+        let token = self
+            .acquire(deadline)
+            .await
+            .map_err(CommitFailure::certain)?;
+        let outcome = self.commit_with(token, None, None, deadline, build).await?;
+        Ok(outcome.expect("there are no preconditions that could fail"))
     }
 
-    /// As [`confirm`](Self::confirm), but only if that is still the ground; `None` if it is not, and nothing was done.
-    pub(crate) async fn confirm_on(
+    /// As [`commit_once`](Self::commit_once); returns `None`, and changes nothing, if the preconditions no longer hold.
+    pub(crate) async fn commit_once_if(
         &self,
-        ground: &Ground,
+        preconditions: &Preconditions,
         deadline: Deadline,
         build: impl Fn(Transaction) -> Transaction,
-    ) -> Attempt {
-        let receipt = self.take(deadline).await.map_err(Failure::certain)?;
-        self.carry_out(receipt, None, Some(ground), deadline, build)
+    ) -> CommitResult {
+        let token = self
+            .acquire(deadline)
+            .await
+            .map_err(CommitFailure::certain)?;
+        self.commit_with(token, None, Some(preconditions), deadline, build)
             .await
     }
 
-    /// Finds out, for as long as the session lives, whether a transaction was carried out that is in doubt, and carries
-    /// it out if not; `ground` and `build` have to be the same.
-    pub(crate) async fn find_out(
+    /// Finds out whether a transaction in doubt was committed, and commits it if not, for as long as the session lives.
+    ///
+    /// `preconditions` and `build` have to be those of the transaction.
+    pub(crate) async fn resolve(
         &self,
-        failure: Failure,
-        ground: &Ground,
+        failure: CommitFailure,
+        preconditions: &Preconditions,
         build: impl Fn(Transaction) -> Transaction,
-    ) -> Found {
-        let Some(receipt) = failure.receipt else {
-            return Found::Unknown;
+    ) -> Resolution {
+        let Some(token) = failure.token else {
+            return Resolution::Unknown;
         };
         let never = Deadline::after(Duration::MAX);
-        let found = self.carry_out(receipt, Some(failure.error), Some(ground), never, build);
+        let found = self.commit_with(
+            token,
+            Some(failure.error),
+            Some(preconditions),
+            never,
+            build,
+        );
         match found.await {
-            Ok(Some(Answer::Done(changed))) => Found::Done(changed),
-            Ok(Some(Answer::Refused { .. }) | None) => Found::Not,
-            Err(_) => Found::Unknown,
+            Ok(Some(CommitOutcome::Committed(changed))) => Resolution::Committed(changed),
+            Ok(Some(CommitOutcome::Refused { .. }) | None) => Resolution::NotCommitted,
+            Err(_) => Resolution::Unknown,
         }
     }
 
-    async fn carry_out(
+    async fn commit_with(
         &self,
-        mut receipt: Receipt,
+        mut token: Token,
         mut doubt: Option<Error>,
-        ground: Option<&Ground>,
+        preconditions: Option<&Preconditions>,
         deadline: Deadline,
         build: impl Fn(Transaction) -> Transaction,
-    ) -> Attempt {
+    ) -> CommitResult {
         let mut attempts = 0;
         loop {
-            let path = receipt.node.path();
+            let path = token.node.path();
             let first = self.session.transaction();
-            let first = first.set_version(path, "", receipt.version);
-            let (first, checks) = match ground {
-                Some(ground) => ground.under(first, Some(path)),
+            let first = first.set_version(path, "", token.version);
+            let (first, checks) = match preconditions {
+                Some(preconditions) => preconditions.check(first, Some(path)),
                 None => (first, 0),
             };
-            // One that is without an answer for longer than an operation may take is sent again.
-            let patience = deadline.remaining().min(self.session.operation_timeout());
+            // An attempt without a reply is given up after the time of one operation, and sent again.
+            let attempt_timeout = deadline.remaining().min(self.session.operation_timeout());
             let sent = self.began.elapsed();
-            let commit = build(first).timeout(patience).commit();
+            let commit = build(first).timeout(attempt_timeout).commit();
             let error = match commit.await {
                 Ok(mut changed) => {
                     if !changed.is_empty()
                         && let Changed::Set(stat) = changed.remove(0)
                     {
-                        self.tell(sent, stat.mtime);
-                        receipt.version = stat.version;
-                        self.give_back(receipt);
+                        self.record_time(sent, stat.mtime);
+                        token.version = stat.version;
+                        self.release(token);
                     }
                     changed.drain(..checks.min(changed.len()));
-                    return Ok(Some(Answer::Done(Some(changed))));
+                    return Ok(Some(CommitOutcome::Committed(Some(changed))));
                 }
                 Err(error) => error,
             };
             match (error.class(), error.failed_part()) {
                 (ErrorClass::Fatal, _) => {
-                    return Err(Failure {
+                    return Err(CommitFailure {
                         is_in_doubt: doubt.is_some() || error.is_outcome_unknown(),
                         error,
-                        receipt: None,
+                        token: None,
                     });
                 }
                 _ if error.is_outcome_unknown() => doubt = Some(error),
                 (_, Some(0)) => match doubt {
                     Some(_) if error.kind() == ErrorKind::BadVersion => {
-                        tracing::debug!(path = %receipt.node.path(), "the answer was lost, the receipt tells it");
-                        receipt.version = receipt.version.wrapping_add(1);
-                        self.give_back(receipt);
-                        return Ok(Some(Answer::Done(None)));
+                        tracing::debug!(token = %token.node.path(), "the reply was lost; the token shows that the transaction was committed");
+                        token.version = token.version.wrapping_add(1);
+                        self.release(token);
+                        return Ok(Some(CommitOutcome::Committed(None)));
                     }
-                    // Somebody deleted the receipt.
+                    // Another session deleted the token.
                     Some(error) => {
-                        return Err(Failure {
+                        return Err(CommitFailure {
                             error,
                             is_in_doubt: true,
-                            receipt: None,
+                            token: None,
                         });
                     }
                     None => {
-                        self.forget_anchor(&receipt.node);
-                        // If there is a ground, it is lost when this was its anchor.
-                        drop(receipt);
-                        receipt = self.make(deadline).await.map_err(Failure::certain)?;
+                        self.forget_fence(&token.node);
+                        // If this was the fence of the preconditions, the next attempt is refused.
+                        drop(token);
+                        token = self
+                            .create(deadline)
+                            .await
+                            .map_err(CommitFailure::certain)?;
                     }
                 },
                 (_, Some(part)) => {
-                    let node = Arc::clone(&receipt.node);
-                    self.give_back(receipt);
+                    let node = Arc::clone(&token.node);
+                    self.release(token);
                     if part > checks {
                         let part = part - 1 - checks;
-                        return Ok(Some(Answer::Refused { part, error }));
+                        return Ok(Some(CommitOutcome::Refused { part, error }));
                     }
                     if error.is_no_node() || error.kind() == ErrorKind::BadVersion {
-                        if let (Some(ground), 1) = (ground, part)
-                            && !Arc::ptr_eq(&ground.anchor, &node)
+                        if let (Some(preconditions), 1) = (preconditions, part)
+                            && !Arc::ptr_eq(&preconditions.fence, &node)
                         {
-                            self.forget_anchor(&ground.anchor);
+                            self.forget_fence(&preconditions.fence);
                         }
                         return Ok(None);
                     }
-                    return Err(Failure::certain(error));
+                    return Err(CommitFailure::certain(error));
                 }
-                // This attempt was not judged; the next one may be.
+                // This attempt did not reach the leader; the next one may.
                 (ErrorClass::Recoverable, None) if doubt.is_some() && !deadline.is_over() => {}
                 (_, None) => {
                     if let Some(error) = doubt {
-                        return Err(Failure {
+                        return Err(CommitFailure {
                             error,
                             is_in_doubt: true,
-                            receipt: Some(receipt),
+                            token: Some(token),
                         });
                     }
-                    self.give_back(receipt);
-                    return Err(Failure::certain(error));
+                    self.release(token);
+                    return Err(CommitFailure::certain(error));
                 }
             }
             attempts += 1;
@@ -247,117 +264,119 @@ impl Receipts {
         }
     }
 
-    /// The least that the leader's clock shows now, in milliseconds since 1970; asks for it if that was long ago.
+    /// Returns the earliest time that the leader's clock can show, in milliseconds since 1970.
+    ///
+    /// Asks for it if the newest timestamp is older than [`MAX_AGE`].
     pub(crate) async fn leader_time(&self, deadline: Deadline) -> Result<u64, Error> {
         let known = self.known_if(|_| true);
         if let Some(known) = known {
             return Ok(known);
         }
-        self.ask_for_time(deadline).await?;
+        self.refresh_time(deadline).await?;
         Ok(self.known_time().unwrap_or(0))
     }
 
-    /// The most that the leader's clock shows now; asks for it if that was long ago, or took long.
+    /// Returns the latest time that the leader's clock can show.
+    ///
+    /// Asks for it if the newest timestamp is older than [`MAX_AGE`] or less exact than [`MAX_UNCERTAINTY`].
     pub(crate) async fn latest_leader_time(&self, deadline: Deadline) -> Result<u64, Error> {
         if self
-            .known_if(|clock| clock.uncertainty() < MOST_UNCERTAINTY)
+            .known_if(|clock| clock.uncertainty() < MAX_UNCERTAINTY)
             .is_none()
         {
-            self.ask_for_time(deadline).await?;
+            self.refresh_time(deadline).await?;
         }
         let latest = lock(&self.clock).at_most(self.began.elapsed());
         Ok(latest.unwrap_or(0))
     }
 
-    /// The least that the clock shows if that was told not long ago, and this is so.
-    fn known_if(&self, is_so: impl FnOnce(&LeaderClock) -> bool) -> Option<u64> {
+    /// The earliest time that the clock can show, if it is fresh enough and satisfies `is_good`.
+    fn known_if(&self, is_good: impl FnOnce(&LeaderClock) -> bool) -> Option<u64> {
         let clock = lock(&self.clock);
         let now = self.began.elapsed();
-        let is_new = clock.age(now).is_some_and(|age| age < OLDEST);
-        clock.at_least(now).filter(|_| is_new && is_so(&clock))
+        let is_fresh = clock.age(now).is_some_and(|age| age < MAX_AGE);
+        clock.at_least(now).filter(|_| is_fresh && is_good(&clock))
     }
 
-    async fn ask_for_time(&self, deadline: Deadline) -> Result<(), Error> {
-        let touched = self.confirm(deadline, |nothing_else| nothing_else).await;
+    async fn refresh_time(&self, deadline: Deadline) -> Result<(), Error> {
+        let touched = self
+            .commit_once(deadline, |nothing_else| nothing_else)
+            .await;
         touched.map(drop).map_err(|failure| failure.error)
     }
 
-    /// What is known of the leader's clock without asking.
+    /// Returns the earliest time that the leader's clock can show, without asking.
     pub(crate) fn known_time(&self) -> Option<u64> {
         lock(&self.clock).at_least(self.began.elapsed())
     }
 
-    fn tell(&self, sent: Duration, stamped: SystemTime) {
-        let millis = millis_of(stamped);
-        lock(&self.clock).tell(sent, self.began.elapsed(), millis);
+    fn record_time(&self, sent: Duration, timestamp: SystemTime) {
+        let millis = unix_millis(timestamp);
+        lock(&self.clock).record(sent, self.began.elapsed(), millis);
     }
 
-    async fn take(&self, deadline: Deadline) -> Result<Receipt, Error> {
+    async fn acquire(&self, deadline: Deadline) -> Result<Token, Error> {
         let idle = lock(&self.idle).pop();
         match idle {
-            Some(receipt) => Ok(receipt),
-            None => self.make(deadline).await,
+            Some(token) => Ok(token),
+            None => self.create(deadline).await,
         }
     }
 
-    /// A receipt that is there already, and makes one if there is none.
-    pub(crate) async fn anchor(&self, deadline: Deadline) -> Result<Arc<OwnedNode>, Error> {
-        if let Some(anchor) = self.anchored() {
-            return Ok(anchor);
+    /// Returns the fence, and creates a token for it if there is none.
+    pub(crate) async fn fence(&self, deadline: Deadline) -> Result<Arc<OwnedNode>, Error> {
+        if let Some(fence) = self.current_fence() {
+            return Ok(fence);
         }
-        let receipt = self.make(deadline).await?;
-        let node = Arc::clone(&receipt.node);
-        self.give_back(receipt);
-        Ok(self.anchored().unwrap_or(node))
+        let token = self.create(deadline).await?;
+        let node = Arc::clone(&token.node);
+        self.release(token);
+        Ok(self.current_fence().unwrap_or(node))
     }
 
-    /// A receipt that is there already, if there is one.
-    pub(crate) fn anchored(&self) -> Option<Arc<OwnedNode>> {
-        lock(&self.anchor).clone()
+    /// Returns the fence if there is one.
+    pub(crate) fn current_fence(&self) -> Option<Arc<OwnedNode>> {
+        lock(&self.fence).clone()
     }
 
-    /// Has another one found or made the next time, because this one is gone.
-    pub(crate) fn forget_anchor(&self, node: &Arc<OwnedNode>) {
-        lock(&self.anchor).take_if(|anchor| Arc::ptr_eq(anchor, node));
+    /// Makes the next token the fence, because this one was deleted.
+    pub(crate) fn forget_fence(&self, node: &Arc<OwnedNode>) {
+        lock(&self.fence).take_if(|fence| Arc::ptr_eq(fence, node));
     }
 
-    async fn make(&self, deadline: Deadline) -> Result<Receipt, Error> {
+    async fn create(&self, deadline: Deadline) -> Result<Token, Error> {
         let sent = self.began.elapsed();
-        let create = self.session.create(&self.stem, "").ephemeral();
+        let create = self.session.create(&self.path_prefix, "").ephemeral();
         let node = create
             .container_parents()
             .owned()
             .timeout(deadline.remaining())
             .await?;
-        self.tell(sent, node.stat().ctime);
+        self.record_time(sent, node.stat().ctime);
         let node = Arc::new(node);
-        lock(&self.anchor).get_or_insert_with(|| Arc::clone(&node));
-        Ok(Receipt { node, version: 0 })
+        lock(&self.fence).get_or_insert_with(|| Arc::clone(&node));
+        Ok(Token { node, version: 0 })
     }
 
-    fn give_back(&self, receipt: Receipt) {
+    fn release(&self, token: Token) {
         let mut idle = lock(&self.idle);
-        // Far from the version -1, which would stand for any.
-        if idle.len() < MOST_IDLE && (0..1 << 30).contains(&receipt.version) {
-            idle.push(receipt);
+        // Far from version -1, which matches every version.
+        if idle.len() < MAX_IDLE && (0..1 << 30).contains(&token.version) {
+            idle.push(token);
         }
     }
 }
 
-/// Milliseconds since 1970.
-pub(crate) fn millis_of(time: SystemTime) -> u64 {
+/// Returns a time in milliseconds since 1970.
+pub(crate) fn unix_millis(time: SystemTime) -> u64 {
     let since = time
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-const MOST_IDLE: usize = 128;
-/// How long the leader's clock is counted on without asking again.
-const OLDEST: Duration = Duration::from_secs(10);
-/// How exactly it has to be known for a delay, which gets longer by as much.
-const MOST_UNCERTAINTY: Duration = Duration::from_millis(250);
+const MAX_IDLE: usize = 128;
+/// How long a timestamp of the leader is used.
+const MAX_AGE: Duration = Duration::from_secs(10);
+/// How exactly the leader's time has to be known for a delay, which the uncertainty prolongs.
+const MAX_UNCERTAINTY: Duration = Duration::from_millis(250);

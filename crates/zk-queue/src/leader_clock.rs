@@ -1,34 +1,34 @@
-//! The leader's clock, as far as answers have told.
+//! Estimates the leader's clock from the timestamps in replies.
 //!
 //! Pure: no I/O and no clock.
 
 use std::time::Duration;
 
-/// What is known of the time that the leader stamps on nodes.
+/// Bounds on the time that the leader stamps on nodes.
 ///
-/// Moments of this process are durations since some moment of its own monotonic clock.
+/// Moments of this process are durations since a fixed moment of its own monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LeaderClock {
-    told: Option<Told>,
+    sample: Option<TimeSample>,
 }
 
-/// An answer that told the leader's time.
+/// A reply with a timestamp of the leader.
 #[derive(Debug, Clone, Copy)]
-struct Told {
-    /// When its request was sent: the leader stamped it after that.
+struct TimeSample {
+    /// When the request was sent; the leader stamped it later.
     sent: Duration,
-    /// When it was received: the leader stamped it before that.
+    /// When the reply was received; the leader stamped it earlier.
     received: Duration,
-    /// The stamp, in whole milliseconds since 1970.
+    /// The timestamp, in whole milliseconds since 1970.
     millis: u64,
 }
 
 impl LeaderClock {
-    /// Notes the milliseconds since 1970 of an answer that was received at `received`.
-    pub(crate) fn tell(&mut self, sent: Duration, received: Duration, millis: u64) {
-        // Another leader may have another clock: the newest answer counts.
-        if self.told.is_none_or(|told| told.received <= received) {
-            self.told = Some(Told {
+    /// Records the timestamp of a reply, in milliseconds since 1970.
+    pub(crate) fn record(&mut self, sent: Duration, received: Duration, millis: u64) {
+        // A new leader may have another clock, so the newest reply counts.
+        if self.sample.is_none_or(|sample| sample.received <= received) {
+            self.sample = Some(TimeSample {
                 sent,
                 received,
                 millis,
@@ -36,42 +36,41 @@ impl LeaderClock {
         }
     }
 
-    /// The least that the leader's clock shows at `at`: the answer was on its way before it was received.
+    /// Returns the earliest time that the leader's clock can show at `at`.
     ///
-    /// So nothing is taken before it is due.
+    /// It assumes that the reply took no time, so that no item is taken before it is due.
     pub(crate) fn at_least(&self, at: Duration) -> Option<u64> {
-        let told = self.told?;
-        let since = at.saturating_sub(told.received).as_millis();
+        let sample = self.sample?;
+        let since = at.saturating_sub(sample.received).as_millis();
         let since = u64::try_from(since).unwrap_or(u64::MAX);
-        Some(told.millis.saturating_add(since))
+        Some(sample.millis.saturating_add(since))
     }
 
-    /// The most that the leader's clock shows at `at`: the request was on its way, and the leader busy, before it stamped
-    /// it.
+    /// Returns the latest time that the leader's clock can show at `at`.
     ///
-    /// So nothing is due before its delay is over.
+    /// It assumes that the leader stamped the request as soon as it was sent, so that no delay is too short.
     pub(crate) fn at_most(&self, at: Duration) -> Option<u64> {
-        let told = self.told?;
-        let since = whole_millis(at.saturating_sub(told.sent));
+        let sample = self.sample?;
+        let since = whole_millis(at.saturating_sub(sample.sent));
         // The stamp is rounded down.
-        Some(told.millis.saturating_add(since).saturating_add(1))
+        Some(sample.millis.saturating_add(since).saturating_add(1))
     }
 
-    /// How much the two may differ.
+    /// Returns the difference between the two bounds.
     pub(crate) fn uncertainty(&self) -> Duration {
         let uncertainty = self
-            .told
-            .map(|told| told.received.saturating_sub(told.sent));
+            .sample
+            .map(|sample| sample.received.saturating_sub(sample.sent));
         uncertainty.unwrap_or(Duration::MAX)
     }
 
-    /// How old the newest answer is.
+    /// Returns the age of the newest reply.
     pub(crate) fn age(&self, at: Duration) -> Option<Duration> {
-        self.told.map(|told| at.saturating_sub(told.received))
+        self.sample.map(|sample| at.saturating_sub(sample.received))
     }
 }
 
-/// Milliseconds, rounded up.
+/// Returns a duration in milliseconds, rounded up.
 pub(crate) fn whole_millis(time: Duration) -> u64 {
     let millis = time.as_nanos().div_ceil(1_000_000);
     u64::try_from(millis).unwrap_or(u64::MAX)
@@ -87,25 +86,25 @@ mod tests {
 
     // covers: Q4
     #[test]
-    fn the_time_goes_on_from_the_newest_answer_whatever_it_says() {
+    fn time_advances_from_the_newest_reply() {
         let mut clock = LeaderClock::default();
         assert_eq!(clock.at_least(ms(5)), None);
-        clock.tell(ms(10), ms(10), 1000);
+        clock.record(ms(10), ms(10), 1000);
         assert_eq!(clock.at_least(ms(10)), Some(1000));
         assert_eq!(clock.at_least(ms(35)), Some(1025));
-        // Another leader whose clock is behind.
-        clock.tell(ms(40), ms(40), 500);
+        // A new leader whose clock is behind.
+        clock.record(ms(40), ms(40), 500);
         assert_eq!(clock.at_least(ms(41)), Some(501));
-        // An answer that was overtaken.
-        clock.tell(ms(39), ms(39), 9000);
+        // A reply that was overtaken.
+        clock.record(ms(39), ms(39), 9000);
         assert_eq!(clock.at_least(ms(41)), Some(501));
         assert_eq!(clock.age(ms(45)), Some(ms(5)));
     }
 
     #[test]
-    fn a_moment_before_the_answer_is_the_answer() {
+    fn a_moment_before_the_reply_reads_as_the_reply() {
         let mut clock = LeaderClock::default();
-        clock.tell(ms(10), ms(10), u64::MAX - 1);
+        clock.record(ms(10), ms(10), u64::MAX - 1);
         assert_eq!(clock.at_least(ms(1)), Some(u64::MAX - 1));
         assert_eq!(clock.at_least(ms(100)), Some(u64::MAX));
         assert_eq!(clock.at_most(ms(100)), Some(u64::MAX));
@@ -113,7 +112,7 @@ mod tests {
 
     // covers: Q4
     #[test]
-    fn the_leaders_time_is_between_the_two_wherever_it_stamped() {
+    fn the_leaders_time_is_between_the_two_bounds() {
         let micros = Duration::from_micros;
         let (sent, received) = (micros(10_300), micros(17_900));
         for stamped in (10_300..=17_900).step_by(100) {
@@ -124,7 +123,7 @@ mod tests {
                     (clock.at_most(sent), clock.uncertainty()),
                     (None, Duration::MAX)
                 );
-                clock.tell(sent, received, leader(stamped) / 1000);
+                clock.record(sent, received, leader(stamped) / 1000);
                 assert_eq!(clock.uncertainty(), micros(7_600));
                 for at in (17_900..30_000).step_by(700) {
                     let now = leader(at);

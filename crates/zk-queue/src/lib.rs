@@ -1,13 +1,13 @@
-//! Queues on ZooKeeper that lose nothing when answers are lost and processes die.
+//! Queues on ZooKeeper that lose no item when replies are lost and processes die.
 //!
-//! A [`Queue`] is ZooKeeper's recipe: an item is taken out and then processed, by one of many consumers.
-//! A [`WorkQueue`] keeps an item until whoever processes it has acknowledged it, and delivers it again when that one dies.
-//! Both have batches, bounds, and as many items as the servers have memory for; with [`Layout::Native`], which a work
-//! queue always has, also priorities and delays.
+//! A [`Queue`] is ZooKeeper's recipe: one of many consumers takes an item out, and then processes it.
+//! A [`WorkQueue`] keeps an item until a consumer has acknowledged it, and delivers it again if that consumer dies.
+//! Both have batches, bounds, and as many items as the servers have memory for. With [`Layout::Native`], which a work
+//! queue always has, they also have priorities and delays.
 //!
-//! Do not use it for many items or large ones: every item is a node in the memory of every server, every change is
-//! written to every disk, and a few thousand changes a second are what an ensemble makes in all.
-//! It is for tasks that are few and must not be lost, where there is a ZooKeeper already and no message broker.
+//! Do not use it for many or large items: each item is a node in the memory of every server, each change is written to
+//! every disk, and an ensemble makes a few thousand changes per second in total.
+//! It is for a small number of tasks that must not be lost, where there is a ZooKeeper already and no message broker.
 //!
 //! ```no_run
 //! # async fn send(_: &str) -> Result<(), std::io::Error> { Ok(()) }
@@ -26,140 +26,151 @@
 //! # }
 //! ```
 //!
+//! Unless stated otherwise, a function returns a fatal error ([`ErrorClass::Fatal`](zk_core::ErrorClass::Fatal)) once
+//! the session is lost, and a function that is *cancel safe* has no effect when it is dropped.
+//!
 //! # Guarantees
 //!
-//! 1. An offer that was answered is in the queue, once; one that failed is not, or the error says that nobody knows
-//!    ([`OfferError::Unknown`]), and then it is there once or not at all.
+//! 1. An offer that succeeded is in the queue exactly once. An offer that failed is not in the queue, or its error is
+//!    [`OfferError::Unknown`]; then it is in the queue at most once.
 //! 2. An item of a [`Queue`] is taken by one consumer.
-//!    A call that takes it answers it, or says that nobody knows whether it was taken and hands it out all the same
-//!    ([`TakeError::Undecided`]).
-//! 3. A call that takes items loses none when it is dropped, at whichever await: what is taken for nobody is put back, in
-//!    the background, as soon as it is known to be taken, and [`Session::close`](zk_core::Session::close) waits for that.
-//!    It comes to its old place if that is still there: the queue's own node is the same one, or, for an item of a
-//!    segment, no segment was begun or given up meanwhile.
-//!    It comes to the end of its priority otherwise, and also if it was one of several items in a node of Curator's, if
-//!    somebody had written to its node, or if the request that names its place has no room for it.
-//! 4. An item of a [`WorkQueue`] is delivered until it is acknowledged, rejected too often or buried; never after its
-//!    acknowledgement was answered, and to nobody else while its claim is [trusted](Claim::is_trusted), within the
-//!    assumptions that [`Trusted`](zk_core::Trusted) lists and as long as nobody deletes the nodes of others.
-//! 5. Only whoever has the claim can settle it: a consumer whose claim was lost cannot acknowledge the item that another
-//!    one has by then.
-//!    What is changed [with an acknowledgement](Claim::acknowledge_with) is changed once for each item.
-//! 6. An item that the codec does not take is never deleted: a queue passes over it, a work queue leaves it to other
-//!    consumers and puts it to the dead letters once that has counted as so many deliveries as it may have.
-//! 7. Items of one priority that one producer offered one after the other are taken in that order by the only consumer of
-//!    a [`Queue`] that takes them one after the other, also across segments.
-//!    With several consumers, one to whom others were faster twice goes on somewhere behind the first items, so that none
-//!    is left without any.
+//!    The call that takes it returns it; if the outcome is unknown, [`TakeError::Unknown`] contains the item.
+//! 3. A call that takes items loses none when it is dropped, at any await: an item that is taken for a dropped call is
+//!    put back in the background, and [`Session::close`](zk_core::Session::close) waits for that.
+//!    It returns to its old place if the queue's node is still the same or, for an item of a segment, if no segment was
+//!    started or removed since.
+//!    Otherwise it goes to the end of its priority. So does an item that shared a node of Curator's with others, an
+//!    item whose node was written by another client, and an item that is too large for a request with its full name.
+//! 4. An item of a [`WorkQueue`] is delivered until it is acknowledged, rejected too often, or buried. It is not
+//!    delivered after its acknowledgement succeeded, nor to another consumer while its claim is
+//!    [trusted](Claim::is_trusted). This holds under the assumptions of [`Trusted`](zk_core::Trusted), and as long as
+//!    no client deletes the nodes of others.
+//! 5. Only the holder of a claim can settle it: a consumer whose claim was lost cannot acknowledge an item that another
+//!    consumer has since.
+//!    Changes made [with an acknowledgement](Claim::acknowledge_with) are applied exactly once for each item.
+//! 6. An item that the codec cannot decode is never deleted. A queue skips it. A work queue leaves it to other
+//!    consumers, and moves it to the dead letters once that has used all its deliveries.
+//! 7. If one producer offers items of one priority one after the other, and the only consumer of a [`Queue`] takes them
+//!    one after the other, they keep their order, also across segments.
+//!    With several consumers, one that was refused twice in a call continues at a random later item, so that every
+//!    consumer gets some.
 //!
-//! Not guaranteed: the order of offers that are in flight at the same time; any order among several consumers, or in a
-//! work queue once an item was delivered again; that a process which dies between taking an item of a [`Queue`] and
-//! processing it does the latter; that an item is put back whose taker's session ends at that moment, or where the servers
-//! refuse to have it; anything against a process that deletes the nodes of others.
+//! Not guaranteed:
 //!
-//! # Lost answers
+//! - the order of concurrent offers;
+//! - any order among several consumers, or in a work queue after an item was delivered again;
+//! - that an item of a [`Queue`] is processed if its process dies after taking it;
+//! - that an item is put back if the session of its consumer ends at that moment, or the servers refuse to add it;
+//! - anything against a process that deletes the nodes of others.
 //!
-//! ZooKeeper's recipe cannot tell what became of a change whose answer was lost: the next create makes a second item, the
-//! next delete finds no node, and whether the item was ours nobody knows.
-//! A unique name would tell, but other clients of the recipe take no other names than `qn-` with a number.
+//! # Lost replies
 //!
-//! So whatever offers an item, takes, claims, acknowledges, delays, buries or revives one is a transaction that begins
-//! with a write to a *receipt*, an ephemeral node of this session that is used by one transaction at a time, under the
-//! version that it has.
-//! When the answer is lost, the transaction is sent again: if it was carried out before, it is refused for the sake of the
-//! receipt, and that refusal is the lost answer.
-//! The leader judges it, so that no server that lags can mislead, and a first try that arrives late is refused as well.
-//! The other changes have none, because they do no harm when they are made twice or not at all: the nodes that hold the
-//! others are made and removed, segments are begun and given up under the version of the receipts' parent, numbers are
-//! passed over, and a claim is taken away, also by a rejection without a delay, under the version that it gave the item.
+//! In ZooKeeper's recipe, a client cannot find out the outcome of a change whose reply was lost: a second create makes
+//! a second item, and a second delete finds no node, which does not say who deleted it.
+//! A unique name would show it, but other clients of the recipe accept no names but `qn-` with a number.
 //!
-//! # Names that come again
+//! Therefore each transaction that offers, takes, claims, acknowledges, delays, buries or redrives an item begins with
+//! a write to an *idempotency token*. This is an ephemeral node of the session (named `receipt`) that one transaction
+//! uses at a time, under the version that it is known to have.
+//! If the reply is lost, the transaction is sent again. If the first attempt was committed, the second one is refused
+//! because of the token's version, and that refusal replaces the lost reply.
+//! The leader decides, so a lagging server cannot mislead, and a first attempt that arrives late is refused, too.
+//! The other changes need no token, because it does no harm to make them twice or not at all: creating and removing
+//! parent nodes, starting and removing segments (under the version of the control node), skipping numbers, and deleting
+//! a claim, also for a rejection without a delay (under the version that the claim gave the item).
 //!
-//! When everything is taken and the servers reap the node of the queue, or somebody deletes it, the numbers begin anew,
-//! and another item may have the name and the version of one that a consumer has read.
-//! No request can be bound to what a node is, only to versions and to what is there.
+//! # Names that repeat
 //!
-//! So whatever takes an item, claims one or ends a claim is carried out only under the version of the receipts' parent
-//! and that of the queue's node, as they were before the item was read, and while a receipt is there that was there
-//! then.
-//! The first consumer that finds a new node of the queue with items in it writes to both, the data that they have
-//! already: no two of those nodes have the same pair of versions.
-//! Items of segments are bound to the receipts' parent alone, since segments come and go only under other versions of it.
-//! That holds for items of other clients of the recipe as well, if all consumers that are of this crate are of this
-//! version or a later one, and with these exceptions:
+//! The servers delete the queue's node when it has been empty for a while, and a client may delete it, too. Then the
+//! numbers restart, and another item may get the name and version of an item that a consumer has read.
+//! A request can check versions and existence, but not the identity of a node.
 //!
-//! - [`Claim::txn`] and [`Delivery::txn`] are bound to the claim's node and the item's version only: after somebody has
-//!   deleted the queue and made it again, they succeed while anybody has a claim of an item of that name that was
-//!   delivered as often. What must not happen then goes [with the acknowledgement](Claim::acknowledge_with);
-//! - a claim whose item is gone is deleted if it was made by the same transaction as ours, whatever became of the queue;
-//! - where the servers refuse to write the node of the queue, which is warned of, the pair says nothing of a node that others
-//!   make again;
-//! - whoever else writes to the node of the queue, and none of the clients that [`Layout`] names does, makes it look like
-//!   one that was marked: then a consumer would have to stand still while it is deleted, made and written to again.
+//! Therefore each transaction that takes an item, claims an item or ends a claim checks these preconditions, which were
+//! read before the item was listed: a token that existed then still exists, and the *control node* (the tokens' parent)
+//! and the queue's node still have the same versions.
+//! The first consumer that finds items in a fresh node of the queue, which has version 0, writes both nodes with the
+//! data that they have. So no two nodes of the queue have the same pair of versions.
+//! For items of segments the token and the control node suffice, because segments are started and removed only together
+//! with a change of the control node.
+//!
+//! This protects items of other clients of the recipe as well, if all consumers of this crate have this version or a
+//! later one. The exceptions are:
+//!
+//! - [`Claim::txn`] and [`Delivery::txn`] check the claim's node and the item's version only. After the queue was
+//!   deleted and created again, they succeed while any consumer has a claim of an item with that name and that number
+//!   of deliveries. Use [`acknowledge_with`](Claim::acknowledge_with) for changes that must not happen then.
+//! - A claim whose item is gone is deleted if it was created by the same transaction as ours, whatever happened to the
+//!   queue.
+//! - If the servers refuse to write the queue's node, a warning is logged, and the pair of versions does not
+//!   distinguish the node from one that other clients create later.
+//! - A client that writes to the queue's node, which none of the clients in [`Layout`] does, makes a fresh node look
+//!   like one that a consumer has written. This does harm only if a consumer pauses while the node is deleted, created
+//!   and written.
 //!
 //! # Failure behaviour
 //!
-//! | event | who offers | who takes | who has a claim |
+//! | event | producer | consumer | holder of a claim |
 //! |---|---|---|---|
-//! | an answer is lost | nothing | nothing | nothing |
-//! | no connection until the deadline | [`OfferError::Core`], or [`Unknown`](OfferError::Unknown) if it had been sent | [`TakeError::Core`], or [`Undecided`](TakeError::Undecided) with the item | a claim that lapses is no longer trusted; [`SettleError`] |
-//! | the session ends | the same, fatal | the same, fatal | [`Loss::SessionLost`]; the item is delivered again |
-//! | the process dies | – | what it had taken is gone; [`WorkQueue`]: it is delivered again when the session expires | it is delivered again when the session expires |
-//! | the future is dropped | the item may be offered, once | items are put back, also when the answer comes after the deadline; claims are released | goes on in the background |
-//! | the node of the queue is reaped, or deleted | it is made anew | the queue is empty | [`SettleError::Lost`] |
-//! | the node has given 2^30 numbers | nothing: with [`Layout::Native`] offers go on in a segment | nothing | nothing |
-//! | with another layout, whose clients see no segments, it has nearly given 2^31 | [`OfferError::Exhausted`] | nothing | – |
-//! | an item leaves no room in a request for what claims it or puts it back | [`OfferError::TooLarge`] | it is passed over, if it is of another client | – |
+//! | a reply is lost | no effect | no effect | no effect |
+//! | no connection until the deadline | [`OfferError::Core`], or [`Unknown`](OfferError::Unknown) if the request was sent | [`TakeError::Core`], or [`Unknown`](TakeError::Unknown) with the item | a claim that lapses is no longer trusted; [`SettleError`] |
+//! | the session ends | the same, fatal | the same, fatal | [`ClaimLoss::SessionLost`]; the item is delivered again |
+//! | the process dies | – | items that it has taken are lost; [`WorkQueue`]: they are delivered again when the session expires | the item is delivered again when the session expires |
+//! | the future is dropped | the item may be offered, once | items are put back, also if the reply arrives after the deadline; claims are released | continues in the background |
+//! | the node of the queue is deleted | creates it again | the queue is empty | [`SettleError::Lost`] |
+//! | the node has used 2^30 numbers | no effect: with [`Layout::Native`] offers continue in a segment | no effect | no effect |
+//! | with another layout, whose clients see no segments, it has used nearly 2^31 | [`OfferError::Exhausted`] | no effect | – |
+//! | an item is too large to be claimed or put back in one request | [`OfferError::TooLarge`] | skips it, if another client offered it | – |
 //!
 //! # Nodes
 //!
 //! ```text
-//! /mail/outgoing                     container     a Queue
-//! ├── qn-0000000041                                an item, as ZooKeeper's recipe has it
+//! /mail/outgoing                     container     the node of a Queue
+//! ├── qn-0000000041                                an item, as in ZooKeeper's recipe
 //! └── qn-0000000042
-//! /mail/outgoing-receipts            container     its data names the segment that offers go to, if there is one
-//! ├── _c_<uuid>-receipt              ephemeral     one for each change in flight of a process
+//! /mail/outgoing-receipts            container     the control node: its data names the active segment, if any
+//! ├── _c_<uuid>-receipt              ephemeral     a token: one for each change of a process in flight
 //! └── segments/0000000001/qn-…                     the items after the first 16,384
 //!
 //! /work                              container     a WorkQueue
 //! ├── items/w-0-0-0-0000000042                     an item: priority, due time, earlier deliveries, number
-//! ├── claims/0-w-0-0-0-0000000042    ephemeral     who processes it
+//! ├── claims/0-w-0-0-0-0000000042    ephemeral     the claim of an item; its data describes the consumer
 //! ├── dead/w-0-0-16-0000000040-1c8                 a dead letter, and in its child `note` the reason
-//! └── receipts                                     as above
+//! └── receipts                                     the control node, as above
 //! ```
 //!
-//! The data of an item is what the codec makes of it and nothing else, but for Curator's frame; the version of its node
-//! counts its deliveries.
-//! The data of the queue's own node stays as it is, its version becomes 1.
-//! [`Layout`] says which other clients can share a path.
+//! An item's data is the output of the codec, in Curator's frame if the layout has one. In a work queue, the version of
+//! an item's node counts its deliveries.
+//! The queue's own node keeps its data; its version becomes 1.
+//! [`Layout`] lists the other clients that can share a path.
 //! They see the items of the queue's own node, and not those of segments.
 //!
-//! A list of children has to fit into one answer.
-//! When the node of a queue has 16,384 items, or with [`Layout::Native`] has given half of the numbers that it can give,
-//! the next ones go to a segment, and when that has had as many, to the next one.
-//! Consumers take them in that order and remove what is empty.
-//! Every offer is carried out only if the segment it goes to is still the last one, so that the order is kept.
+//! A list of children has to fit into one reply.
+//! When the node of a queue has 16,384 items, or with [`Layout::Native`] has used half of its numbers, offers go to a
+//! segment, and when that has received as many, to the next one.
+//! Consumers take the segments in their order, and remove empty ones.
+//! Each offer checks that its segment is still the active one, so the order is kept.
 //!
 //! # Time
 //!
-//! Delays and ages go by the leader's clock, of which every change tells; the clocks of clients do not matter.
-//! A delay is never shorter than it was asked for, and longer by what the last change took, or one that asks for the time
-//! if that was more than a quarter of a second.
-//! A new leader whose clock differs moves what is due by as much.
+//! Delays and ages use the leader's clock, which every reply to a change reports; the clocks of clients do not matter.
+//! A delay is never shorter than asked for. It is longer by the duration of the last change, or of a request for the
+//! time if that change took more than a quarter of a second.
+//! When the leader changes, due times shift by the difference between the two leaders' clocks.
 //!
 //! # Observing
 //!
-//! Children that are no items, items that are passed over and dead letters are warned of with `tracing`, each once; what
-//! is put back, found again or taken over is told at the level `debug`. The operations below have the spans of `zk-core`.
-//! [`Queue::len`] and [`Queue::oldest_age`] are for dashboards, [`WorkQueue::claims`] tells who does what.
+//! The crate logs one warning with `tracing` for each foreign child, skipped item and dead letter. It logs at the level
+//! `debug` when an item is put back or a lost reply is found out. The operations have the spans of `zk-core`.
+//! [`Queue::len`] and [`Queue::oldest_age`] are for dashboards; [`WorkQueue::claims`] lists the consumers and their
+//! items.
 //!
 //! # What it does not do
 //!
-//! - No exactly-once processing: a consumer may die after its work and before its acknowledgement. What it changes in
-//!   ZooKeeper can go [with the acknowledgement](Claim::acknowledge_with).
-//! - No topics, no groups of consumers, no replay.
-//! - Every consumer that waits is woken by every change of the queue, and lists it; the recipe has no place in line for
-//!   consumers. With more than some tens of them that wait most of the time, let one process fetch for many tasks.
+//! - No exactly-once processing: a consumer may die after its work and before its acknowledgement. Changes in ZooKeeper
+//!   can be made [with the acknowledgement](Claim::acknowledge_with).
+//! - No topics, no consumer groups, no replay.
+//! - No fair wake-up: every change of the queue wakes all waiting consumers, and each process lists the queue. With
+//!   more than some tens of processes that wait most of the time, let one process take items for many tasks.
 //!
 //! # Features
 //!
@@ -173,6 +184,7 @@ mod error;
 mod idempotency;
 mod layout;
 mod leader_clock;
+mod mutex;
 mod offer;
 mod options;
 mod paths;
@@ -188,7 +200,7 @@ pub use error::OfferError;
 pub use error::PathError;
 pub use error::SettleError;
 pub use error::TakeError;
-pub use error::Undecided;
+pub use error::UnknownTake;
 pub use layout::Layout;
 pub use offer::Offer;
 pub use offer::OfferAll;
@@ -200,11 +212,11 @@ pub use queue::Drained;
 pub use queue::Queue;
 pub use work_queue::Claim;
 pub use work_queue::ClaimInfo;
+pub use work_queue::ClaimLoss;
 pub use work_queue::DeadLetter;
 pub use work_queue::Delivery;
-pub use work_queue::Loss;
-pub use work_queue::Tally;
 pub use work_queue::WorkQueue;
+pub use work_queue::WorkStats;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,4 +1,4 @@
-//! Offers, as builders that end in `.await`.
+//! The builders of offers: `offer` and `offer_all`, with priority, delay and waiting time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use zk_core::ErrorKind;
 use zk_core::codec::EncodeError;
 
-use crate::batch_limits::fitting;
+use crate::batch_limits::fitting_count;
 use crate::curator_frame as frame;
 use crate::deadline::Deadline;
 use crate::error::OfferAllError;
 use crate::error::OfferError;
-use crate::store::Draft;
-use crate::store::Line;
+use crate::store::ItemStore;
+use crate::store::NewItem;
 
-/// Offers an item; made by [`Queue::offer`](crate::Queue::offer) and [`WorkQueue::offer`](crate::WorkQueue::offer).
+/// Offers an item; created by [`Queue::offer`](crate::Queue::offer) and [`WorkQueue::offer`](crate::WorkQueue::offer).
 ///
-/// The item is behind all those whose offers were answered before this one began, of the same priority.
-/// When the answer is lost, it is found out whether the item was offered; it is never in the queue twice.
+/// The item is placed behind all items of the same priority whose offers returned before this one began.
+/// If the reply is lost, the offer finds out whether the item was added; the item is never in the queue twice.
 ///
 /// # Errors
 ///
@@ -26,44 +26,46 @@ use crate::store::Line;
 ///
 /// # Cancel safety
 ///
-/// Not safe once it was polled, because a request that has left cannot be called back: the item may still be offered,
-/// once.
+/// Not cancel safe once it was polled: a request that was sent cannot be called back, and may add the item, once.
 ///
 /// # Session loss
 ///
-/// A fatal error; it is [`OfferError::Unknown`] if the item may be in the queue.
+/// A fatal error; [`OfferError::Unknown`] if the item may be in the queue.
 ///
 /// # Cost
 ///
-/// One round trip, and two more for the first one of those that are made at the same time.
-/// One more for the first one of all, which reads where offers go, and two when another segment was begun since.
-/// With a capacity or a delay, one more; the first one into a queue whose node is not there makes that, which are two.
-/// One of at most 256 looks how many items there are, which is one more, or three if it begins a segment.
+/// One round trip, and these:
+///
+/// - two more for a new token: in the first call, and whenever more calls are in flight than before;
+/// - one more for the first offer, which reads the active segment, and two when that has changed;
+/// - one more with a capacity, and one more with a delay;
+/// - two more if the queue's node does not exist;
+/// - one more for one in at most 256 offers, which counts the items, or three if it activates the next segment.
 #[derive(Debug)]
 #[must_use = "nothing is offered until it is awaited"]
 pub struct Offer {
-    line: Arc<Line>,
+    store: Arc<ItemStore>,
     data: Result<Vec<u8>, EncodeError>,
-    placing: Placing,
+    placement: Placement,
 }
 
-/// Offers several items; made by [`Queue::offer_all`](crate::Queue::offer_all) and
+/// Offers several items; created by [`Queue::offer_all`](crate::Queue::offer_all) and
 /// [`WorkQueue::offer_all`](crate::WorkQueue::offer_all).
 ///
-/// They come in their order, in as few transactions as hold them, each of which is carried out as a whole or not at all.
-/// Where the queue is bounded, each has as many items as there is room for at that moment.
+/// The items keep their order. They are added in as few transactions as possible, each of which adds all of its items
+/// or none. In a bounded queue, each transaction adds as many items as there is room for at that moment.
 ///
 /// # Errors
 ///
-/// See [`OfferAllError`], which tells how many were offered.
+/// See [`OfferAllError`], which has the number of offered items.
 ///
 /// # Cancel safety
 ///
-/// Not safe once it was polled: some of the items may be offered, from the first one on, each once.
+/// Not cancel safe once it was polled: some of the items may be added, from the first one on, each once.
 ///
 /// # Session loss
 ///
-/// As of [`Offer`].
+/// As for [`Offer`].
 ///
 /// # Cost
 ///
@@ -71,66 +73,68 @@ pub struct Offer {
 #[derive(Debug)]
 #[must_use = "nothing is offered until it is awaited"]
 pub struct OfferAll {
-    line: Arc<Line>,
+    store: Arc<ItemStore>,
     data: Result<Vec<Vec<u8>>, EncodeError>,
-    placing: Placing,
+    placement: Placement,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Placing {
+struct Placement {
     priority: Option<i32>,
     delay: Option<Duration>,
     within: Duration,
 }
 
-/// What an offer is when it is awaited.
+/// The future of an awaited offer.
 pub type OfferFuture<E> = Pin<Box<dyn Future<Output = Result<(), E>> + Send>>;
 
-macro_rules! placing {
+macro_rules! placement_setters {
     ($($offer:ident),+) => {$(
         impl $offer {
-            /// Sets the priority; the least comes first, and the default is 0, with kazoo's layout 100.
-            pub fn priority(mut self, priority: i32) -> Self {
-                self.placing.priority = Some(priority);
-                self
-            }
-
-            /// Lets it be taken only after so long, by the leader's clock.
+            /// Sets the priority. Items with lower numbers come first. The default is 0, or 100 with [`Layout::Kazoo`].
             ///
-            /// The clock of no client counts. A leader whose clock differs from that of the one before it moves the
-            /// moment by as much.
-            pub fn delay(mut self, delay: Duration) -> Self {
-                self.placing.delay = Some(delay);
+            /// [`Layout::Kazoo`]: crate::Layout::Kazoo
+            pub fn priority(mut self, priority: i32) -> Self {
+                self.placement.priority = Some(priority);
                 self
             }
 
-            /// Waits for so long at most, in all, if the queue is full; by default it is refused then.
+            /// Keeps the item from being taken for this long, by the leader's clock.
+            ///
+            /// The clocks of clients do not matter. If the leader changes, the difference between the two leaders'
+            /// clocks shifts the time.
+            pub fn delay(mut self, delay: Duration) -> Self {
+                self.placement.delay = Some(delay);
+                self
+            }
+
+            /// Waits for at most this long, in total, if the queue is full. By default, such an offer fails at once.
             pub fn within(mut self, time: Duration) -> Self {
-                self.placing.within = time;
+                self.placement.within = time;
                 self
             }
         }
     )+};
 }
 
-placing!(Offer, OfferAll);
+placement_setters!(Offer, OfferAll);
 
 impl Offer {
-    pub(crate) fn new(line: &Arc<Line>, data: Result<Vec<u8>, EncodeError>) -> Self {
+    pub(crate) fn new(store: &Arc<ItemStore>, data: Result<Vec<u8>, EncodeError>) -> Self {
         Self {
-            line: Arc::clone(line),
+            store: Arc::clone(store),
             data,
-            placing: Placing::default(),
+            placement: Placement::default(),
         }
     }
 }
 
 impl OfferAll {
-    pub(crate) fn new(line: &Arc<Line>, data: Result<Vec<Vec<u8>>, EncodeError>) -> Self {
+    pub(crate) fn new(store: &Arc<ItemStore>, data: Result<Vec<Vec<u8>>, EncodeError>) -> Self {
         Self {
-            line: Arc::clone(line),
+            store: Arc::clone(store),
             data,
-            placing: Placing::default(),
+            placement: Placement::default(),
         }
     }
 }
@@ -141,18 +145,22 @@ impl IntoFuture for Offer {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
-            line,
+            store,
             data,
-            placing,
+            placement,
         } = self;
         Box::pin(async move {
-            let data = framed(&line, data?);
-            line.room(1, Deadline::after(placing.within)).await?;
-            let deadline = line.deadline();
-            let stem = line.stem(placing.priority, placing.delay, deadline).await?;
-            let draft = Draft { stem, data };
-            line.check_size(&draft)?;
-            line.offer(&[draft], deadline).await
+            let data = framed(&store, data?);
+            store
+                .wait_for_capacity(1, Deadline::after(placement.within))
+                .await?;
+            let deadline = store.deadline();
+            let name_prefix = store
+                .name_prefix(placement.priority, placement.delay, deadline)
+                .await?;
+            let new_item = NewItem { name_prefix, data };
+            store.check_size(&new_item)?;
+            store.offer(&[new_item], deadline).await
         })
     }
 }
@@ -163,14 +171,14 @@ impl IntoFuture for OfferAll {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
-            line,
+            store,
             data,
-            placing,
+            placement,
         } = self;
         Box::pin(async move {
             let all = data.as_ref().map_or(0, Vec::len);
             let mut offered = 0;
-            let offering = offer_all(&line, data, placing, &mut offered);
+            let offering = offer_all(&store, data, placement, &mut offered);
             offering.await.map_err(|source| OfferAllError {
                 offered,
                 all,
@@ -181,82 +189,92 @@ impl IntoFuture for OfferAll {
 }
 
 async fn offer_all(
-    line: &Arc<Line>,
+    store: &Arc<ItemStore>,
     data: Result<Vec<Vec<u8>>, EncodeError>,
-    placing: Placing,
+    placement: Placement,
     offered: &mut usize,
 ) -> Result<(), OfferError> {
     let data = data?;
-    let stem = line
-        .stem(placing.priority, placing.delay, line.deadline())
+    let name_prefix = store
+        .name_prefix(placement.priority, placement.delay, store.deadline())
         .await?;
-    let drafts = data.into_iter().map(|data| Draft {
-        stem: stem.clone(),
-        data: framed(line, data),
+    let new_items = data.into_iter().map(|data| NewItem {
+        name_prefix: name_prefix.clone(),
+        data: framed(store, data),
     });
-    let mut drafts: Vec<_> = drafts.collect();
-    let mut left = drafts.as_mut_slice();
-    let mut most = MOST_AT_ONCE;
-    let patience = Deadline::after(placing.within);
+    let mut new_items: Vec<_> = new_items.collect();
+    let mut left = new_items.as_mut_slice();
+    let mut max = MAX_AT_ONCE;
+    let room_deadline = Deadline::after(placement.within);
     while let Some(first) = left.first() {
-        line.check_size(first)?;
-        let sizes = left.iter().take(most).map(|draft| line.size_of(draft));
-        let room = line.room(fitting(sizes), patience).await?;
-        if placing.delay.is_some() {
-            // They may have waited until now.
-            let stem = line.stem(placing.priority, placing.delay, line.deadline());
-            let stem = stem.await?;
-            for draft in &mut left[..room] {
-                draft.stem.clone_from(&stem);
+        store.check_size(first)?;
+        let sizes = left
+            .iter()
+            .take(max)
+            .map(|new_item| store.size_of(new_item));
+        let count = store
+            .wait_for_capacity(fitting_count(sizes), room_deadline)
+            .await?;
+        if placement.delay.is_some() {
+            // The delay begins now, after the wait.
+            let name_prefix =
+                store.name_prefix(placement.priority, placement.delay, store.deadline());
+            let name_prefix = name_prefix.await?;
+            for new_item in &mut left[..count] {
+                new_item.name_prefix.clone_from(&name_prefix);
             }
         }
-        match line.offer(&left[..room], line.deadline()).await {
-            // Nobody told us how much the access rules take.
-            Err(OfferError::Core(error)) if error.kind() == ErrorKind::TooLarge && room > 1 => {
-                most = room / 2;
+        match store.offer(&left[..count], store.deadline()).await {
+            // The size of the ACL in the request is not known here.
+            Err(OfferError::Core(error)) if error.kind() == ErrorKind::TooLarge && count > 1 => {
+                max = count / 2;
                 continue;
             }
-            answer => answer?,
+            outcome => outcome?,
         }
-        *offered += room;
-        left = &mut left[room..];
+        *offered += count;
+        left = &mut left[count..];
     }
     Ok(())
 }
 
-fn framed(line: &Line, data: Vec<u8>) -> Vec<u8> {
-    if line.options.layout.is_framed() {
+fn framed(store: &ItemStore, data: Vec<u8>) -> Vec<u8> {
+    if store.options.layout.is_framed() {
         frame::encode([data.as_slice()])
     } else {
         data
     }
 }
 
-impl Line {
-    /// Waits until the queue has room, and answers for how many, so many at most.
-    async fn room(&self, items: usize, patience: Deadline) -> Result<usize, OfferError> {
+impl ItemStore {
+    /// Waits until the queue has room, and returns for how many of the items.
+    async fn wait_for_capacity(
+        &self,
+        items: usize,
+        deadline: Deadline,
+    ) -> Result<usize, OfferError> {
         let Some(capacity) = self.options.capacity else {
             return Ok(items);
         };
         loop {
             let len = self.len(self.deadline()).await.map_err(OfferError::Core)?;
-            // One that may have no items at all takes one when it is empty.
+            // A queue of capacity zero takes one item when it is empty.
             let free = capacity.max(1).saturating_sub(len);
             if free > 0 {
                 return Ok(free.min(items));
             }
-            if patience.is_over() {
+            if deadline.is_over() {
                 return Err(OfferError::Full {
-                    path: self.place.items.clone(),
+                    path: self.paths.items.clone(),
                     len,
                     capacity,
                 });
             }
-            self.wait_for_less(len, patience)
+            self.wait_for_room(len, deadline)
                 .await
                 .map_err(OfferError::Core)?;
         }
     }
 }
 
-const MOST_AT_ONCE: usize = 500;
+const MAX_AT_ONCE: usize = 500;

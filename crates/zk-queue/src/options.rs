@@ -1,15 +1,15 @@
-//! What can be set on a queue.
+//! The options of queues, work queues and workers.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::layout::Layout;
 
-/// How a [`Queue`](crate::Queue) is laid out and used.
+/// Options of a [`Queue`](crate::Queue).
 ///
 /// # Defaults
 ///
-/// [`Layout::Recipe`], no bound, segments of 16,384 items, lists not older than a second.
+/// [`Layout::Recipe`], unbounded, segments of 16,384 items, lists of at most one second of age.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueOptions {
     pub(crate) layout: Layout,
@@ -30,41 +30,40 @@ impl Default for QueueOptions {
 }
 
 impl QueueOptions {
-    /// Sets how nodes are named; default [`Layout::Recipe`].
+    /// Sets the layout of nodes; default [`Layout::Recipe`].
     #[must_use]
     pub const fn with_layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Bounds the number of items; by default there is no bound.
+    /// Bounds the number of items; unbounded by default.
     ///
-    /// An offer looks how many there are before it is made, so that producers which offer at the same moment may exceed
-    /// it by as many items as they offer then.
-    /// Each producer bounds its own offers.
+    /// An offer counts the items before it adds its own, so concurrent producers may exceed the bound by the items that
+    /// they offer at the same time. The bound applies to the offers of this handle only.
     #[must_use]
     pub const fn with_capacity(mut self, items: usize) -> Self {
         self.capacity = Some(items);
         self
     }
 
-    /// Sets after how many items a new segment is begun; default 16,384, at least 1, which a lower number is taken for.
+    /// Sets after how many items a new segment is started; default 16,384. Zero means 1.
     ///
-    /// A list of the children of one node has to fit into one answer, which for many clients may have a megabyte:
-    /// 16,384 items take less whatever their names are: with a priority and a delay, a name may have 47 bytes.
-    /// Whenever a segment is begun, whoever is taking an item at that moment has to look again, with priorities at all
-    /// lists; so a segment should take many times as long to fill as the lists take to read.
-    /// Less than a thousand items make sense for tests alone.
+    /// The list of a node's children has to fit into one reply, which many clients limit to a megabyte. 16,384 items
+    /// fit whatever their names are: with a priority and a delay, a name may have 47 bytes.
+    /// When a segment is started, consumers that are taking an item read the list again, or all lists if there are
+    /// priorities. So a segment should take many times as long to fill as the lists take to read.
+    /// Sizes below a thousand are useful only in tests.
     #[must_use]
     pub const fn with_segment_size(mut self, items: u32) -> Self {
         self.segment_size = if items == 0 { 1 } else { items };
         self
     }
 
-    /// Sets how old the list may become from which a consumer takes items; default one second.
+    /// Sets how old a list may be when a consumer takes items from it; default one second.
     ///
-    /// Whatever comes before the items of the list, one of a higher priority or one that was put back, waits that long
-    /// at most, or twenty times as long as the list takes to read if that is longer.
+    /// An item that comes before those of the list, because it has a higher priority or was put back, is delayed by at
+    /// most this time, or by twenty times the duration of reading the list if that is longer.
     #[must_use]
     pub const fn with_refresh(mut self, age: Duration) -> Self {
         self.refresh = age;
@@ -72,16 +71,16 @@ impl QueueOptions {
     }
 }
 
-/// How a [`WorkQueue`](crate::WorkQueue) is used.
+/// Options of a [`WorkQueue`](crate::WorkQueue).
 ///
 /// # Defaults
 ///
-/// 16 deliveries, the host and the process for an owner, no bound, segments of 16,384 items, lists not older than a
-/// second.
+/// 16 deliveries, the host and the process id as owner, unbounded, segments of 16,384 items, lists of at most one
+/// second of age.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkOptions {
     pub(crate) queue: QueueOptions,
-    pub(crate) most_deliveries: u32,
+    pub(crate) max_deliveries: u32,
     pub(crate) owner: Option<String>,
 }
 
@@ -89,24 +88,23 @@ impl Default for WorkOptions {
     fn default() -> Self {
         Self {
             queue: QueueOptions::default().with_layout(Layout::Native),
-            most_deliveries: 16,
+            max_deliveries: 16,
             owner: None,
         }
     }
 }
 
 impl WorkOptions {
-    /// Sets how often an item is delivered at most before it goes to the dead letters; default 16, at least 1, which a
-    /// lower number is taken for.
+    /// Sets how often an item is delivered before it goes to the dead letters; default 16. Zero means 1.
     ///
-    /// Whoever is about to deliver it once more looks at this number, so that all consumers should have the same.
+    /// The consumer that is about to deliver an item applies its own setting, so all consumers should have the same.
     #[must_use]
-    pub const fn with_most_deliveries(mut self, times: u32) -> Self {
-        self.most_deliveries = if times == 0 { 1 } else { times };
+    pub const fn with_max_deliveries(mut self, times: u32) -> Self {
+        self.max_deliveries = if times == 0 { 1 } else { times };
         self
     }
 
-    /// Sets what is in the nodes of claims, for people to read; by default the host and the process.
+    /// Sets the data of claims' nodes, for people to read; by default the host and the process id.
     #[must_use]
     pub fn with_owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
@@ -134,26 +132,26 @@ impl WorkOptions {
         self
     }
 
-    /// What is in the nodes of claims.
+    /// Returns the data of claims' nodes.
     pub(crate) fn owner(&self) -> String {
-        static THIS: OnceLock<String> = OnceLock::new();
-        let this = || {
+        static DEFAULT: OnceLock<String> = OnceLock::new();
+        let host_and_process = || {
             let host = gethostname::gethostname();
             format!("{}/{}", host.to_string_lossy(), std::process::id())
         };
         match &self.owner {
             Some(owner) => owner.clone(),
-            None => THIS.get_or_init(this).clone(),
+            None => DEFAULT.get_or_init(host_and_process).clone(),
         }
     }
 }
 
-/// How a worker of a [`WorkQueue`](crate::WorkQueue) works.
+/// Options of a worker of a [`WorkQueue`](crate::WorkQueue).
 ///
 /// # Defaults
 ///
-/// One item at a time, a second before the second delivery of a failed one and twice as long before each further one up
-/// to a minute, and half a minute to finish when it is stopped.
+/// One item at a time; a retry delay of one second that doubles with each further delivery up to a minute; 30 seconds
+/// to finish when the worker is stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerOptions {
     pub(crate) concurrency: usize,
@@ -174,17 +172,17 @@ impl Default for WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// Sets how many items are processed at once; default 1, which zero is taken for.
+    /// Sets how many items are processed concurrently; default 1. Zero means 1.
     ///
-    /// As many are claimed at once: with more than it can process at the same time, a worker keeps items from others.
+    /// A worker claims as many items at once. With more than it can process concurrently, it keeps items from others.
     #[must_use]
     pub const fn with_concurrency(mut self, items: usize) -> Self {
         self.concurrency = if items == 0 { 1 } else { items };
         self
     }
 
-    /// Sets how long an item rests that could not be processed: `first` after its first delivery, twice as long after
-    /// each further one, at most `longest`; default a second and a minute.
+    /// Sets the delay before a failed item is delivered again: `first` after its first delivery, twice as long after
+    /// each further one, at most `longest`; default one second and one minute.
     #[must_use]
     pub const fn with_delays(mut self, first: Duration, longest: Duration) -> Self {
         self.first_delay = first;
@@ -192,16 +190,16 @@ impl WorkerOptions {
         self
     }
 
-    /// Sets how long a worker that is stopped waits for what is being processed; default 30 s.
+    /// Sets how long a stopped worker waits for its handlers; default 30 s.
     ///
-    /// What is not finished by then is dropped, and its items go back.
+    /// Handlers that have not finished by then are dropped, and their items are delivered again.
     #[must_use]
     pub const fn with_grace(mut self, time: Duration) -> Self {
         self.grace = time;
         self
     }
 
-    /// How long an item rests after so many deliveries.
+    /// Returns the delay of an item that failed in its last delivery.
     pub(crate) fn delay_after(&self, deliveries: u32) -> Duration {
         let doublings = deliveries.saturating_sub(1).min(31);
         self.first_delay

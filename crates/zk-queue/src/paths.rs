@@ -1,4 +1,4 @@
-//! Where the nodes of a queue are.
+//! Derives the paths of a queue's nodes.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,59 +6,62 @@ use zk_core::NodePath;
 
 /// The paths of one queue.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
-    /// The node that has the items for children, but for those in segments.
+pub(crate) struct QueuePaths {
+    /// The *items node*: the parent of all items that are in no segment.
     pub(crate) items: NodePath,
-    /// The node whose data tells to which segment offers go, and whose children are the receipts.
-    pub(crate) desk: NodePath,
+    /// The *control node*: its data names the active segment, its children are the idempotency tokens.
+    pub(crate) control_node: NodePath,
 }
 
-impl Place {
-    /// Beside the items, because every child of a queue is an item to other clients; `None` for the root.
+impl QueuePaths {
+    /// A control node beside the items node, because other clients take every child of a queue for an item.
+    ///
+    /// Returns `None` for the root.
     pub(crate) fn beside(path: &NodePath) -> Option<Self> {
         let name = path.name()?;
         Some(Self {
             items: path.clone(),
-            desk: below(&path.parent()?, &format!("{name}-receipts")),
+            control_node: child(&path.parent()?, &format!("{name}-receipts")),
         })
     }
 
-    /// Below a node that has other children, too.
+    /// Both nodes below `path`, which has further children.
     pub(crate) fn below(path: &NodePath) -> Self {
         Self {
-            items: below(path, "items"),
-            desk: below(path, "receipts"),
+            items: child(path, "items"),
+            control_node: child(path, "receipts"),
         }
     }
 
-    pub(crate) fn receipt(&self) -> NodePath {
-        below(&self.desk, "receipt")
+    /// The path of a token, without its unique id.
+    pub(crate) fn token(&self) -> NodePath {
+        child(&self.control_node, "receipt")
     }
 
     pub(crate) fn segments(&self) -> NodePath {
-        below(&self.desk, "segments")
+        child(&self.control_node, "segments")
     }
 
-    /// The node that has the items of a segment for children.
+    /// The parent of a segment's items; segment 0 is the items node.
     pub(crate) fn segment(&self, number: u32) -> NodePath {
         match number {
             0 => self.items.clone(),
-            number => below(&self.segments(), &format!("{number:010}")),
+            number => child(&self.segments(), &format!("{number:010}")),
         }
     }
 
     pub(crate) fn item(&self, segment: u32, name: &str) -> NodePath {
-        below(&self.segment(segment), name)
+        child(&self.segment(segment), name)
     }
 }
 
-/// A child whose name a server gave, or has none of the characters that names may not have.
-pub(crate) fn below(path: &NodePath, name: &str) -> NodePath {
-    path.join(name).expect("the name is one of a node")
+/// Returns the path of a child; its name comes from a server or consists of valid characters.
+pub(crate) fn child(path: &NodePath, name: &str) -> NodePath {
+    path.join(name).expect("the name is valid")
 }
 
-/// The number of a segment, from the data of the desk or the name of its node; `None` for another text.
-pub(crate) fn segment_of(text: &str) -> Option<u32> {
+/// Parses the number of a segment, in the data of the control node or in a node's name.
+pub(crate) fn parse_segment(text: &str) -> Option<u32> {
     let is_number = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number
         .then(|| text.parse().ok())?
@@ -70,23 +73,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_keeps_its_own_nodes_out_of_the_node_of_its_items() {
+    fn control_nodes_are_not_among_the_items() {
         let path = NodePath::parse("/q/jobs").unwrap();
-        let place = Place::beside(&path).unwrap();
-        assert_eq!(place.segment(0), path);
-        assert_eq!(place.receipt().as_str(), "/q/jobs-receipts/receipt");
+        let paths = QueuePaths::beside(&path).unwrap();
+        assert_eq!(paths.segment(0), path);
+        assert_eq!(paths.token().as_str(), "/q/jobs-receipts/receipt");
         assert_eq!(
-            place.item(7, "qn-0000000001").as_str(),
+            paths.item(7, "qn-0000000001").as_str(),
             "/q/jobs-receipts/segments/0000000007/qn-0000000001"
         );
-        let top = Place::beside(&NodePath::parse("/jobs").unwrap()).unwrap();
-        assert_eq!(top.desk.as_str(), "/jobs-receipts");
-        assert!(Place::beside(&NodePath::root()).is_none());
+        let top = QueuePaths::beside(&NodePath::parse("/jobs").unwrap()).unwrap();
+        assert_eq!(top.control_node.as_str(), "/jobs-receipts");
+        assert!(QueuePaths::beside(&NodePath::root()).is_none());
     }
 
     #[test]
-    fn the_number_of_a_segment_has_ten_digits() {
-        assert_eq!(segment_of("0000000007"), Some(7));
+    fn a_segment_number_has_ten_digits() {
+        assert_eq!(parse_segment("0000000007"), Some(7));
         for text in [
             "",
             "7",
@@ -95,7 +98,7 @@ mod tests {
             "9999999999",
             "00000000007",
         ] {
-            assert_eq!(segment_of(text), None, "{text}");
+            assert_eq!(parse_segment(text), None, "{text}");
         }
     }
 }

@@ -1,17 +1,18 @@
-//! What tells that a queue is still the one in which an item was read.
+//! The preconditions of a transaction: the queue is still the one in which its items were read.
 //!
-//! A change can be bound to the version of an item, but a later item may have the same name and the same version: the
-//! numbers begin anew when the node of the queue is made again. A transaction can be bound to nothing that a node *is*,
-//! only to versions and to what is there. So three of them are put together, each of which keeps the next from coming
-//! again:
+//! A transaction can check an item's version, but that does not identify the item: when the items node is created
+//! again, numbering restarts, and another item may have the same name and version. A transaction cannot check a `czxid`
+//! either, only versions and existence. So it checks three things, each of which makes the next one unambiguous:
 //!
-//! - a receipt of ours, whose name nobody else uses: while it is there, the desk above it is the same one;
-//! - the version of the desk, which only grows for as long as that is so;
-//! - the version of the node of the items. Whoever finds it to be zero, as in a node that was just made, writes the data
-//!   again that it has, and the desk in the same transaction: two nodes of the items with the same version have had
-//!   different versions of the desk.
+//! 1. The *fence*, an idempotency token of ours, exists. Its name is unique, and a node with a child cannot be deleted:
+//!    the control node above it is still the same node.
+//! 2. The version of the control node is the one that was read. It only grows while the fence exists.
+//! 3. The version of the items node is the one that was read. A consumer that finds version 0 (a fresh node) writes the
+//!    same data again, together with the control node, in one transaction. So two items nodes with the same version
+//!    belong to different versions of the control node.
 //!
-//! The nodes of segments are made and removed only under other versions of the desk.
+//! For items of segments, the first two are enough: segments are created and deleted only together with a change of the
+//! control node.
 //!
 //! Pure: no I/O and no clock.
 
@@ -21,52 +22,55 @@ use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::Transaction;
 
-/// The versions under which items were read. It is read before they are.
+/// What a transaction checks besides the items that it is about. It is read before the items are.
 #[derive(Debug, Clone)]
-pub(crate) struct Ground {
-    /// A receipt that was there before the rest was read.
-    pub(crate) anchor: Arc<OwnedNode>,
-    pub(crate) desk: (NodePath, i32),
-    /// The node of the items, for items in it; nothing for items of other segments.
-    pub(crate) items: Option<Floor>,
+pub(crate) struct Preconditions {
+    /// A token of ours that existed before anything else was read.
+    pub(crate) fence: Arc<OwnedNode>,
+    /// The control node and its version.
+    pub(crate) control_node: (NodePath, i32),
+    /// The items node, for items in it; `None` for items of segments.
+    pub(crate) items_node: Option<ItemsNode>,
 }
 
-/// The node of the items as it was read.
+/// The items node as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Floor {
+pub(crate) struct ItemsNode {
     pub(crate) path: NodePath,
     pub(crate) version: i32,
     pub(crate) czxid: i64,
 }
 
-impl Ground {
-    /// Lets a transaction fail unless it is carried out on this ground; with the number of parts that this takes.
+impl Preconditions {
+    /// Adds the checks to a transaction, and returns how many parts they are.
     ///
-    /// `receipt` is one that the transaction checks already.
-    pub(crate) fn under(
+    /// The fence needs no check if it is `token`, which the transaction writes anyway.
+    pub(crate) fn check(
         &self,
         mut transaction: Transaction,
-        receipt: Option<&NodePath>,
+        token: Option<&NodePath>,
     ) -> (Transaction, usize) {
         let mut parts = 1;
-        if Some(self.anchor.path()) != receipt {
-            transaction = transaction.check(self.anchor.path());
+        if Some(self.fence.path()) != token {
+            transaction = transaction.check(self.fence.path());
             parts += 1;
         }
-        transaction = transaction.check_version(&self.desk.0, self.desk.1);
-        if let Some(floor) = &self.items {
-            transaction = transaction.check_version(&floor.path, floor.version);
+        transaction = transaction.check_version(&self.control_node.0, self.control_node.1);
+        if let Some(items_node) = &self.items_node {
+            transaction = transaction.check_version(&items_node.path, items_node.version);
             parts += 1;
         }
         (transaction, parts)
     }
 
-    /// Whether both are the same ground, as far as both tell.
+    /// Returns whether both were read from the same queue, as far as both know.
     pub(crate) fn agrees_with(&self, other: &Self) -> bool {
-        let are_floors_same = match (&self.items, &other.items) {
+        let is_same_items_node = match (&self.items_node, &other.items_node) {
             (Some(ours), Some(theirs)) => ours == theirs,
             _ => true,
         };
-        Arc::ptr_eq(&self.anchor, &other.anchor) && self.desk == other.desk && are_floors_same
+        Arc::ptr_eq(&self.fence, &other.fence)
+            && self.control_node == other.control_node
+            && is_same_items_node
     }
 }

@@ -1,4 +1,4 @@
-//! The queue of ZooKeeper's recipe.
+//! `Queue`: ZooKeeper's queue recipe, in which an item is taken before it is processed.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -11,25 +11,25 @@ use zk_core::Session;
 use zk_core::codec::Codec;
 use zk_core::codec::DecodeError;
 
-use crate::batch_limits::reach;
+use crate::batch_limits::contention_window;
 use crate::deadline::Deadline;
 use crate::error::PathError;
 use crate::error::TakeError;
 use crate::offer::Offer;
 use crate::offer::OfferAll;
 use crate::options::QueueOptions;
-use crate::paths::Place;
-use crate::store::Line;
-use crate::store::Pick;
+use crate::paths::QueuePaths;
+use crate::store::Candidate;
+use crate::store::ItemStore;
 use crate::store::Purpose;
-use crate::store::Read;
-use crate::store::Taken;
+use crate::store::ReadOutcome;
+use crate::store::TakenItem;
 
 /// A queue from which an item is taken before it is processed.
 ///
-/// Clones share what they know of the queue, and cost nothing; several tasks may use one queue.
-/// Every item is taken once, by one consumer, also when answers are lost; what a process had taken when it dies is gone.
-/// Use a [`WorkQueue`](crate::WorkQueue) where that must not be.
+/// Clones are cheap and share the list of items; several tasks may use one queue.
+/// Each item is taken once, by one consumer, even if replies are lost. Items that a process has taken are lost if it
+/// dies before it has processed them; use a [`WorkQueue`](crate::WorkQueue) if that is not acceptable.
 ///
 /// # Examples
 ///
@@ -45,27 +45,27 @@ use crate::store::Taken;
 /// # }
 /// ```
 pub struct Queue<T> {
-    line: Arc<Line>,
+    store: Arc<ItemStore>,
     codec: Arc<dyn Codec<T>>,
 }
 
-/// What was taken out of a queue until it was empty, or until something went wrong.
+/// The items that were taken until the queue was empty or a call failed; returned by [`Queue::drain`].
 #[derive(Debug)]
 #[non_exhaustive]
-#[must_use = "it has the items that were taken"]
+#[must_use = "the items have been taken out of the queue"]
 pub struct Drained<T> {
     /// The items, in their order.
     pub items: Vec<T>,
-    /// Whether the queue was empty in the end, or what kept the rest from being taken.
+    /// `Ok` if the queue was empty in the end; otherwise why the rest was not taken.
     pub end: Result<(), TakeError>,
 }
 
 impl<T: Send + 'static> Queue<T> {
-    /// Describes the queue at `path`, with the options of [`QueueOptions::default`]. Nothing is sent.
+    /// Returns a handle of the queue at `path`, with [`QueueOptions::default`]. Sends nothing.
     ///
     /// # Errors
     ///
-    /// When `path` is not a path, or is the root.
+    /// If `path` is not a valid node path, or is the root.
     pub fn new<P>(
         session: &Session,
         path: P,
@@ -78,11 +78,11 @@ impl<T: Send + 'static> Queue<T> {
         Self::with_options(session, path, codec, &QueueOptions::default())
     }
 
-    /// Describes the queue at `path`. Nothing is sent.
+    /// Returns a handle of the queue at `path`. Sends nothing.
     ///
     /// # Errors
     ///
-    /// When `path` is not a path, or is the root.
+    /// If `path` is not a valid node path, or is the root.
     pub fn with_options<P>(
         session: &Session,
         path: P,
@@ -96,24 +96,24 @@ impl<T: Send + 'static> Queue<T> {
         let path = path
             .try_into()
             .map_err(|error| PathError::Parse(error.into()))?;
-        let place = Place::beside(&path).ok_or(PathError::Root)?;
+        let paths = QueuePaths::beside(&path).ok_or(PathError::Root)?;
         Ok(Self {
-            line: Arc::new(Line::new(session, place, None, options.clone())),
+            store: Arc::new(ItemStore::new(session, paths, None, options.clone())),
             codec: Arc::new(codec),
         })
     }
 
     /// Returns the path of the queue.
     pub fn path(&self) -> &NodePath {
-        &self.line.place.items
+        &self.store.paths.items
     }
 
-    /// Offers an item at the end of the queue.
+    /// Adds an item at the end of the queue.
     pub fn offer(&self, item: &T) -> Offer {
-        Offer::new(&self.line, self.codec.encode(item))
+        Offer::new(&self.store, self.codec.encode(item))
     }
 
-    /// Offers several items at the end of the queue, in their order.
+    /// Adds several items at the end of the queue, in their order.
     pub fn offer_all<I>(&self, items: I) -> OfferAll
     where
         I: IntoIterator<Item: Borrow<T>>,
@@ -121,45 +121,37 @@ impl<T: Send + 'static> Queue<T> {
         let encoded = items
             .into_iter()
             .map(|item| self.codec.encode(item.borrow()));
-        OfferAll::new(&self.line, encoded.collect())
+        OfferAll::new(&self.store, encoded.collect())
     }
 
-    /// Reads the first item and leaves it there; `None` when the queue is empty.
+    /// Returns the first item without taking it; `None` if the queue is empty.
     ///
     /// # Errors
     ///
-    /// [`TakeError::Core`] when a read failed.
+    /// [`TakeError::Core`] if a read failed.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe.
     ///
     /// # Cost
     ///
-    /// One round trip, and one more when the list of items is used up or too old.
+    /// One round trip, and one more if the list of items is used up or too old.
     pub async fn peek(&self) -> Result<Option<T>, TakeError> {
-        let deadline = self.line.deadline();
-        let first = self.first(Purpose::Look, &mut 0, deadline).await?;
+        let deadline = self.store.deadline();
+        let first = self.first(Purpose::Peek, &mut 0, deadline).await?;
         Ok(first.map(|(_, item)| item))
     }
 
-    /// Reads the first item and leaves it there; an error when the queue is empty.
+    /// Returns the first item without taking it; an error if the queue is empty.
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`], and as [`peek`](Self::peek).
+    /// [`TakeError::Empty`], and those of [`peek`](Self::peek).
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe.
     ///
     /// # Cost
     ///
@@ -168,39 +160,43 @@ impl<T: Send + 'static> Queue<T> {
         self.peek().await?.ok_or_else(|| self.empty())
     }
 
-    /// Takes the first item; `None` when the queue is empty.
+    /// Takes the first item; `None` if the queue is empty.
     ///
-    /// Empty it was at some moment since the call began, on a server that had caught up then; but for items that other
-    /// tasks of this process were about to take, and those that are passed over.
+    /// `None` means that the queue was empty at some moment since the call began, on a server that had caught up then.
+    /// Items that other tasks of this process are taking, and items that are skipped, do not count.
     ///
     /// # Errors
     ///
-    /// [`TakeError::Undecided`], with the item, when nobody knows whether it was taken; [`TakeError::Core`].
+    /// [`TakeError::Unknown`], with the item, if it may or may not have been taken; [`TakeError::Core`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is lost: an item that is taken when nobody waits for it any more is put back, in the background, to
-    /// its place or to the end of its priority; guarantee 3 of the [crate] says when to which.
-    /// Until then others may take those behind it, and it is gone if the process ends before; [`Session::close`] waits.
+    /// Cancel safe: if the call is dropped and takes an item, the item is put back in the background, to its old place
+    /// or to the end of its priority (see guarantee 3 of the [crate]). Until then other consumers may take the items
+    /// behind it, and it is lost if the process ends before. [`Session::close`] waits for it.
     ///
     /// # Session loss
     ///
-    /// A fatal error; [`TakeError::Undecided`] if an item may have been taken.
+    /// A fatal error; [`TakeError::Unknown`] if an item may have been taken.
     ///
     /// # Cost
     ///
-    /// A write, and a read of the next item in the same flight: one round trip.
-    /// One more for an item that was not read with the one before, and one when the list of items is used up or too old.
-    /// Two more for the first call of a session and for each one that is made at the same time as others, and two for
-    /// the first one that finds items in a new node of the queue.
-    /// Two more when a segment was begun since the list was read, which is read again for items of segments and where there
-    /// are priorities.
+    /// One round trip: a write, and concurrently a read of the next item. And these:
+    ///
+    /// - one more for an item that was not read with the one before;
+    /// - one more if the list of items is used up or too old;
+    /// - two more for a new token: in the first call, and whenever more calls are in flight than before;
+    /// - two more for the first call that finds items in a new node of the queue;
+    /// - two more if a segment was started since the list was read, and a new list if the item is in a segment or the
+    ///   layout has priorities.
     pub async fn poll(&self) -> Result<Option<T>, TakeError> {
-        let deadline = self.line.deadline();
+        let deadline = self.store.deadline();
         let mut refusals = 0;
-        while let Some((pick, item)) = self.first(Purpose::Take, &mut refusals, deadline).await? {
-            let removed = self.line.remove(vec![pick], deadline);
-            if !self.line.looking_ahead(deadline, removed).await?.is_empty() {
+        while let Some((candidate, item)) =
+            self.first(Purpose::Take, &mut refusals, deadline).await?
+        {
+            let taking = self.store.take(vec![candidate], deadline);
+            if !self.store.with_prefetch(deadline, taking).await?.is_empty() {
                 return Ok(Some(item));
             }
             refusals += 1;
@@ -208,17 +204,13 @@ impl<T: Send + 'static> Queue<T> {
         Ok(None)
     }
 
-    /// Takes the first item; an error when the queue is empty.
+    /// Takes the first item; an error if the queue is empty.
     ///
     /// # Errors
     ///
-    /// [`TakeError::Empty`], and as [`poll`](Self::poll).
+    /// [`TakeError::Empty`], and those of [`poll`](Self::poll).
     ///
     /// # Cancel safety
-    ///
-    /// As [`poll`](Self::poll).
-    ///
-    /// # Session loss
     ///
     /// As [`poll`](Self::poll).
     ///
@@ -229,7 +221,7 @@ impl<T: Send + 'static> Queue<T> {
         self.poll().await?.ok_or_else(|| self.empty())
     }
 
-    /// Takes the first item, and waits for one for as long as it takes.
+    /// Takes the first item, and waits until there is one.
     ///
     /// # Errors
     ///
@@ -239,15 +231,11 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// As [`poll`](Self::poll).
     ///
-    /// # Session loss
-    ///
-    /// As [`poll`](Self::poll).
-    ///
     /// # Cost
     ///
-    /// As [`poll`](Self::poll); while it waits, two watches and one for each segment, and a list each time that something
-    /// is offered or taken, two if that went to somebody else.
-    /// Those that wait at the same time on clones of one queue share the watches and the lists.
+    /// As [`poll`](Self::poll). While it waits: two watches, one more for each segment, and a list each time that an
+    /// item is added or taken, two if another consumer took it.
+    /// Tasks that wait at the same time on clones of one queue share the watches and the lists.
     pub async fn take(&self) -> Result<T, TakeError> {
         loop {
             if let Some(item) = self.take_timeout(Duration::MAX).await? {
@@ -256,10 +244,10 @@ impl<T: Send + 'static> Queue<T> {
         }
     }
 
-    /// Takes the first item, and waits for one for at most `time`; `None` when there was none.
+    /// Takes the first item, and waits at most `time` for one; `None` if there was none.
     ///
-    /// It looks once in any case, also if `time` is zero. What it sends takes the time that it takes, beyond `time` if need
-    /// be, up to the operation timeout of the session for each attempt.
+    /// It tries once even if `time` is zero. Requests may take longer than `time`: each attempt has the operation
+    /// timeout of the session.
     ///
     /// # Errors
     ///
@@ -269,29 +257,25 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// As [`poll`](Self::poll).
     ///
-    /// # Session loss
-    ///
-    /// As [`poll`](Self::poll).
-    ///
     /// # Cost
     ///
-    /// As [`take`](Self::take); without watches if `time` is zero.
+    /// As [`take`](Self::take), without watches if `time` is zero.
     pub async fn take_timeout(&self, time: Duration) -> Result<Option<T>, TakeError> {
-        let patience = Deadline::after(time);
+        let wait_deadline = Deadline::after(time);
         loop {
             if let Some(item) = self.poll().await? {
                 return Ok(Some(item));
             }
-            if patience.is_over() {
+            if wait_deadline.is_over() {
                 return Ok(None);
             }
-            self.line.wait(patience).await?;
+            self.store.wait(wait_deadline).await?;
         }
     }
 
-    /// Takes the first items, at most so many and at most 1000, all at once; none when the queue is empty.
+    /// Takes up to `max` items (at most 1000) from the front in one transaction; none if the queue is empty.
     ///
-    /// They are fewer if that takes more than half a megabyte of a request, and if others took some of them meanwhile.
+    /// It takes fewer if the request would exceed half a megabyte, or if other consumers take some of the items first.
     ///
     /// # Errors
     ///
@@ -299,26 +283,21 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Cancel safety
     ///
-    /// As [`poll`](Self::poll): all are put back.
-    ///
-    /// # Session loss
-    ///
-    /// As [`poll`](Self::poll).
+    /// As [`poll`](Self::poll): all items are put back.
     ///
     /// # Cost
     ///
     /// As [`poll`](Self::poll), and a read for each item, in two flights, or more if the items are large.
-    /// Each time that others take some of them meanwhile, two round trips more, however many those are.
-    /// From the second time on, the later half alone is tried and the others stay: who takes one after the other takes
-    /// from the front.
-    pub async fn poll_batch(&self, most: usize) -> Result<Vec<T>, TakeError> {
-        let deadline = self.line.deadline();
-        if most == 0 {
+    /// Each time that other consumers take some of the items, two round trips more, however many they take. From the
+    /// second time on, only the later half is tried, because consumers that take single items take them from the front.
+    pub async fn poll_batch(&self, max: usize) -> Result<Vec<T>, TakeError> {
+        let deadline = self.store.deadline();
+        if max == 0 {
             return Ok(Vec::new());
         }
         let mut refusals = 0;
-        while let Some(batch) = self.batch(most, refusals, deadline).await? {
-            let (items, _) = self.taken(batch, deadline).await?;
+        while let Some(batch) = self.batch(max, refusals, deadline).await? {
+            let (items, _) = self.take_batch(batch, deadline).await?;
             if !items.is_empty() {
                 return Ok(items);
             }
@@ -327,70 +306,62 @@ impl<T: Send + 'static> Queue<T> {
         Ok(Vec::new())
     }
 
-    /// Takes everything until the queue is empty.
+    /// Takes all items until the queue is empty.
     ///
-    /// What was taken before something went wrong is in the answer, too.
+    /// If a call fails, the items that were taken before are returned with the error.
     ///
     /// # Cancel safety
     ///
-    /// As [`poll`](Self::poll): all are put back.
-    ///
-    /// # Session loss
-    ///
-    /// As [`poll`](Self::poll).
+    /// As [`poll`](Self::poll): all items are put back.
     ///
     /// # Cost
     ///
-    /// For each 1000 items a flight of reads and a write.
+    /// A flight of reads and a write for each 1000 items.
     pub async fn drain(&self) -> Drained<T> {
         let mut items = Vec::new();
-        let mut safe = PutBack {
-            line: Arc::clone(&self.line),
+        let mut requeue = RequeueOnDrop {
+            store: Arc::clone(&self.store),
             taken: Vec::new(),
         };
         let end = loop {
-            let deadline = self.line.deadline();
-            let batch = match self.batch(MOST_AT_ONCE, 0, deadline).await {
+            let deadline = self.store.deadline();
+            let batch = match self.batch(MAX_AT_ONCE, 0, deadline).await {
                 Ok(Some(batch)) => batch,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
-            match self.taken(batch, deadline).await {
+            match self.take_batch(batch, deadline).await {
                 Ok((more, taken)) => {
                     items.extend(more);
-                    safe.taken.extend(taken);
+                    requeue.taken.extend(taken);
                 }
                 Err(error) => break Err(error),
             }
         };
-        safe.taken.clear();
+        requeue.taken.clear();
         Drained { items, end }
     }
 
     /// Counts the items.
     ///
-    /// Every child of the queue's nodes counts, also what is no item, and what is not due yet.
+    /// Every child of the queue's nodes counts, including children that are not items and items that are not due yet.
     ///
     /// # Errors
     ///
-    /// [`TakeError::Core`] when a read failed.
+    /// [`TakeError::Core`] if a read failed.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe.
     ///
     /// # Cost
     ///
-    /// One round trip, two with segments. No list of items is read.
+    /// One round trip, two with segments. It reads no list of items.
     pub async fn len(&self) -> Result<usize, TakeError> {
-        Ok(self.line.len(self.line.deadline()).await?)
+        Ok(self.store.len(self.store.deadline()).await?)
     }
 
-    /// Tells whether [`len`](Self::len) is zero.
+    /// Returns whether [`len`](Self::len) is zero.
     ///
     /// # Errors
     ///
@@ -398,11 +369,7 @@ impl<T: Send + 'static> Queue<T> {
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe.
     ///
     /// # Cost
     ///
@@ -411,38 +378,33 @@ impl<T: Send + 'static> Queue<T> {
         Ok(self.len().await? == 0)
     }
 
-    /// Tells for how long the oldest of the items that can be taken is there, by the leader's clock; `None` when there
-    /// is none.
+    /// Returns the age of the oldest item that can be taken, by the leader's clock; `None` if there is none.
     ///
-    /// What is looked at is the first item of each priority, in the first segment that has one: but for items that were
-    /// put back, which are as old as that and come before older ones, it is the oldest.
-    /// Items that tasks of this process are about to take do not count.
+    /// It reads the first item of each priority, in the first segment that has one. That is the oldest one, except that
+    /// an item that was put back comes before older ones, and its age counts from then.
+    /// Items that tasks of this process are taking do not count.
     ///
     /// # Errors
     ///
-    /// [`TakeError::Core`] when a read failed.
+    /// [`TakeError::Core`] if a read failed.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe.
     ///
     /// # Cost
     ///
-    /// Lists of the items, of as many segments as it takes to find one, or of all where there are priorities or delays; a
-    /// read for each priority; and a write to ask for the leader's time if that is not known.
+    /// Lists of as many segments as are needed to find an item, or of all if there are priorities or delays; a read for
+    /// each priority; and a write if the leader's time is not known.
     pub async fn oldest_age(&self) -> Result<Option<Duration>, TakeError> {
-        Ok(self.line.oldest_age(self.line.deadline()).await?)
+        Ok(self.store.oldest_age(self.store.deadline()).await?)
     }
 
-    /// Decodes an item of [`Undecided`](crate::Undecided).
+    /// Decodes an item of an [`UnknownTake`](crate::UnknownTake).
     ///
     /// # Errors
     ///
-    /// When the codec does not take it.
+    /// If the codec cannot decode it.
     pub fn decode(&self, data: &[u8]) -> Result<T, DecodeError> {
         self.codec.decode(data)
     }
@@ -453,46 +415,53 @@ impl<T: Send + 'static> Queue<T> {
         }
     }
 
-    /// The first item there is, or one behind it after others were faster so often.
+    /// Reads the first item, or a random later one after several refusals.
     async fn first(
         &self,
         purpose: Purpose,
         refusals: &mut u32,
         deadline: Deadline,
-    ) -> Result<Option<(Pick, T)>, TakeError> {
-        while let Some(hand) = self
-            .line
-            .pick(purpose, reach(*refusals, 1), deadline)
+    ) -> Result<Option<(Candidate, T)>, TakeError> {
+        while let Some(in_flight) = self
+            .store
+            .next_item(purpose, contention_window(*refusals, 1), deadline)
             .await?
         {
-            match self.line.read(hand, deadline).await? {
-                Read::Item(pick) => {
-                    if let Some(first) = self.decoded(pick) {
+            match self.store.read(in_flight, deadline).await? {
+                ReadOutcome::Item(candidate) => {
+                    if let Some(first) = self.decode_candidate(candidate) {
                         return Ok(Some(first));
                     }
                 }
-                Read::Gone if purpose == Purpose::Take => *refusals += 1,
-                Read::Gone | Read::Unfit => {}
+                ReadOutcome::Gone if purpose == Purpose::Take => *refusals += 1,
+                ReadOutcome::Gone | ReadOutcome::Quarantined => {}
             }
         }
         Ok(None)
     }
 
-    /// The first items there are, or some behind them after others were faster so often; `None` when the queue is empty.
+    /// Reads the first items, or later ones after several refusals; `None` if the queue is empty.
     async fn batch(
         &self,
-        most: usize,
+        max: usize,
         refusals: u32,
         deadline: Deadline,
-    ) -> Result<Option<Vec<(Pick, T)>>, TakeError> {
-        let most = most.min(MOST_AT_ONCE);
-        let reach = reach(refusals, most);
-        while let Some(hand) = self.line.pick(Purpose::Take, reach, deadline).await? {
-            let hands = self.line.with_more(hand, most);
-            let picks = self.line.read_all(hands, Pick::size, deadline).await?;
-            let batch: Vec<_> = picks
+    ) -> Result<Option<Vec<(Candidate, T)>>, TakeError> {
+        let max = max.min(MAX_AT_ONCE);
+        let window = contention_window(refusals, max);
+        while let Some(first) = self
+            .store
+            .next_item(Purpose::Take, window, deadline)
+            .await?
+        {
+            let items = self.store.with_following(first, max);
+            let candidates = self
+                .store
+                .read_all(items, Candidate::size, deadline)
+                .await?;
+            let batch: Vec<_> = candidates
                 .into_iter()
-                .filter_map(|pick| self.decoded(pick))
+                .filter_map(|candidate| self.decode_candidate(candidate))
                 .collect();
             if !batch.is_empty() {
                 return Ok(Some(batch));
@@ -501,28 +470,31 @@ impl<T: Send + 'static> Queue<T> {
         Ok(None)
     }
 
-    /// Takes a batch; answers the items that were still there.
-    async fn taken(
+    /// Takes a batch, and returns the items that still existed.
+    async fn take_batch(
         &self,
-        batch: Vec<(Pick, T)>,
+        batch: Vec<(Candidate, T)>,
         deadline: Deadline,
-    ) -> Result<(Vec<T>, Vec<Taken>), TakeError> {
-        let (picks, items): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-        let paths: Vec<_> = picks.iter().map(|pick| pick.path.clone()).collect();
-        let taken = self.line.remove(picks, deadline).await?;
-        // Both are in the same order, and some of the first may be missing in the second.
-        let mut still_there = taken.iter().map(|taken| &taken.path).peekable();
+    ) -> Result<(Vec<T>, Vec<TakenItem>), TakeError> {
+        let (candidates, items): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+        let paths: Vec<_> = candidates
+            .iter()
+            .map(|candidate| candidate.path.clone())
+            .collect();
+        let taken = self.store.take(candidates, deadline).await?;
+        // `taken` has the same order as `paths`, without the items that were gone.
+        let mut taken_paths = taken.iter().map(|taken| &taken.path).peekable();
         let kept = paths.iter().zip(items);
-        let kept = kept.filter(|(path, _)| still_there.next_if_eq(path).is_some());
+        let kept = kept.filter(|(path, _)| taken_paths.next_if_eq(path).is_some());
         let kept = kept.map(|(_, item)| item).collect();
         Ok((kept, taken))
     }
 
-    fn decoded(&self, pick: Pick) -> Option<(Pick, T)> {
-        match self.codec.decode(&pick.item.data) {
-            Ok(item) => Some((pick, item)),
+    fn decode_candidate(&self, candidate: Candidate) -> Option<(Candidate, T)> {
+        match self.codec.decode(&candidate.item.data) {
+            Ok(item) => Some((candidate, item)),
             Err(error) => {
-                pick.hand.shun(&error.to_string());
+                candidate.in_flight.quarantine(&error.to_string());
                 None
             }
         }
@@ -532,7 +504,7 @@ impl<T: Send + 'static> Queue<T> {
 impl<T> Clone for Queue<T> {
     fn clone(&self) -> Self {
         Self {
-            line: Arc::clone(&self.line),
+            store: Arc::clone(&self.store),
             codec: Arc::clone(&self.codec),
         }
     }
@@ -541,30 +513,30 @@ impl<T> Clone for Queue<T> {
 impl<T> fmt::Debug for Queue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
-            .field("path", &self.line.place.items)
-            .field("layout", &self.line.options.layout)
+            .field("path", &self.store.paths.items)
+            .field("layout", &self.store.options.layout)
             .finish_non_exhaustive()
     }
 }
 
-/// Puts items back when it is dropped with them.
-struct PutBack {
-    line: Arc<Line>,
-    taken: Vec<Taken>,
+/// Puts the items back that it has when it is dropped.
+struct RequeueOnDrop {
+    store: Arc<ItemStore>,
+    taken: Vec<TakenItem>,
 }
 
-impl Drop for PutBack {
+impl Drop for RequeueOnDrop {
     fn drop(&mut self) {
         if self.taken.is_empty() {
             return;
         }
-        let (line, taken) = (Arc::clone(&self.line), std::mem::take(&mut self.taken));
-        self.line.session.finish(async move {
+        let (store, taken) = (Arc::clone(&self.store), std::mem::take(&mut self.taken));
+        self.store.session.finish(async move {
             for taken in taken {
-                line.put_back(taken).await;
+                store.requeue(taken).await;
             }
         });
     }
 }
 
-const MOST_AT_ONCE: usize = 1000;
+const MAX_AT_ONCE: usize = 1000;

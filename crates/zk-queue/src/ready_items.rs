@@ -1,4 +1,4 @@
-//! The order in which a consumer takes the items it has read of.
+//! Orders the items of a list, and keeps track of those that this process is taking.
 //!
 //! Pure: no I/O and no clock.
 
@@ -7,155 +7,155 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::layout::Slot;
+use crate::layout::ItemKey;
 
-/// Where an item is: in which segment, and under which name.
+/// An item of a list: its segment and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Spot {
-    /// Zero for the queue's own node.
+pub(crate) struct ListedItem {
+    /// Zero for the items node.
     pub(crate) segment: u32,
     pub(crate) name: Arc<str>,
-    pub(crate) slot: Slot,
+    pub(crate) key: ItemKey,
 }
 
-/// The segment and the name of an item, which no other one has.
-pub(crate) type Key = (u32, Arc<str>);
+/// The segment and the name of an item, which are unique.
+pub(crate) type ItemId = (u32, Arc<str>);
 
 /// Priority, then segment, then number.
-pub(crate) type Rank = (i32, u32, i32, Arc<str>);
+pub(crate) type SortKey = (i32, u32, i32, Arc<str>);
 
-/// The items of the last list that are still to be taken, in their order.
+/// The items of the last list that are still to be taken.
 ///
-/// An item whose time has not come is set aside until it has.
+/// An item is *ready*, *delayed* until it is due, or *in flight* while a task of this process is taking it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Shelf {
-    ready: BTreeMap<Rank, Spot>,
-    later: BTreeMap<(u64, Rank), Spot>,
-    /// What is being taken right now: a list that was read meanwhile shows it still.
-    in_hand: BTreeSet<Rank>,
-    /// What others are to take first, and until when.
-    held_back: BTreeMap<Rank, u64>,
+pub(crate) struct ReadyItems {
+    ready: BTreeMap<SortKey, ListedItem>,
+    delayed: BTreeMap<(u64, SortKey), ListedItem>,
+    /// Kept when the list is replaced: the new list may have been read while these were being taken.
+    in_flight: BTreeSet<SortKey>,
+    /// Items that other consumers are to take first, and until when.
+    deferred: BTreeMap<SortKey, u64>,
 }
 
-impl Spot {
-    pub(crate) fn key(&self) -> Key {
+impl ListedItem {
+    pub(crate) fn id(&self) -> ItemId {
         (self.segment, Arc::clone(&self.name))
     }
 
-    pub(crate) fn rank(&self) -> Rank {
+    pub(crate) fn sort_key(&self) -> SortKey {
         (
-            self.slot.priority,
+            self.key.priority,
             self.segment,
-            self.slot.sequence.number(),
+            self.key.sequence.number(),
             Arc::clone(&self.name),
         )
     }
 }
 
-impl Shelf {
-    /// Takes what was listed in place of what it had.
-    pub(crate) fn restock(&mut self, listed: impl IntoIterator<Item = Spot>) {
+impl ReadyItems {
+    /// Replaces the list.
+    pub(crate) fn replace(&mut self, listed: impl IntoIterator<Item = ListedItem>) {
         self.ready.clear();
-        self.later.clear();
-        let mut held_back = std::mem::take(&mut self.held_back);
-        for spot in listed {
-            let rank = spot.rank();
-            if let Some((rank, until)) = held_back.remove_entry(&rank) {
-                self.held_back.insert(rank, until);
+        self.delayed.clear();
+        let mut deferred = std::mem::take(&mut self.deferred);
+        for item in listed {
+            let sort_key = item.sort_key();
+            if let Some((sort_key, until)) = deferred.remove_entry(&sort_key) {
+                self.deferred.insert(sort_key, until);
             }
-            if !self.in_hand.contains(&rank) {
-                self.put(spot);
+            if !self.in_flight.contains(&sort_key) {
+                self.insert(item);
             }
         }
     }
 
-    /// Leaves an item to others until then, although it is due before.
-    pub(crate) fn hold_back(&mut self, spot: Spot, until: u64) {
-        let rank = spot.rank();
-        self.ready.remove(&rank);
-        self.later.remove(&(spot.slot.due, rank.clone()));
-        self.held_back.insert(rank, until);
-        self.put(spot);
+    /// Leaves an item to other consumers until then, although it is due before.
+    pub(crate) fn defer(&mut self, item: ListedItem, until: u64) {
+        let sort_key = item.sort_key();
+        self.ready.remove(&sort_key);
+        self.delayed.remove(&(item.key.due, sort_key.clone()));
+        self.deferred.insert(sort_key, until);
+        self.insert(item);
     }
 
-    /// The next item that may be taken at `now`, which is in hand from then on; or the one so many `ahead` of it among
-    /// those of its priority, counted round if they are fewer.
-    pub(crate) fn next(&mut self, now: u64, ahead: usize) -> Option<Spot> {
-        self.sort_out(now);
+    /// Marks the first ready item as in flight, and returns it.
+    ///
+    /// With an `offset`, it is a later item of the same priority; if there are fewer, the offset wraps around.
+    pub(crate) fn next(&mut self, now: u64, offset: usize) -> Option<ListedItem> {
+        self.promote_due(now);
         let (priority, ..) = *self.ready.first_key_value()?.0;
-        let its = || self.ready.keys().take_while(|rank| rank.0 == priority);
-        let ahead = match its().take(ahead + 1).count() {
-            fewer if fewer <= ahead => ahead % fewer,
-            _ => ahead,
+        let same_priority = || self.ready.keys().take_while(|key| key.0 == priority);
+        let offset = match same_priority().take(offset + 1).count() {
+            fewer if fewer <= offset => offset % fewer,
+            _ => offset,
         };
-        let rank = its().nth(ahead)?.clone();
-        self.take_in_hand(&rank)
+        let sort_key = same_priority().nth(offset)?.clone();
+        self.mark_in_flight(&sort_key)
     }
 
-    /// The next item behind another one that may be taken at `now`, which is in hand from then on.
-    pub(crate) fn next_behind(&mut self, other: &Spot, now: u64) -> Option<Spot> {
-        self.sort_out(now);
-        let behind = (Bound::Excluded(other.rank()), Bound::Unbounded);
-        let rank = self.ready.range(behind).next()?.0.clone();
-        self.take_in_hand(&rank)
+    /// Marks the first ready item behind `other` as in flight, and returns it.
+    pub(crate) fn next_after(&mut self, other: &ListedItem, now: u64) -> Option<ListedItem> {
+        self.promote_due(now);
+        let behind = (Bound::Excluded(other.sort_key()), Bound::Unbounded);
+        let sort_key = self.ready.range(behind).next()?.0.clone();
+        self.mark_in_flight(&sort_key)
     }
 
-    fn take_in_hand(&mut self, rank: &Rank) -> Option<Spot> {
-        let (rank, spot) = self.ready.remove_entry(rank)?;
-        self.in_hand.insert(rank);
-        Some(spot)
+    fn mark_in_flight(&mut self, sort_key: &SortKey) -> Option<ListedItem> {
+        let (sort_key, item) = self.ready.remove_entry(sort_key)?;
+        self.in_flight.insert(sort_key);
+        Some(item)
     }
 
-    /// The items that may be taken at `now`, in their order; they stay where they are.
-    pub(crate) fn ready(&mut self, now: u64) -> impl Iterator<Item = &Spot> {
-        self.sort_out(now);
+    /// Returns the ready items in their order, without taking them.
+    pub(crate) fn ready(&mut self, now: u64) -> impl Iterator<Item = &ListedItem> {
+        self.promote_due(now);
         self.ready.values()
     }
 
-    /// Puts back what was not taken after all.
-    pub(crate) fn give_back(&mut self, spot: Spot) {
-        self.in_hand.remove(&spot.rank());
-        self.put(spot);
+    /// Returns an item in flight to the list, because it was not taken.
+    pub(crate) fn release(&mut self, item: ListedItem) {
+        self.in_flight.remove(&item.sort_key());
+        self.insert(item);
     }
 
-    /// Forgets what was taken, or is gone.
-    pub(crate) fn done(&mut self, spot: &Spot) {
-        self.in_hand.remove(&spot.rank());
+    /// Forgets an item in flight, because it was taken or no longer exists.
+    pub(crate) fn complete(&mut self, item: &ListedItem) {
+        self.in_flight.remove(&item.sort_key());
     }
 
-    /// Whether all items are of this segment, but for those in hand.
-    pub(crate) fn is_all_of(&self, segment: u32) -> bool {
-        let mut all = self.ready.values().chain(self.later.values());
-        all.all(|spot| spot.segment == segment)
+    /// Returns whether all items that are not in flight are in this segment.
+    pub(crate) fn has_only_segment(&self, segment: u32) -> bool {
+        let mut all = self.ready.values().chain(self.delayed.values());
+        all.all(|item| item.segment == segment)
     }
 
-    /// Whether it is being taken right now.
-    pub(crate) fn is_in_hand(&self, spot: &Spot) -> bool {
-        self.in_hand.contains(&spot.rank())
+    pub(crate) fn is_in_flight(&self, item: &ListedItem) -> bool {
+        self.in_flight.contains(&item.sort_key())
     }
 
-    /// When the next item is due of those that are not yet.
+    /// Returns when the next delayed item is due.
     pub(crate) fn next_due(&self) -> Option<u64> {
-        self.later.keys().next().map(|(due, _)| *due)
+        self.delayed.keys().next().map(|(due, _)| *due)
     }
 
-    /// Puts to the others what is due by now.
-    fn sort_out(&mut self, now: u64) {
-        while let Some(entry) = self.later.first_entry() {
+    /// Makes the delayed items ready that are due.
+    fn promote_due(&mut self, now: u64) {
+        while let Some(entry) = self.delayed.first_entry() {
             if entry.key().0 > now {
                 break;
             }
-            let spot = entry.remove();
-            self.ready.insert(spot.rank(), spot);
+            let item = entry.remove();
+            self.ready.insert(item.sort_key(), item);
         }
     }
 
-    fn put(&mut self, spot: Spot) {
-        let rank = spot.rank();
-        let due = self.held_back.get(&rank).copied();
-        match due.unwrap_or(spot.slot.due) {
-            0 => self.ready.insert(rank, spot),
-            due => self.later.insert((due, rank), spot),
+    fn insert(&mut self, item: ListedItem) {
+        let sort_key = item.sort_key();
+        let due = self.deferred.get(&sort_key).copied();
+        match due.unwrap_or(item.key.due) {
+            0 => self.ready.insert(sort_key, item),
+            due => self.delayed.insert((due, sort_key), item),
         };
     }
 }

@@ -1,4 +1,18 @@
-//! The nodes of a queue: offering, listing, and taking items out, as bytes.
+//! Reads and writes the nodes of a queue: offering, listing and taking items as bytes.
+//!
+//! An item is taken in these steps:
+//!
+//! 1. [`listing`] lists the children of the items node and of the segments, under one [`list_epoch`]: the versions that
+//!    every later transaction about these items checks.
+//! 2. [`ItemStore::next_item`] picks the first ready item of the list, or a random one of the first few if other
+//!    consumers were faster. The item is [`in_flight`] from then on: no other task of this process picks it.
+//! 3. [`take`] reads the item's node, unless [`prefetch`] has read it already.
+//! 4. [`take`] deletes the node in one transaction. It first writes an idempotency token, then checks the preconditions
+//!    of the list epoch, and then deletes the node under the version that was read. If another consumer has the item,
+//!    the transaction is refused, and the next item is tried.
+//! 5. If the caller is gone by then, [`requeue`] puts the item back.
+//!
+//! A work queue replaces step 4 by a transaction that creates a claim and writes the item; see `work_queue`.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -25,206 +39,210 @@ use zk_core::Session;
 use zk_core::Watch;
 
 use crate::deadline::Deadline;
-use crate::idempotency::Receipts;
-use crate::idempotency::lock;
+use crate::idempotency::IdempotencyTokens;
+use crate::mutex::lock;
 use crate::options::QueueOptions;
-use crate::paths::Place;
-use crate::ready_items::Key;
-use crate::ready_items::Shelf;
-use crate::ready_items::Spot;
+use crate::paths::QueuePaths;
+use crate::ready_items::ItemId;
+use crate::ready_items::ListedItem;
+use crate::ready_items::ReadyItems;
 
 mod batch;
+mod create_items;
 mod in_flight;
 mod list_epoch;
 mod listing;
-mod offer;
 mod prefetch;
 mod requeue;
 mod segments;
 mod size_and_age;
 mod take;
 
-pub(crate) use in_flight::Hand;
-use list_epoch::Footing;
+pub(crate) use create_items::NewItem;
+pub(crate) use in_flight::InFlightItem;
+use list_epoch::ListEpoch;
 pub(crate) use listing::claim_name;
-pub(crate) use offer::Draft;
-use prefetch::Ahead;
-pub(crate) use take::Pick;
-pub(crate) use take::Read;
-pub(crate) use take::Taken;
+use prefetch::Prefetched;
+pub(crate) use take::Candidate;
+pub(crate) use take::ReadOutcome;
+pub(crate) use take::TakenItem;
 
-/// One queue as one process sees it; shared by all its handles.
+/// One queue in one process, shared by all handles.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ItemStore {
     pub(crate) session: Session,
-    pub(crate) place: Place,
+    pub(crate) paths: QueuePaths,
     pub(crate) options: QueueOptions,
-    pub(crate) receipts: Receipts,
-    /// The node that has the claims for children, if there are claims.
+    pub(crate) tokens: IdempotencyTokens,
+    /// The parent of the claims, if items are claimed.
     pub(crate) claims: Option<NodePath>,
-    tail: Mutex<Option<segments::Tail>>,
-    stock: Mutex<Stock>,
-    /// Held by whoever reads the lists.
-    restocking: tokio::sync::Mutex<()>,
-    /// Told when an item that was in hand can be taken by others.
-    given_back: Notify,
-    /// How often something was left to chance.
+    active: Mutex<Option<segments::ActiveSegment>>,
+    list: Mutex<ItemList>,
+    /// Held while the list is read.
+    list_lock: tokio::sync::Mutex<()>,
+    /// Notified when an item in flight is released and can be taken by other tasks.
+    released: Notify,
+    /// The number of random draws so far.
     draws: AtomicU64,
 }
 
-/// What is known of the items that can be taken.
+/// The last list of items that this process read.
 #[derive(Debug, Default)]
-struct Stock {
-    shelf: Shelf,
-    /// When the reading of it began, and how long it took.
+struct ItemList {
+    items: ReadyItems,
+    /// When reading it began, and how long that took.
     read: Option<(Instant, Duration)>,
-    /// Whether all segments were read, and not only as many as it took to find an item.
-    is_whole: bool,
-    /// Whether it was read by a server that had caught up with whatever was answered before the reading began.
+    /// Whether all segments were read, and not only as many as were needed to find an item.
+    is_complete: bool,
+    /// Whether the server had caught up with everything that was committed before reading began.
     is_synced: bool,
-    /// Children that were warned of, by segment and name.
-    known: BTreeSet<Key>,
-    /// Items that are not to be taken, because their data or their node is not what it should be.
-    shunned: BTreeSet<Key>,
-    /// What the items were read on, if they may be taken.
-    footing: Option<Footing>,
-    /// Items that were read before their turn, and those that are being read.
-    ahead: BTreeMap<Key, Option<Ahead>>,
-    /// The node of the items, by what made it, if it may not be written.
-    unmarked: Option<i64>,
-    /// What those wait for that wait; gone, with its watches, when none does.
+    /// Children that are not items and were logged.
+    logged: BTreeSet<ItemId>,
+    /// Items that are never taken, because their data or their node is malformed.
+    quarantined: BTreeSet<ItemId>,
+    /// The epoch of the list, if its items may be taken.
+    epoch: Option<ListEpoch>,
+    /// Items that were read ahead; `None` while the read is pending.
+    prefetched: BTreeMap<ItemId, Option<Prefetched>>,
+    /// The `czxid` of the items node if the servers refuse to let this session write it.
+    read_only_items_node: Option<i64>,
+    /// What the waiting tasks wait for; dropped, with its watches, when no task waits.
     next_change: Option<WeakShared<BoxFuture<'static, ()>>>,
 }
 
-/// What an item is picked for.
+/// What the caller wants an item for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    Look,
+    Peek,
     Take,
 }
 
-/// What there is on a list that was just read.
+/// The first item of a list.
 enum Next {
-    Hand(Hand),
+    Item(InFlightItem),
     Nothing,
-    /// There is something, but it cannot be taken safely.
-    Unfounded,
-    /// The list is not new enough.
+    /// There is an item, but the list's epoch does not allow taking it.
+    NoEpoch,
+    /// The list is too old.
     Stale,
 }
 
-impl Line {
+impl ItemStore {
     pub(crate) fn new(
         session: &Session,
-        place: Place,
+        paths: QueuePaths,
         claims: Option<NodePath>,
         options: QueueOptions,
     ) -> Self {
         Self {
-            receipts: Receipts::new(session, place.receipt()),
+            tokens: IdempotencyTokens::new(session, paths.token()),
             session: session.clone(),
-            place,
+            paths,
             options,
             claims,
-            tail: Mutex::default(),
-            stock: Mutex::default(),
-            restocking: tokio::sync::Mutex::default(),
-            given_back: Notify::new(),
+            active: Mutex::default(),
+            list: Mutex::default(),
+            list_lock: tokio::sync::Mutex::default(),
+            released: Notify::new(),
             draws: AtomicU64::new(0),
         }
     }
 
-    /// The deadline of one call.
+    /// Returns the deadline of a call that begins now.
     pub(crate) fn deadline(&self) -> Deadline {
         Deadline::after(self.session.operation_timeout())
     }
 
-    /// The next item that may be taken, from the list that is there, or from a new one.
+    /// Returns the next item that may be taken, from the known list or a new one, and marks it as in flight.
     ///
-    /// `None` when there was no such item at some moment since the call began.
-    /// With a `reach`, it is one by chance among so many behind the first one.
-    pub(crate) async fn pick(
+    /// `None` means that there was no such item at some moment since the call began.
+    /// With a `contention_window`, it is a random item among so many behind the first one.
+    pub(crate) async fn next_item(
         self: &Arc<Self>,
         purpose: Purpose,
-        reach: usize,
+        contention_window: usize,
         deadline: Deadline,
-    ) -> Result<Option<Hand>, Error> {
+    ) -> Result<Option<InFlightItem>, Error> {
         let began = Instant::now();
         let now = self.time(deadline).await?;
-        let ahead = self.up_to(reach);
-        if let Some(hand) = self.on_shelf(purpose, ahead, now) {
-            return Ok(Some(hand));
+        let offset = self.random_up_to(contention_window);
+        if let Some(item) = self.next_of_recent_list(purpose, offset, now) {
+            return Ok(Some(item));
         }
-        let _reading = self.restocking.lock().await;
+        let _reading = self.list_lock.lock().await;
         loop {
-            match self.on_new_shelf(purpose, ahead, began, now) {
-                Next::Hand(hand) => return Ok(Some(hand)),
+            match self.next_of_new_list(purpose, offset, began, now) {
+                Next::Item(item) => return Ok(Some(item)),
                 Next::Nothing => return Ok(None),
-                Next::Unfounded if self.find_footing(deadline).await? => continue,
-                Next::Unfounded | Next::Stale => {}
+                Next::NoEpoch if self.establish_epoch(deadline).await? => continue,
+                Next::NoEpoch | Next::Stale => {}
             }
-            // What others have told us of is there, even if our server lags behind theirs.
+            // Items that were committed before the call are listed, even if our server lags.
             let (synced, read) = future::join(
                 self.session
-                    .sync(&self.place.items)
+                    .sync(&self.paths.items)
                     .timeout(deadline.remaining())
                     .into_future(),
-                self.restock(false, deadline),
+                self.refresh_list(false, deadline),
             )
             .await;
             synced?;
             read?;
-            lock(&self.stock).is_synced = true;
+            lock(&self.list).is_synced = true;
         }
     }
 
-    /// An item that may be taken, and those behind it on the list that is there, without a new one.
-    pub(crate) fn with_more(self: &Arc<Self>, first: Hand, most: usize) -> Vec<Hand> {
-        let now = self.receipts.known_time().unwrap_or(0);
-        let mut stock = lock(&self.stock);
-        let mut hands = vec![first];
-        while hands.len() < most
-            && let Some(last) = hands.last()
-            && let Some(spot) = stock.shelf.next_behind(last, now)
+    /// Returns `first` and the ready items behind it on the known list, all marked as in flight.
+    pub(crate) fn with_following(
+        self: &Arc<Self>,
+        first: InFlightItem,
+        max: usize,
+    ) -> Vec<InFlightItem> {
+        let now = self.tokens.known_time().unwrap_or(0);
+        let mut list = lock(&self.list);
+        let mut items = vec![first];
+        while items.len() < max
+            && let Some(last) = items.last()
+            && let Some(listed) = list.items.next_after(last, now)
         {
-            hands.push(self.hand_of(&stock, spot, Purpose::Take));
+            items.push(self.start(&list, listed, Purpose::Take));
         }
-        hands
+        items
     }
 
-    /// A number by chance, from zero to `most`.
-    fn up_to(&self, most: usize) -> usize {
-        if most == 0 {
+    /// Returns a random number from zero to `max`.
+    fn random_up_to(&self, max: usize) -> usize {
+        if max == 0 {
             return 0;
         }
         let drawn = self.draws.fetch_add(1, Ordering::Relaxed);
-        // Its name is unique, and drawn from the seed where there is one.
-        let unique = self.receipts.anchored();
+        // The fence's name is unique, and drawn from the seed in simulations.
+        let unique = self.tokens.current_fence();
         let unique = unique.as_ref().map(|node| node.path().as_str());
         let mut hasher = DefaultHasher::new();
         (unique, drawn).hash(&mut hasher);
-        let chance = usize::try_from(hasher.finish() >> 32).unwrap_or(0);
-        chance % (most + 1)
+        let random = usize::try_from(hasher.finish() >> 32).unwrap_or(0);
+        random % (max + 1)
     }
 
-    /// Waits until there may be an item that can be taken: one more, one that is due, or one whose claim is gone.
+    /// Waits until an item may be ready: a new one, one that became due, or one whose claim ended.
     pub(crate) async fn wait(&self, deadline: Deadline) -> Result<(), Error> {
-        let mut given_back = pin!(self.given_back.notified());
-        // What is given back from now on is told; what was before is seen on the shelf.
-        given_back.as_mut().enable();
+        let mut released = pin!(self.released.notified());
+        // Releases from now on notify us; those before are visible in the list.
+        released.as_mut().enable();
         let Some(changed) = self.next_change(Instant::now()).await? else {
             return Ok(());
         };
         let now = self.time(self.deadline()).await?;
         let due = {
-            let mut stock = lock(&self.stock);
-            if stock.shelf.ready(now).next().is_some() {
+            let mut list = lock(&self.list);
+            if list.items.ready(now).next().is_some() {
                 return Ok(());
             }
-            stock.shelf.next_due()
+            list.items.next_due()
         };
         let due = match due {
-            // The clocks run on from the answer; a millisecond more makes up for what was rounded off.
+            // The clocks advance from the reply; one millisecond more makes up for rounding.
             Some(due) => Deadline::after(Duration::from_millis(due.saturating_sub(now) + 1)),
             None => Deadline::after(Duration::MAX),
         };
@@ -232,130 +250,141 @@ impl Line {
             biased;
             _ = self.session.lost() => {}
             () = changed => {}
-            () = given_back => {}
+            () = released => {}
             _ = due.bound(std::future::pending::<()>()) => {}
             _ = deadline.bound(std::future::pending::<()>()) => {}
         }
         Ok(())
     }
 
-    /// What resolves when something changes that the lists show; nothing if one that was read since `began` has an item.
+    /// Returns a future that resolves when the lists change; `None` if a list that was read since `began` has an item.
     ///
-    /// All tasks that wait at the same time share the watches, and the lists that set them: nothing has changed for any
-    /// of them as long as those have not fired.
+    /// All tasks that wait at the same time share the watches and the lists that set them: while the watches have not
+    /// fired, nothing has changed for any of them.
     async fn next_change(&self, began: Instant) -> Result<Option<NextChange>, Error> {
-        let _reading = self.restocking.lock().await;
+        let _reading = self.list_lock.lock().await;
         let known = {
-            let mut stock = lock(&self.stock);
-            let now = self.receipts.known_time().unwrap_or(0);
-            let is_new = stock.read.is_some_and(|(at, _)| at >= began);
-            if is_new && stock.shelf.ready(now).next().is_some() {
+            let mut list = lock(&self.list);
+            let now = self.tokens.known_time().unwrap_or(0);
+            let is_new = list.read.is_some_and(|(at, _)| at >= began);
+            if is_new && list.items.ready(now).next().is_some() {
                 return Ok(None);
             }
-            stock.next_change.as_ref().and_then(WeakShared::upgrade)
+            list.next_change.as_ref().and_then(WeakShared::upgrade)
         };
         if let Some(known) = known.filter(|known| known.peek().is_none()) {
             return Ok(Some(known));
         }
-        let mut watches = self.restock(true, self.deadline()).await?;
+        let mut watches = self.refresh_list(true, self.deadline()).await?;
         let changed = async move {
             let fired = watches.iter_mut().map(|watch| Box::pin(watch.changed()));
             future::select_all(fired).await;
         };
         let changed = changed.boxed().shared();
-        lock(&self.stock).next_change = changed.downgrade();
+        lock(&self.list).next_change = changed.downgrade();
         Ok(Some(changed))
     }
 
-    /// The leader's time, where items have one.
+    /// Returns the leader's time; zero if the layout has no delays.
     pub(crate) async fn time(&self, deadline: Deadline) -> Result<u64, Error> {
         if self.options.layout.has_delays() {
-            self.receipts.leader_time(deadline).await
+            self.tokens.leader_time(deadline).await
         } else {
             Ok(0)
         }
     }
 
-    /// The next item of a list that is not too old.
-    fn on_shelf(self: &Arc<Self>, purpose: Purpose, ahead: usize, now: u64) -> Option<Hand> {
-        let mut stock = lock(&self.stock);
-        let is_stale = stock.read.is_none_or(|(at, took)| {
+    /// Returns the next item of the list if that is recent enough.
+    fn next_of_recent_list(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        offset: usize,
+        now: u64,
+    ) -> Option<InFlightItem> {
+        let mut list = lock(&self.list);
+        let is_stale = list.read.is_none_or(|(at, took)| {
             at.elapsed() > self.options.refresh.max(took.saturating_mul(LISTING_SHARE))
         });
-        if is_stale || !stock.is_fit_for(purpose) {
+        if is_stale || !list.allows(purpose) {
             None
         } else {
-            self.next_in(&mut stock, purpose, ahead, now)
+            self.next_of(&mut list, purpose, offset, now)
         }
     }
 
-    /// The next item of a list that was read since then.
-    fn on_new_shelf(
+    /// Returns the next item of the list if that was read since `began`.
+    fn next_of_new_list(
         self: &Arc<Self>,
         purpose: Purpose,
-        ahead: usize,
+        offset: usize,
         began: Instant,
         now: u64,
     ) -> Next {
-        let mut stock = lock(&self.stock);
-        if stock.read.is_none_or(|(at, _)| at < began) {
+        let mut list = lock(&self.list);
+        if list.read.is_none_or(|(at, _)| at < began) {
             return Next::Stale;
         }
-        if stock.shelf.ready(now).next().is_none() {
-            // A part of the segments tells nothing of the others, and a server that lags nothing of what is new.
-            return if stock.is_whole && stock.is_synced {
+        if list.items.ready(now).next().is_none() {
+            // Some segments say nothing about the others, and a lagging server says nothing about new items.
+            return if list.is_complete && list.is_synced {
                 Next::Nothing
             } else {
                 Next::Stale
             };
         }
-        if !stock.is_fit_for(purpose) {
-            return Next::Unfounded;
+        if !list.allows(purpose) {
+            return Next::NoEpoch;
         }
-        match self.next_in(&mut stock, purpose, ahead, now) {
-            Some(hand) => Next::Hand(hand),
+        match self.next_of(&mut list, purpose, offset, now) {
+            Some(item) => Next::Item(item),
             None => Next::Nothing,
         }
     }
 
-    fn next_in(
+    fn next_of(
         self: &Arc<Self>,
-        stock: &mut Stock,
+        list: &mut ItemList,
         purpose: Purpose,
-        ahead: usize,
+        offset: usize,
         now: u64,
-    ) -> Option<Hand> {
-        let spot = stock.shelf.next(now, ahead)?;
-        Some(self.hand_of(stock, spot, purpose))
+    ) -> Option<InFlightItem> {
+        let listed = list.items.next(now, offset)?;
+        Some(self.start(list, listed, purpose))
     }
 
-    fn hand_of(self: &Arc<Self>, stock: &Stock, spot: Spot, purpose: Purpose) -> Hand {
-        let footing = stock.footing.as_ref().filter(|_| purpose == Purpose::Take);
-        let ground = footing.and_then(|footing| footing.of(spot.segment));
-        Hand::new(self, spot, ground)
+    fn start(
+        self: &Arc<Self>,
+        list: &ItemList,
+        listed: ListedItem,
+        purpose: Purpose,
+    ) -> InFlightItem {
+        let epoch = list.epoch.as_ref().filter(|_| purpose == Purpose::Take);
+        let preconditions = epoch.and_then(|epoch| epoch.preconditions_for(listed.segment));
+        InFlightItem::new(self, listed, preconditions)
     }
 }
 
-impl Stock {
-    fn forget(&mut self) {
-        self.footing = None;
-        self.ahead.clear();
+impl ItemList {
+    /// Makes the next call read the list again.
+    fn invalidate(&mut self) {
+        self.epoch = None;
+        self.prefetched.clear();
         self.read = None;
     }
 
-    fn is_fit_for(&self, purpose: Purpose) -> bool {
+    fn allows(&self, purpose: Purpose) -> bool {
         match purpose {
-            Purpose::Look => true,
-            Purpose::Take => self.footing.as_ref().is_some_and(Footing::is_firm),
+            Purpose::Peek => true,
+            Purpose::Take => self.epoch.as_ref().is_some_and(ListEpoch::is_usable),
         }
     }
 }
 
-/// A list is read at most for one part in so many of the time.
+/// Reading lists takes at most this fraction of the time (one in 20).
 const LISTING_SHARE: u32 = 20;
 
-/// The watches that tell of a change.
+/// Watches on the nodes that were listed.
 type Watches = Vec<Watch>;
 
-/// The first of them to fire.
+/// Resolves when the first of them fires.
 type NextChange = Shared<BoxFuture<'static, ()>>;

@@ -1,4 +1,9 @@
-//! The queue of work: an item stays until it is acknowledged.
+//! `WorkQueue`: an item stays in the queue until it is acknowledged.
+//!
+//! An item is claimed as [`store`](crate::store) describes for a take, except that the transaction creates an ephemeral
+//! node for the claim and writes the item's node, instead of deleting it. The item's version so counts its deliveries.
+//! [`create_claims`] makes that transaction, and [`held_claim`] those that end a claim: they delete the claim, and
+//! delete or move the item, under the version that the claim gave it.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -16,17 +21,17 @@ use zk_core::Session;
 use zk_core::SessionId;
 use zk_core::codec::Codec;
 
-use crate::batch_limits::reach;
+use crate::batch_limits::contention_window;
 use crate::deadline::Deadline;
 use crate::error::PathError;
 use crate::error::TakeError;
 use crate::offer::Offer;
 use crate::offer::OfferAll;
 use crate::options::WorkOptions;
-use crate::paths::Place;
-use crate::paths::below;
-use crate::store::Line;
-use crate::store::Pick;
+use crate::paths::QueuePaths;
+use crate::paths::child;
+use crate::store::Candidate;
+use crate::store::ItemStore;
 use crate::store::Purpose;
 
 mod claim;
@@ -36,23 +41,25 @@ mod held_claim;
 mod worker;
 
 pub use claim::Claim;
+pub use claim::ClaimLoss;
 pub use claim::Delivery;
-pub use claim::Loss;
 pub use dead_letters::DeadLetter;
-use held_claim::Held;
-pub use worker::Tally;
-use worker::message_of;
+use held_claim::HeldClaim;
+pub use worker::WorkStats;
+use worker::panic_message;
 
-/// A queue of which every item is processed at least once, and stays in it until that is acknowledged.
+/// A queue that keeps each item until it is acknowledged, and so delivers it at least once.
 ///
-/// A consumer [claims](Self::claim) an item, processes it, and acknowledges it; a claim that is not acknowledged, because
-/// the process died, the session ended or the claim was dropped, leaves the item where it was, for the next one.
-/// An item that was delivered too often goes to the [dead letters](Self::dead_letters).
-/// One that the codec does not take counts as delivered and goes back with a delay, a second at first, twice as long each
-/// further time up to a minute: while a new format is deployed, consumers that do not know it leave the items to those
-/// that do. The one that put such an item back leaves it to others for a quarter of that delay more.
-/// With the default of 16 deliveries, that gives a deployment more than ten minutes.
-/// Clones share what they know of the queue; several tasks may use one queue.
+/// A consumer [claims](Self::claim) an item, processes it, and acknowledges it. If the process dies, the session ends
+/// or the claim is dropped before that, the item stays where it is and is delivered to the next consumer. An item that
+/// was delivered too often goes to the [dead letters](Self::dead_letters).
+///
+/// An item that the codec cannot decode counts as delivered, and is delivered again after a delay: one second at first,
+/// doubling with each delivery, up to a minute. The consumer that rejected it waits for another quarter of the delay.
+/// While a new format is deployed, consumers that do not know it so leave the items to those that do. With the default
+/// of 16 deliveries, a deployment may take more than ten minutes.
+///
+/// Clones are cheap and share the list of items; several tasks may use one queue.
 ///
 /// # Examples
 ///
@@ -73,51 +80,51 @@ use worker::message_of;
 /// # }
 /// ```
 pub struct WorkQueue<T> {
-    line: Arc<Line>,
+    store: Arc<ItemStore>,
     codec: Arc<dyn Codec<T>>,
-    bench: Arc<Bench>,
+    context: Arc<WorkContext>,
 }
 
-/// What is beside the items.
+/// The paths, options and claim count that the handles and claims of a queue share.
 #[derive(Debug)]
-struct Bench {
+struct WorkContext {
     path: NodePath,
     claims: NodePath,
-    dead: NodePath,
+    dead_letters: NodePath,
     options: WorkOptions,
-    /// One more than the claims that there are in this process.
-    in_hand: Arc<()>,
+    /// Its reference count is the number of claims of this process, plus one.
+    open_claims: Arc<()>,
 }
 
-/// Why an item is not delivered.
+/// An item that is not delivered.
 struct Undeliverable {
-    /// How often it was, and once more if it was just not readable.
+    /// Its deliveries so far, including this one if it could not be decoded.
     deliveries: u32,
     reason: String,
-    /// Whether it goes to the dead letters, and not back for a consumer that may read it.
+    /// Whether it goes to the dead letters, instead of being delivered again to consumers that may decode it.
     is_last: bool,
 }
 
-/// Who processes an item.
+/// A claim, and the consumer that holds it; returned by [`WorkQueue::claims`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimInfo {
     /// The path of the item.
     pub item: NodePath,
-    /// What the owner says of itself: the host and the process, unless it was told otherwise.
+    /// The owner's [description of itself](WorkOptions::with_owner); by default the host and the process id.
     pub owner: String,
-    /// The session of the owner, with which the claim ends.
+    /// The session of the owner. The claim ends with it.
     pub session: Option<SessionId>,
-    /// Since when, by the leader's clock.
+    /// When the claim began, by the leader's clock.
     pub since: SystemTime,
 }
 
 impl<T: Send + 'static> WorkQueue<T> {
-    /// Describes the queue at `path`, with the options of [`WorkOptions::default`]. Nothing is sent.
+    /// Returns a handle of the queue at `path`, with [`WorkOptions::default`]. Sends nothing.
     ///
     /// # Errors
     ///
-    /// When `path` is not a path, or is the root.
+    /// If `path` is not a valid node path, or is the root.
     pub fn new<P>(
         session: &Session,
         path: P,
@@ -130,11 +137,11 @@ impl<T: Send + 'static> WorkQueue<T> {
         Self::with_options(session, path, codec, &WorkOptions::default())
     }
 
-    /// Describes the queue at `path`. Nothing is sent.
+    /// Returns a handle of the queue at `path`. Sends nothing.
     ///
     /// # Errors
     ///
-    /// When `path` is not a path, or is the root.
+    /// If `path` is not a valid node path, or is the root.
     pub fn with_options<P>(
         session: &Session,
         path: P,
@@ -151,33 +158,33 @@ impl<T: Send + 'static> WorkQueue<T> {
         if path.is_root() {
             return Err(PathError::Root);
         }
-        let claims = below(&path, "claims");
-        let place = Place::below(&path);
-        let line = Line::new(session, place, Some(claims.clone()), options.queue.clone());
+        let claims = child(&path, "claims");
+        let paths = QueuePaths::below(&path);
+        let store = ItemStore::new(session, paths, Some(claims.clone()), options.queue.clone());
         Ok(Self {
-            line: Arc::new(line),
+            store: Arc::new(store),
             codec: Arc::new(codec),
-            bench: Arc::new(Bench {
-                dead: below(&path, "dead"),
+            context: Arc::new(WorkContext {
+                dead_letters: child(&path, "dead"),
                 claims,
                 path,
                 options: options.clone(),
-                in_hand: Arc::default(),
+                open_claims: Arc::default(),
             }),
         })
     }
 
     /// Returns the path of the queue.
     pub fn path(&self) -> &NodePath {
-        &self.bench.path
+        &self.context.path
     }
 
-    /// Offers an item.
+    /// Adds an item.
     pub fn offer(&self, item: &T) -> Offer {
-        Offer::new(&self.line, self.codec.encode(item))
+        Offer::new(&self.store, self.codec.encode(item))
     }
 
-    /// Offers several items, in their order.
+    /// Adds several items, in their order.
     pub fn offer_all<I>(&self, items: I) -> OfferAll
     where
         I: IntoIterator<Item: Borrow<T>>,
@@ -185,10 +192,10 @@ impl<T: Send + 'static> WorkQueue<T> {
         let encoded = items
             .into_iter()
             .map(|item| self.codec.encode(item.borrow()));
-        OfferAll::new(&self.line, encoded.collect())
+        OfferAll::new(&self.store, encoded.collect())
     }
 
-    /// Claims the first item that nobody has claimed, and waits for one for as long as it takes.
+    /// Claims the first unclaimed item, and waits until there is one.
     ///
     /// # Errors
     ///
@@ -196,22 +203,21 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Cancel safety
     ///
-    /// Safe: an item that is claimed when nobody waits for it any more is released, in the background; that may count as
-    /// a delivery.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error; the claims of the session are gone.
+    /// Cancel safe: if the call is dropped and claims an item, the claim is released in the background. That may count
+    /// as a delivery.
     ///
     /// # Cost
     ///
-    /// A write, and a read of the next item in the same flight: one round trip.
-    /// One more for an item that was not read with the one before, and one when the lists are used up or too old.
-    /// Two more for the first call of a session and for each one that is made at the same time as others, and two for
-    /// the first one that finds items in a new queue.
-    /// Two more, and new lists, when a segment was begun since the lists were read.
-    /// While it waits, three watches and one for each segment, and lists each time that an item comes or goes, or a claim
-    /// does; those that wait at the same time on clones of one queue share them.
+    /// One round trip: a write, and concurrently a read of the next item. And these:
+    ///
+    /// - one more for an item that was not read with the one before;
+    /// - one more if the lists are used up or too old;
+    /// - two more for a new token: in the first call, and whenever more calls are in flight than before;
+    /// - two more for the first call that finds items in a new queue;
+    /// - two more, and new lists, if a segment was started since the lists were read.
+    ///
+    /// While it waits: three watches, one more for each segment, and lists each time that an item or a claim is created
+    /// or deleted. Tasks that wait at the same time on clones of one queue share them.
     pub async fn claim(&self) -> Result<Claim<T>, TakeError> {
         loop {
             if let Some(claim) = self.claim_timeout(Duration::MAX).await? {
@@ -220,17 +226,13 @@ impl<T: Send + 'static> WorkQueue<T> {
         }
     }
 
-    /// Claims the first item that nobody has claimed, and waits for one for at most `time`; `None` when there was none.
+    /// Claims the first unclaimed item, and waits at most `time` for one; `None` if there was none.
     ///
     /// # Errors
     ///
     /// As [`claim`](Self::claim).
     ///
     /// # Cancel safety
-    ///
-    /// As [`claim`](Self::claim).
-    ///
-    /// # Session loss
     ///
     /// As [`claim`](Self::claim).
     ///
@@ -238,20 +240,20 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// As [`claim`](Self::claim).
     pub async fn claim_timeout(&self, time: Duration) -> Result<Option<Claim<T>>, TakeError> {
-        let patience = Deadline::after(time);
-        let _standby = self.line.session.stand_by();
+        let wait_deadline = Deadline::after(time);
+        let _standby = self.store.session.stand_by();
         loop {
             if let Some(claim) = self.try_claim().await? {
                 return Ok(Some(claim));
             }
-            if patience.is_over() {
+            if wait_deadline.is_over() {
                 return Ok(None);
             }
-            self.line.wait(patience).await?;
+            self.store.wait(wait_deadline).await?;
         }
     }
 
-    /// Claims the first item that nobody has claimed; `None` when there is none.
+    /// Claims the first unclaimed item; `None` if there is none.
     ///
     /// # Errors
     ///
@@ -261,21 +263,17 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// As [`claim`](Self::claim).
     ///
-    /// # Session loss
-    ///
-    /// As [`claim`](Self::claim).
-    ///
     /// # Cost
     ///
-    /// As [`claim`](Self::claim), without the waiting.
+    /// As [`claim`](Self::claim), without the wait.
     pub async fn try_claim(&self) -> Result<Option<Claim<T>>, TakeError> {
         Ok(self.try_claim_batch(1).await?.pop())
     }
 
-    /// Claims the first items that nobody has claimed, at most so many and at most 500, and waits until there is one.
+    /// Claims up to `max` unclaimed items (at most 500) from the front, and waits until there is at least one.
     ///
-    /// All are claimed in one transaction, as many as it has room for; each has a claim of its own.
-    /// None is waited for once there is one, and if `most` is zero.
+    /// One transaction claims as many items as fit into it; each item has its own claim.
+    /// If `max` is zero, it returns at once.
     ///
     /// # Errors
     ///
@@ -283,31 +281,27 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Cancel safety
     ///
-    /// As [`claim`](Self::claim): all are released.
-    ///
-    /// # Session loss
-    ///
-    /// As [`claim`](Self::claim).
+    /// As [`claim`](Self::claim): all claims are released.
     ///
     /// # Cost
     ///
-    /// As [`claim`](Self::claim), and a read for each item, in two flights, or more if the items are large; no more of them
-    /// are read than fit, but for some.
-    /// Each time that others claim some of them meanwhile, two round trips more, however many those are.
-    /// From the second time on, the later half alone is tried and the others stay: who claims one after the other claims
-    /// from the front.
-    pub async fn claim_batch(&self, most: usize) -> Result<Vec<Claim<T>>, TakeError> {
-        let _standby = self.line.session.stand_by();
+    /// As [`claim`](Self::claim), and a read for each item, in two flights, or more if the items are large. It reads
+    /// only a few items more than fit.
+    /// Each time that other consumers claim some of the items, two round trips more, however many they claim. From the
+    /// second time on, only the later half is tried, because consumers that claim single items claim them from the
+    /// front.
+    pub async fn claim_batch(&self, max: usize) -> Result<Vec<Claim<T>>, TakeError> {
+        let _standby = self.store.session.stand_by();
         loop {
-            let claims = self.try_claim_batch(most).await?;
-            if most == 0 || !claims.is_empty() {
+            let claims = self.try_claim_batch(max).await?;
+            if max == 0 || !claims.is_empty() {
                 return Ok(claims);
             }
-            self.line.wait(Deadline::after(Duration::MAX)).await?;
+            self.store.wait(Deadline::after(Duration::MAX)).await?;
         }
     }
 
-    /// Claims the first items that nobody has claimed, at most so many and at most 500; none when there is none.
+    /// Claims up to `max` unclaimed items (at most 500) from the front; none if there is none.
     ///
     /// # Errors
     ///
@@ -317,52 +311,53 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// As [`claim_batch`](Self::claim_batch).
     ///
-    /// # Session loss
-    ///
-    /// As [`claim`](Self::claim).
-    ///
     /// # Cost
     ///
-    /// As [`claim_batch`](Self::claim_batch), without the waiting.
-    pub async fn try_claim_batch(&self, most: usize) -> Result<Vec<Claim<T>>, TakeError> {
-        let deadline = self.line.deadline();
-        if most == 0 {
+    /// As [`claim_batch`](Self::claim_batch), without the wait.
+    pub async fn try_claim_batch(&self, max: usize) -> Result<Vec<Claim<T>>, TakeError> {
+        let deadline = self.store.deadline();
+        if max == 0 {
             return Ok(Vec::new());
         }
-        let _standby = self.line.session.stand_by();
-        let owner = self.bench.options.owner();
-        let most = most.min(MOST_AT_ONCE);
+        let _standby = self.store.session.stand_by();
+        let owner = self.context.options.owner();
+        let max = max.min(MAX_AT_ONCE);
         let mut refusals = 0;
         loop {
-            let reach = reach(refusals, most);
-            let Some(hand) = self.line.pick(Purpose::Take, reach, deadline).await? else {
+            let window = contention_window(refusals, max);
+            let Some(first) = self
+                .store
+                .next_item(Purpose::Take, window, deadline)
+                .await?
+            else {
                 return Ok(Vec::new());
             };
-            let hands = self.line.with_more(hand, most);
-            let (mut picks, mut items, mut was_set_aside) = (Vec::new(), Vec::new(), false);
-            let size = |pick: &Pick| create_claims::size_of_claim(pick, &owner);
-            for pick in self.line.read_all(hands, size, deadline).await? {
-                match self.deliverable(&pick) {
+            let listed = self.store.with_following(first, max);
+            let (mut candidates, mut items, mut was_rejected) = (Vec::new(), Vec::new(), false);
+            let size = |candidate: &Candidate| create_claims::claim_request_size(candidate, &owner);
+            for candidate in self.store.read_all(listed, size, deadline).await? {
+                match self.decode_deliverable(&candidate) {
                     Ok(item) => {
-                        items.push((pick.path.clone(), item));
-                        picks.push(pick);
+                        items.push((candidate.path.clone(), item));
+                        candidates.push(candidate);
                     }
-                    Err(why) => {
-                        was_set_aside = true;
-                        self.set_aside(pick, why, deadline).await?;
+                    Err(undeliverable) => {
+                        was_rejected = true;
+                        self.reject_undeliverable(candidate, undeliverable, deadline)
+                            .await?;
                     }
                 }
             }
-            refusals += u32::from(!was_set_aside);
-            if picks.is_empty() {
+            refusals += u32::from(!was_rejected);
+            if candidates.is_empty() {
                 continue;
             }
-            let claiming = Held::claim(&self.line, &self.bench, picks, deadline);
-            let held = self.line.looking_ahead(deadline, claiming).await?;
-            // Both are in the same order, and some of the first may be missing in the second.
+            let claiming = HeldClaim::claim(&self.store, &self.context, candidates, deadline);
+            let held = self.store.with_prefetch(deadline, claiming).await?;
+            // `held` has the same order as `items`, without the items that another consumer has claimed.
             let mut items = items.into_iter();
             let claims = held.into_iter().filter_map(|held| {
-                let (_, item) = items.find(|(path, _)| *path == held.grip.item)?;
+                let (_, item) = items.find(|(path, _)| *path == held.identity.item)?;
                 Some(Claim::new(item, held))
             });
             let claims: Vec<_> = claims.collect();
@@ -372,51 +367,47 @@ impl<T: Send + 'static> WorkQueue<T> {
         }
     }
 
-    /// The item, or why it is not delivered.
-    fn deliverable(&self, pick: &Pick) -> Result<T, Undeliverable> {
-        let before = held_claim::deliveries_of(&pick.hand.slot, pick.item.version);
-        let most = self.bench.options.most_deliveries;
-        if before >= most {
+    /// Decodes an item, or returns why it is not delivered.
+    fn decode_deliverable(&self, candidate: &Candidate) -> Result<T, Undeliverable> {
+        let before = held_claim::delivery_count(&candidate.in_flight.key, candidate.item.version);
+        let max = self.context.options.max_deliveries;
+        if before >= max {
             return Err(Undeliverable {
                 deliveries: before,
                 reason: format!("delivered {before} times and never acknowledged"),
                 is_last: true,
             });
         }
-        let decode = || self.codec.decode(&pick.item.data);
-        // One that makes the codec panic would end every worker that comes to it.
+        let decode = || self.codec.decode(&candidate.item.data);
+        // A panic of the codec would end every worker that reads this item.
         let why = match catch_unwind(AssertUnwindSafe(decode)) {
             Ok(Ok(item)) => return Ok(item),
             Ok(Err(error)) => error.to_string(),
-            Err(panic) => format!("the codec panicked: {}", message_of(&*panic)),
+            Err(panic) => format!("the codec panicked: {}", panic_message(&*panic)),
         };
         let deliveries = before.saturating_add(1);
         Err(Undeliverable {
             deliveries,
             reason: format!("not readable: {why}"),
-            is_last: deliveries >= most,
+            is_last: deliveries >= max,
         })
     }
 
-    /// Tells who processes which item.
+    /// Lists the claims, the oldest first.
     ///
     /// # Errors
     ///
-    /// When a read failed.
+    /// If a read failed.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe.
     ///
     /// # Cost
     ///
     /// A list, and a read for each claim, 64 in a flight.
     pub async fn claims(&self) -> Result<Vec<ClaimInfo>, Error> {
-        let names = match self.line.session.list(&self.bench.claims).await {
+        let names = match self.store.session.list(&self.context.claims).await {
             Ok((names, _)) => names,
             Err(error) if error.is_no_node() => return Ok(Vec::new()),
             Err(error) => return Err(error),
@@ -425,11 +416,11 @@ impl<T: Send + 'static> WorkQueue<T> {
         for several in names.chunks(READ_AT_ONCE) {
             let reads = several.iter().filter_map(|name| {
                 let (segment, item) = name.split_once('-')?;
-                // Whatever others put there need not be the name of a node.
-                self.line.options.layout.parse(item)?;
+                // Nodes of other clients may have any name.
+                self.store.options.layout.parse(item)?;
                 let segment = segment.parse().ok()?;
-                let item = self.line.place.item(segment, item);
-                let get = self.line.session.get(below(&self.bench.claims, name));
+                let item = self.store.paths.item(segment, item);
+                let get = self.store.session.get(child(&self.context.claims, name));
                 Some(async move { (item, get.await) })
             });
             for (item, read) in future::join_all(reads).await {
@@ -449,28 +440,24 @@ impl<T: Send + 'static> WorkQueue<T> {
         Ok(claims)
     }
 
-    /// Counts the items, also those that are being processed or are not due yet, without the dead letters.
+    /// Counts the items, including those that are claimed or not due yet, without the dead letters.
     ///
     /// # Errors
     ///
-    /// When a read failed.
+    /// If a read failed.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe.
     ///
     /// # Cost
     ///
     /// One round trip, two with segments.
     pub async fn len(&self) -> Result<usize, Error> {
-        self.line.len(self.line.deadline()).await
+        self.store.len(self.store.deadline()).await
     }
 
-    /// Tells whether [`len`](Self::len) is zero.
+    /// Returns whether [`len`](Self::len) is zero.
     ///
     /// # Errors
     ///
@@ -478,11 +465,7 @@ impl<T: Send + 'static> WorkQueue<T> {
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe.
     ///
     /// # Cost
     ///
@@ -491,39 +474,33 @@ impl<T: Send + 'static> WorkQueue<T> {
         Ok(self.len().await? == 0)
     }
 
-    /// Tells for how long the oldest of the items is there that could be claimed now, by the leader's clock; `None` when
-    /// there is none.
+    /// Returns the age of the oldest item that could be claimed now, by the leader's clock; `None` if there is none.
     ///
-    /// What is looked at is the first item of each priority. One that was rejected with a delay is as old as that, and
-    /// comes before older ones.
+    /// It reads the first item of each priority. The age of an item that was rejected with a delay counts from then,
+    /// and it comes before older ones.
     ///
     /// # Errors
     ///
-    /// When a read failed.
+    /// If a read failed.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe.
     ///
     /// # Cost
     ///
-    /// Lists of the items and claims, a read for each priority, and a write to ask for the leader's time if that is not
-    /// known.
+    /// Lists of the items and claims, a read for each priority, and a write if the leader's time is not known.
     pub async fn oldest_age(&self) -> Result<Option<Duration>, Error> {
-        self.line.oldest_age(self.line.deadline()).await
+        self.store.oldest_age(self.store.deadline()).await
     }
 }
 
 impl<T> Clone for WorkQueue<T> {
     fn clone(&self) -> Self {
         Self {
-            line: Arc::clone(&self.line),
+            store: Arc::clone(&self.store),
             codec: Arc::clone(&self.codec),
-            bench: Arc::clone(&self.bench),
+            context: Arc::clone(&self.context),
         }
     }
 }
@@ -531,11 +508,11 @@ impl<T> Clone for WorkQueue<T> {
 impl<T> fmt::Debug for WorkQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkQueue")
-            .field("path", &self.bench.path)
+            .field("path", &self.context.path)
             .finish_non_exhaustive()
     }
 }
 
-const MOST_AT_ONCE: usize = 500;
-/// How many nodes are read in a flight, so that one deadline is enough for all of it.
+const MAX_AT_ONCE: usize = 500;
+/// How many nodes are read concurrently, so that one deadline suffices for all of them.
 const READ_AT_ONCE: usize = 64;

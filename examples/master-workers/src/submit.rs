@@ -115,7 +115,7 @@ pub(crate) fn inbox(session: &Session, tree: &Tree) -> WorkQueue<String> {
         .with_capacity(CAPACITY)
         // A text does nothing to the master that makes a task of it: masters that die meanwhile do not die of it. What no
         // master can read is put aside all the same, after an hour and a half.
-        .with_most_deliveries(100);
+        .with_max_deliveries(100);
     WorkQueue::with_options(session, tree.inbox(), Text, &options)
         .expect("the path is one, and not the root")
 }

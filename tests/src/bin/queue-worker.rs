@@ -84,7 +84,7 @@ impl Worker {
 
     fn queue(&self, session: &Session) -> WorkQueue<String> {
         let options = WorkOptions::default()
-            .with_most_deliveries(1_000_000)
+            .with_max_deliveries(1_000_000)
             .with_segment_size(200)
             .with_owner(self.name.as_str());
         WorkQueue::with_options(session, self.path.as_str(), Text, &options)

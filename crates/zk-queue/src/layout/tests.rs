@@ -1,4 +1,4 @@
-//! Names as the peers write them, and names that nobody writes.
+//! Names as other clients write them, and malformed names.
 
 use proptest::prelude::*;
 
@@ -13,8 +13,8 @@ const ALL: [Layout; 6] = [
     Layout::CuratorDelay,
 ];
 
-fn slot(priority: i32, due: u64, deliveries: u32, number: i32) -> Slot {
-    Slot {
+fn key(priority: i32, due: u64, deliveries: u32, number: i32) -> ItemKey {
+    ItemKey {
         priority,
         due,
         deliveries,
@@ -24,32 +24,32 @@ fn slot(priority: i32, due: u64, deliveries: u32, number: i32) -> Slot {
 
 // covers: Q1 Q4
 #[test]
-fn the_names_of_the_peers_are_read_as_they_write_them() {
+fn names_of_other_clients_are_parsed() {
     for (layout, name, expected) in [
-        (Layout::Recipe, "qn-0000000007", slot(0, 0, 0, 7)),
-        (Layout::Recipe, "qn--2147483648", slot(0, 0, 0, i32::MIN)),
-        (Layout::Curator, "queue-0000000007", slot(0, 0, 0, 7)),
-        (Layout::Kazoo, "entry-005-0000000007", slot(5, 0, 0, 7)),
+        (Layout::Recipe, "qn-0000000007", key(0, 0, 0, 7)),
+        (Layout::Recipe, "qn--2147483648", key(0, 0, 0, i32::MIN)),
+        (Layout::Curator, "queue-0000000007", key(0, 0, 0, 7)),
+        (Layout::Kazoo, "entry-005-0000000007", key(5, 0, 0, 7)),
         (
             Layout::CuratorPriority,
             "queue-1000000050000000007",
-            slot(5, 0, 0, 7),
+            key(5, 0, 0, 7),
         ),
         (
             Layout::CuratorPriority,
             "queue-0FFFFFFFB0000000007",
-            slot(-5, 0, 0, 7),
+            key(-5, 0, 0, 7),
         ),
         (
             Layout::CuratorDelay,
             "queue-|18C5A3B2F00|0000000007",
-            slot(0, 0x18C_5A3B_2F00, 0, 7),
+            key(0, 0x18C_5A3B_2F00, 0, 7),
         ),
-        (Layout::Native, "w-5-0-0-0000000007", slot(5, 0, 0, 7)),
+        (Layout::Native, "w-5-0-0-0000000007", key(5, 0, 0, 7)),
         (
             Layout::Native,
             "w-n5-18c5a3b2f00-3-0000000007",
-            slot(-5, 0x18C_5A3B_2F00, 3, 7),
+            key(-5, 0x18C_5A3B_2F00, 3, 7),
         ),
     ] {
         assert_eq!(layout.parse(name), Some(expected), "{layout:?} {name}");
@@ -58,7 +58,7 @@ fn the_names_of_the_peers_are_read_as_they_write_them() {
 
 // covers: Q2
 #[test]
-fn foreign_and_malformed_names_are_no_items() {
+fn foreign_and_malformed_names_are_not_items() {
     for name in [
         "",
         "0",
@@ -98,18 +98,27 @@ fn foreign_and_malformed_names_are_no_items() {
 
 // covers: Q4
 #[test]
-fn what_a_layout_cannot_express_is_refused() {
+fn an_option_that_a_layout_lacks_is_refused() {
     for layout in ALL {
-        let priority = layout.stem(Some(3), 0);
+        let priority = layout.name_prefix(Some(3), 0);
         assert_eq!(priority.is_ok(), layout.has_priorities(), "{layout:?}");
-        let delay = layout.stem(None, 9);
+        let delay = layout.name_prefix(None, 9);
         assert_eq!(delay.is_ok(), layout.has_delays(), "{layout:?}");
     }
-    assert_eq!(Layout::Kazoo.stem(Some(1000), 0), Err(Unfit::Priority));
-    assert_eq!(Layout::Kazoo.stem(Some(-1), 0), Err(Unfit::Priority));
-    assert_eq!(Layout::Kazoo.stem(None, 0).as_deref(), Ok("entry-100-"));
     assert_eq!(
-        Layout::CuratorPriority.stem(Some(-5), 0).as_deref(),
+        Layout::Kazoo.name_prefix(Some(1000), 0),
+        Err(Unsupported::Priority)
+    );
+    assert_eq!(
+        Layout::Kazoo.name_prefix(Some(-1), 0),
+        Err(Unsupported::Priority)
+    );
+    assert_eq!(
+        Layout::Kazoo.name_prefix(None, 0).as_deref(),
+        Ok("entry-100-")
+    );
+    assert_eq!(
+        Layout::CuratorPriority.name_prefix(Some(-5), 0).as_deref(),
         Ok("queue-0FFFFFFFB")
     );
 }
@@ -117,32 +126,32 @@ fn what_a_layout_cannot_express_is_refused() {
 proptest! {
     // covers: Q4
     #[test]
-    fn what_is_written_is_read_back(priority: i32, due: u64, number: i32) {
+    fn a_formatted_name_is_parsed_back(priority: i32, due: u64, number: i32) {
         for layout in ALL {
             let priority = layout.has_priorities().then_some(priority);
             let due = if layout.has_delays() { due } else { 0 };
-            let Ok(stem) = layout.stem(priority, due) else {
+            let Ok(name_prefix) = layout.name_prefix(priority, due) else {
                 prop_assert_eq!(layout, Layout::Kazoo);
                 continue;
             };
-            let name = format!("{stem}{}", Sequence::new(number));
-            let read = layout.parse(&name).expect("it was written by us");
-            prop_assert_eq!(read, slot(priority.unwrap_or(0), due, 0, number));
+            let name = format!("{name_prefix}{}", Sequence::new(number));
+            let read = layout.parse(&name).expect("the prefix is valid");
+            prop_assert_eq!(read, key(priority.unwrap_or(0), due, 0, number));
         }
     }
 
     #[test]
-    fn a_name_with_deliveries_is_read_back(priority: i32, due: u64, deliveries: u32, number: i32) {
-        let written = slot(priority, due, deliveries, number);
+    fn a_name_with_deliveries_is_parsed_back(priority: i32, due: u64, deliveries: u32, number: i32) {
+        let written = key(priority, due, deliveries, number);
         prop_assert_eq!(Layout::Native.parse(&written.native_name()), Some(written));
     }
 
     // covers: Q2
     #[test]
-    fn no_name_makes_a_parser_panic(name in "(qn-|queue-|entry-|w-)?.{0,40}") {
+    fn no_name_makes_the_parser_panic(name in "(qn-|queue-|entry-|w-)?.{0,40}") {
         for layout in ALL {
-            if let Some(slot) = layout.parse(&name) {
-                prop_assert!(layout.has_delays() || slot.due == 0);
+            if let Some(key) = layout.parse(&name) {
+                prop_assert!(layout.has_delays() || key.due == 0);
             }
         }
     }

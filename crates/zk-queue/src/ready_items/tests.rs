@@ -1,15 +1,15 @@
-//! Orders of small queues, and of random ones against a plain sort.
+//! The order of small lists, and of random ones compared with a plain sort.
 
 use proptest::prelude::*;
 use zk_core::Sequence;
 
 use super::*;
 
-fn spot(segment: u32, priority: i32, due: u64, number: i32) -> Spot {
-    Spot {
+fn item(segment: u32, priority: i32, due: u64, number: i32) -> ListedItem {
+    ListedItem {
         segment,
         name: Arc::from(format!("{segment}/{priority}/{due}/{number}")),
-        slot: Slot {
+        key: ItemKey {
             priority,
             due,
             deliveries: 0,
@@ -18,92 +18,92 @@ fn spot(segment: u32, priority: i32, due: u64, number: i32) -> Spot {
     }
 }
 
-fn all(shelf: &mut Shelf, now: u64) -> Vec<Spot> {
-    std::iter::from_fn(|| shelf.next(now, 0)).collect()
+fn all(items: &mut ReadyItems, now: u64) -> Vec<ListedItem> {
+    std::iter::from_fn(|| items.next(now, 0)).collect()
 }
 
 // covers: Q1 Q4 Q5
 #[test]
 fn items_come_by_priority_then_segment_then_number() {
     let ordered = [
-        spot(1, -2, 0, 9),
-        spot(0, 0, 0, 3),
-        spot(0, 0, 0, 4),
-        spot(1, 0, 0, 0),
-        spot(0, 7, 0, 1),
+        item(1, -2, 0, 9),
+        item(0, 0, 0, 3),
+        item(0, 0, 0, 4),
+        item(1, 0, 0, 0),
+        item(0, 7, 0, 1),
     ];
-    let mut shelf = Shelf::default();
-    shelf.restock(ordered.iter().rev().cloned());
-    assert_eq!(all(&mut shelf, 0), ordered);
+    let mut items = ReadyItems::default();
+    items.replace(ordered.iter().rev().cloned());
+    assert_eq!(all(&mut items, 0), ordered);
 }
 
 // covers: Q4
 #[test]
-fn an_item_is_set_aside_until_it_is_due_and_then_in_its_place() {
-    let (early, late) = (spot(0, 0, 100, 1), spot(0, 0, 0, 2));
-    let mut shelf = Shelf::default();
-    shelf.restock([late.clone(), early.clone()]);
-    assert_eq!(shelf.next_due(), Some(100));
-    assert_eq!(shelf.next(99, 0), Some(late.clone()));
-    assert_eq!(shelf.next(99, 0), None);
-    shelf.give_back(late.clone());
-    assert_eq!(all(&mut shelf, 100), [early, late]);
-    assert_eq!(shelf.next_due(), None);
+fn a_delayed_item_is_ready_when_it_is_due() {
+    let (early, late) = (item(0, 0, 100, 1), item(0, 0, 0, 2));
+    let mut items = ReadyItems::default();
+    items.replace([late.clone(), early.clone()]);
+    assert_eq!(items.next_due(), Some(100));
+    assert_eq!(items.next(99, 0), Some(late.clone()));
+    assert_eq!(items.next(99, 0), None);
+    items.release(late.clone());
+    assert_eq!(all(&mut items, 100), [early, late]);
+    assert_eq!(items.next_due(), None);
 }
 
 // covers: Q3
 #[test]
-fn an_item_that_is_held_back_is_left_to_others_until_then() {
-    let (strange, plain) = (spot(0, 0, 100, 1), spot(0, 0, 100, 2));
-    let mut shelf = Shelf::default();
+fn a_deferred_item_is_left_to_others_until_then() {
+    let (deferred, plain) = (item(0, 0, 100, 1), item(0, 0, 100, 2));
+    let mut items = ReadyItems::default();
     for is_listed_before in [true, false] {
         if is_listed_before {
-            shelf.restock([strange.clone(), plain.clone()]);
+            items.replace([deferred.clone(), plain.clone()]);
         }
-        shelf.hold_back(strange.clone(), 125);
+        items.defer(deferred.clone(), 125);
         if !is_listed_before {
-            shelf.restock([strange.clone(), plain.clone()]);
+            items.replace([deferred.clone(), plain.clone()]);
         }
-        assert_eq!(all(&mut shelf, 124), std::slice::from_ref(&plain));
-        shelf.done(&plain);
-        assert_eq!(shelf.next_due(), Some(125));
-        assert_eq!(all(&mut shelf, 125), std::slice::from_ref(&strange));
-        shelf.done(&strange);
+        assert_eq!(all(&mut items, 124), std::slice::from_ref(&plain));
+        items.complete(&plain);
+        assert_eq!(items.next_due(), Some(125));
+        assert_eq!(all(&mut items, 125), std::slice::from_ref(&deferred));
+        items.complete(&deferred);
     }
-    shelf.restock([plain]);
-    assert!(shelf.held_back.is_empty());
+    items.replace([plain]);
+    assert!(items.deferred.is_empty());
 }
 
 #[test]
-fn what_is_in_hand_is_not_given_out_again_by_a_list_that_still_shows_it() {
-    let one = spot(0, 0, 0, 1);
-    let mut shelf = Shelf::default();
-    shelf.restock([one.clone()]);
-    assert_eq!(shelf.next(0, 0), Some(one.clone()));
-    shelf.restock([one.clone()]);
-    assert_eq!(shelf.next(0, 0), None);
-    shelf.done(&one);
+fn an_item_in_flight_is_not_returned_again_by_a_stale_list() {
+    let one = item(0, 0, 0, 1);
+    let mut items = ReadyItems::default();
+    items.replace([one.clone()]);
+    assert_eq!(items.next(0, 0), Some(one.clone()));
+    items.replace([one.clone()]);
+    assert_eq!(items.next(0, 0), None);
+    items.complete(&one);
     // Listed again after it was taken: it was put back.
-    shelf.restock([one.clone()]);
-    assert_eq!(shelf.next(0, 0), Some(one));
+    items.replace([one.clone()]);
+    assert_eq!(items.next(0, 0), Some(one));
 }
 
 // covers: Q1 Q3
 #[test]
-fn an_item_further_ahead_is_one_of_the_same_priority() {
-    let first = [spot(0, 1, 0, 1), spot(0, 1, 0, 2), spot(1, 1, 0, 0)];
-    let others = [spot(0, 2, 0, 0), spot(0, 2, 0, 4)];
-    for (ahead, expected) in [(0, 0), (1, 1), (2, 2), (3, 0), (4, 1), (1000, 1)] {
-        let mut shelf = Shelf::default();
-        shelf.restock(first.iter().chain(&others).cloned());
-        let taken = shelf.next(0, ahead);
-        assert_eq!(taken.as_ref(), Some(&first[expected]), "{ahead}");
-        // What is behind it follows, whatever its priority; what is before it is still there.
-        let behind = std::iter::successors(taken, |last| shelf.next_behind(last, 0));
-        let all_behind: Vec<_> = behind.collect();
+fn an_offset_selects_an_item_of_the_same_priority() {
+    let first = [item(0, 1, 0, 1), item(0, 1, 0, 2), item(1, 1, 0, 0)];
+    let others = [item(0, 2, 0, 0), item(0, 2, 0, 4)];
+    for (offset, expected) in [(0, 0), (1, 1), (2, 2), (3, 0), (4, 1), (1000, 1)] {
+        let mut items = ReadyItems::default();
+        items.replace(first.iter().chain(&others).cloned());
+        let taken = items.next(0, offset);
+        assert_eq!(taken.as_ref(), Some(&first[expected]), "{offset}");
+        // The items behind it follow, whatever their priority; those before it are still ready.
+        let following = std::iter::successors(taken, |last| items.next_after(last, 0));
+        let all_behind: Vec<_> = following.collect();
         let expected_behind = first[expected..].iter().chain(&others);
         assert!(all_behind.iter().eq(expected_behind), "{all_behind:?}");
-        assert_eq!(all(&mut shelf, 0), first[..expected]);
+        assert_eq!(all(&mut items, 0), first[..expected]);
     }
 }
 
@@ -113,12 +113,12 @@ proptest! {
         listed in prop::collection::vec((0..3_u32, -2..3, 0..4_u64, 0..20), 0..40),
         now in 0..5_u64,
     ) {
-        let mut shelf = Shelf::default();
-        let spots: Vec<_> = listed.iter().map(|(s, p, d, n)| spot(*s, *p, *d, *n)).collect();
-        shelf.restock(spots.iter().cloned());
-        let mut expected: Vec<_> = spots.into_iter().filter(|spot| spot.slot.due <= now).collect();
-        expected.sort_by_key(Spot::rank);
+        let mut items = ReadyItems::default();
+        let all_items: Vec<_> = listed.iter().map(|(s, p, d, n)| item(*s, *p, *d, *n)).collect();
+        items.replace(all_items.iter().cloned());
+        let mut expected: Vec<_> = all_items.into_iter().filter(|item| item.key.due <= now).collect();
+        expected.sort_by_key(ListedItem::sort_key);
         expected.dedup();
-        prop_assert_eq!(all(&mut shelf, now), expected);
+        prop_assert_eq!(all(&mut items, now), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Several items at once: how they are read, and which of them are taken together.
+//! Reads several items concurrently, and selects those that one transaction can take.
 
 use std::sync::Arc;
 
@@ -6,109 +6,123 @@ use futures_util::future;
 use zk_core::Error;
 use zk_core::Stat;
 
-use super::Hand;
-use super::Line;
-use super::Pick;
-use super::Read;
-use crate::batch_limits::fitting;
-use crate::batch_limits::in_flight;
+use super::Candidate;
+use super::InFlightItem;
+use super::ItemStore;
+use super::ReadOutcome;
+use crate::batch_limits::fitting_count;
+use crate::batch_limits::next_read_count;
 use crate::deadline::Deadline;
-use crate::preconditions::Ground;
+use crate::preconditions::Preconditions;
 
-impl Line {
-    /// Reads several items, and answers those that are there, in their order.
+impl ItemStore {
+    /// Reads several items, and returns those that exist, in their order.
     ///
-    /// It goes on until they fill a request, to which each adds its `size`, or until a read fails: what was read before
-    /// that can be taken all the same.
+    /// It stops when they fill a request, to which each adds its `size`, or when a read fails; the items that were read
+    /// before that are returned.
     pub(crate) async fn read_all(
         &self,
-        hands: Vec<Hand>,
-        size: impl Fn(&Pick) -> usize,
+        items: Vec<InFlightItem>,
+        size: impl Fn(&Candidate) -> usize,
         deadline: Deadline,
-    ) -> Result<Vec<Pick>, Error> {
-        let mut hands = hands.into_iter();
-        let mut picks: Vec<Pick> = Vec::new();
+    ) -> Result<Vec<Candidate>, Error> {
+        let mut items = items.into_iter();
+        let mut candidates: Vec<Candidate> = Vec::new();
         let (mut asked, mut bytes) = (0, 0);
         loop {
-            let flight: Vec<_> = hands.by_ref().take(in_flight(asked, bytes)).collect();
-            if flight.is_empty() || fitting(picks.iter().map(&size)) < picks.len() {
-                return Ok(picks);
+            let flight: Vec<_> = items.by_ref().take(next_read_count(asked, bytes)).collect();
+            if flight.is_empty() || fitting_count(candidates.iter().map(&size)) < candidates.len() {
+                return Ok(candidates);
             }
             asked += flight.len();
-            let reads = flight.into_iter().map(|hand| self.read(hand, deadline));
+            let reads = flight.into_iter().map(|item| self.read(item, deadline));
             for read in future::join_all(reads).await {
                 match read {
-                    Ok(Read::Item(pick)) => {
-                        bytes += pick.item.size();
-                        picks.push(pick);
+                    Ok(ReadOutcome::Item(candidate)) => {
+                        bytes += candidate.item.size();
+                        candidates.push(candidate);
                     }
-                    Ok(Read::Gone | Read::Unfit) => {}
-                    Err(error) if picks.is_empty() => return Err(error),
+                    Ok(ReadOutcome::Gone | ReadOutcome::Quarantined) => {}
+                    Err(error) if candidates.is_empty() => return Err(error),
                     Err(error) => {
-                        tracing::debug!(%error, read = picks.len(), "not all of a batch could be read");
-                        return Ok(picks);
+                        tracing::debug!(%error, read = candidates.len(), "a batch was read in part");
+                        return Ok(candidates);
                     }
                 }
             }
         }
     }
 
-    /// What all of them were read on; those that were read on something else are given back.
-    pub(crate) fn common_ground(&self, picks: &mut Vec<Pick>) -> Option<Arc<Ground>> {
-        let has_unfounded = picks.iter().any(|pick| pick.hand.ground.is_none());
-        let common = common_ground(picks);
-        if has_unfounded {
-            self.forget_list();
+    /// Returns the preconditions that all candidates share. Candidates with others are released.
+    pub(crate) fn common_preconditions(
+        &self,
+        candidates: &mut Vec<Candidate>,
+    ) -> Option<Arc<Preconditions>> {
+        let is_some_outdated = candidates
+            .iter()
+            .any(|candidate| candidate.in_flight.preconditions.is_none());
+        let common = common_preconditions(candidates);
+        if is_some_outdated {
+            self.invalidate_list();
         }
         common
     }
 
-    /// Of items that were read, those that nobody has taken meanwhile; in one flight, however many are gone.
-    pub(crate) async fn still_there(
+    /// Returns the candidates that were not taken since they were read; one flight of requests, however many are gone.
+    pub(crate) async fn retain_existing(
         &self,
-        picks: Vec<Pick>,
+        candidates: Vec<Candidate>,
         deadline: Deadline,
-    ) -> Result<Vec<Pick>, Error> {
-        if picks.len() < 2 {
-            // To try is no more than to look.
-            return Ok(picks);
+    ) -> Result<Vec<Candidate>, Error> {
+        if candidates.len() < 2 {
+            // Trying to take it costs no more than checking it.
+            return Ok(candidates);
         }
-        // What another one has taken is not to be seen any more, even if our server lags behind.
-        let sync = self.session.sync(&self.place.items);
-        let looks = picks.iter().map(|pick| {
-            let look = self.session.exists(&pick.path);
-            look.timeout(deadline.remaining()).into_future()
+        // With a sync, items that another consumer has taken are gone even if our server lags.
+        let sync = self.session.sync(&self.paths.items);
+        let checks = candidates.iter().map(|candidate| {
+            let exists = self.session.exists(&candidate.path);
+            exists.timeout(deadline.remaining()).into_future()
         });
-        let (synced, looks) = future::join(
+        let (synced, stats) = future::join(
             sync.timeout(deadline.remaining()).into_future(),
-            future::join_all(looks),
+            future::join_all(checks),
         )
         .await;
         synced?;
-        let looks: Vec<_> = looks.into_iter().collect::<Result<_, _>>()?;
-        let mut left = Vec::with_capacity(picks.len());
-        for (pick, stat) in picks.into_iter().zip(looks) {
-            let is_it =
-                |stat: Stat| stat.version == pick.item.version && stat.czxid == pick.item.czxid;
-            if stat.is_some_and(is_it) {
-                left.push(pick);
+        let stats: Vec<_> = stats.into_iter().collect::<Result<_, _>>()?;
+        let mut left = Vec::with_capacity(candidates.len());
+        for (candidate, stat) in candidates.into_iter().zip(stats) {
+            let is_unchanged = |stat: Stat| {
+                stat.version == candidate.item.version && stat.czxid == candidate.item.czxid
+            };
+            if stat.is_some_and(is_unchanged) {
+                left.push(candidate);
             } else {
-                pick.hand.done();
+                candidate.in_flight.complete();
             }
         }
         Ok(left)
     }
 }
 
-/// What all of them were read on; those that were read on something else are given back.
-fn common_ground(picks: &mut Vec<Pick>) -> Option<Arc<Ground>> {
-    let grounds = || picks.iter().filter_map(|pick| pick.hand.ground.as_ref());
-    // The one that tells more, if there are two that agree.
-    let fuller = grounds().find(|ground| ground.items.is_some());
-    let common = fuller.or_else(|| grounds().next()).cloned();
-    picks.retain(|pick| {
-        let both = pick.hand.ground.as_ref().zip(common.as_ref());
-        both.is_some_and(|(ground, common)| ground.agrees_with(common))
+/// Returns the preconditions that all candidates share, and drops the candidates with others.
+fn common_preconditions(candidates: &mut Vec<Candidate>) -> Option<Arc<Preconditions>> {
+    let all = || {
+        candidates
+            .iter()
+            .filter_map(|candidate| candidate.in_flight.preconditions.as_ref())
+    };
+    // Of two that agree, the one that also names the items node.
+    let complete = all().find(|preconditions| preconditions.items_node.is_some());
+    let common = complete.or_else(|| all().next()).cloned();
+    candidates.retain(|candidate| {
+        let both = candidate
+            .in_flight
+            .preconditions
+            .as_ref()
+            .zip(common.as_ref());
+        both.is_some_and(|(preconditions, common)| preconditions.agrees_with(common))
     });
     common
 }

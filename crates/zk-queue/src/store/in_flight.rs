@@ -1,86 +1,92 @@
-//! An item that is being looked at, so that nobody else of this process does.
+//! An item that one task of this process is taking, so that no other task takes it.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use zk_core::NodePath;
 
-use super::Line;
-use crate::idempotency::lock;
-use crate::preconditions::Ground;
-use crate::ready_items::Spot;
+use super::ItemStore;
+use crate::mutex::lock;
+use crate::preconditions::Preconditions;
+use crate::ready_items::ListedItem;
 
-/// Gives the item back to the list when it is dropped, unless it is done with.
+/// Returns the item to the list when it is dropped, unless it is complete.
 #[derive(Debug)]
-pub(crate) struct Hand {
-    line: Arc<Line>,
-    spot: Spot,
-    /// What was known before the item was looked at; nothing if it is only looked at.
-    pub(crate) ground: Option<Arc<Ground>>,
-    is_done: bool,
+pub(crate) struct InFlightItem {
+    store: Arc<ItemStore>,
+    listed: ListedItem,
+    /// What taking the item has to check; `None` if the caller only reads it.
+    pub(crate) preconditions: Option<Arc<Preconditions>>,
+    is_complete: bool,
 }
 
-impl Hand {
-    pub(super) fn new(line: &Arc<Line>, spot: Spot, ground: Option<Arc<Ground>>) -> Self {
+impl InFlightItem {
+    pub(super) fn new(
+        store: &Arc<ItemStore>,
+        listed: ListedItem,
+        preconditions: Option<Arc<Preconditions>>,
+    ) -> Self {
         Self {
-            line: Arc::clone(line),
-            spot,
-            ground,
-            is_done: false,
+            store: Arc::clone(store),
+            listed,
+            preconditions,
+            is_complete: false,
         }
     }
 
     pub(crate) fn path(&self) -> NodePath {
-        self.line.place.item(self.spot.segment, &self.spot.name)
+        self.store
+            .paths
+            .item(self.listed.segment, &self.listed.name)
     }
 
-    /// Forgets the item: it was taken, or is gone.
-    pub(crate) fn done(mut self) {
+    /// Forgets the item, because it was taken or no longer exists.
+    pub(crate) fn complete(mut self) {
         self.forget();
     }
 
-    /// Leaves the item alone from now on, with one warning.
-    pub(crate) fn shun(mut self, why: &str) {
+    /// Never takes the item from now on, and logs one warning.
+    pub(crate) fn quarantine(mut self, reason: &str) {
         self.forget();
-        self.line.shun(&self.spot, why);
+        self.store.quarantine(&self.listed, reason);
     }
 
     fn forget(&mut self) {
-        self.is_done = true;
-        lock(&self.line.stock).shelf.done(&self.spot);
+        self.is_complete = true;
+        lock(&self.store.list).items.complete(&self.listed);
     }
 }
 
-impl Line {
-    /// Leaves an item alone from now on, with one warning.
-    pub(crate) fn shun(&self, spot: &Spot, why: &str) {
-        let key = spot.key();
-        if lock(&self.stock).shunned.insert(key) {
-            let path = self.place.item(spot.segment, &spot.name);
-            tracing::warn!(%path, why, "an item is left alone");
+impl ItemStore {
+    /// Never takes an item from now on, and logs one warning.
+    pub(crate) fn quarantine(&self, listed: &ListedItem, reason: &str) {
+        let id = listed.id();
+        if lock(&self.list).quarantined.insert(id) {
+            let path = self.paths.item(listed.segment, &listed.name);
+            tracing::warn!(%path, reason, "an item is skipped from now on");
         }
     }
 
-    /// Leaves an item to others until then, although it is due before.
-    pub(crate) fn hold_back(&self, spot: Spot, until: u64) {
-        lock(&self.stock).shelf.hold_back(spot, until);
+    /// Leaves an item to other consumers until then, although it is due before.
+    pub(crate) fn defer(&self, listed: ListedItem, until: u64) {
+        lock(&self.list).items.defer(listed, until);
     }
 }
 
-impl Deref for Hand {
-    type Target = Spot;
+impl Deref for InFlightItem {
+    type Target = ListedItem;
 
-    fn deref(&self) -> &Spot {
-        &self.spot
+    fn deref(&self) -> &ListedItem {
+        &self.listed
     }
 }
 
-impl Drop for Hand {
+impl Drop for InFlightItem {
     fn drop(&mut self) {
-        if !self.is_done {
-            lock(&self.line.stock).shelf.give_back(self.spot.clone());
-            // No watch tells the other tasks of this process.
-            self.line.given_back.notify_waiters();
+        if !self.is_complete {
+            lock(&self.store.list).items.release(self.listed.clone());
+            // No watch fires for the other tasks of this process.
+            self.store.released.notify_waiters();
         }
     }
 }

@@ -1,4 +1,7 @@
-//! What a list was read on, so that items are taken only from the queue that they were read in.
+//! The epoch of a list: the preconditions under which its items were read, and may be taken.
+//!
+//! An epoch ends when the active segment changes or the items node is created again. A transaction of an earlier epoch
+//! is refused, and the list is read again, or the preconditions alone if the items node is still the same.
 
 use std::sync::Arc;
 
@@ -11,311 +14,348 @@ use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::Transaction;
 
-use super::Line;
-use super::segments::Tail;
+use super::ItemStore;
+use super::segments::ActiveSegment;
 use crate::deadline::Deadline;
-use crate::idempotency::Answer;
-use crate::idempotency::lock;
-use crate::preconditions::Floor;
-use crate::preconditions::Ground;
+use crate::idempotency::CommitOutcome;
+use crate::mutex::lock;
+use crate::preconditions::ItemsNode;
+use crate::preconditions::Preconditions;
 
-/// The grounds of the items of a list.
+/// The preconditions of a list's items.
 #[derive(Debug, Clone)]
-pub(super) struct Footing {
-    /// Of those in the queue's own node, if it is there and marked.
-    first: Option<Arc<Ground>>,
-    /// Of those in segments.
-    others: Arc<Ground>,
-    tail: Tail,
-    /// The queue's own node, if it has items and is not marked.
-    unmarked: Option<Floor>,
+pub(super) struct ListEpoch {
+    /// Those of items in the items node, if it exists and is not fresh.
+    for_items_node: Option<Arc<Preconditions>>,
+    /// Those of items in segments.
+    for_segments: Arc<Preconditions>,
+    active: ActiveSegment,
+    /// The items node, if it has items and version 0.
+    fresh: Option<ItemsNode>,
 }
 
-impl Footing {
+impl ListEpoch {
     pub(super) fn new(
-        anchor: Arc<OwnedNode>,
-        desk: NodePath,
-        tail: Tail,
-        floor: Option<Floor>,
+        fence: Arc<OwnedNode>,
+        control_node: NodePath,
+        active: ActiveSegment,
+        items_node: Option<ItemsNode>,
         has_items: bool,
     ) -> Self {
-        let others = Ground {
-            anchor,
-            desk: (desk, tail.version),
-            items: None,
+        let for_segments = Preconditions {
+            fence,
+            control_node: (control_node, active.control_version),
+            items_node: None,
         };
-        let (marked, unmarked) = match floor {
-            Some(floor) if floor.version == 0 => (None, Some(floor).filter(|_| has_items)),
-            marked => (marked, None),
+        let (known, fresh) = match items_node {
+            Some(items_node) if items_node.version == 0 => {
+                (None, Some(items_node).filter(|_| has_items))
+            }
+            known => (known, None),
         };
-        let mut footing = Self {
-            first: None,
-            others: Arc::new(others),
-            tail,
-            unmarked,
+        let mut epoch = Self {
+            for_items_node: None,
+            for_segments: Arc::new(for_segments),
+            active,
+            fresh,
         };
-        if let Some(marked) = marked {
-            footing.stand_on(marked);
+        if let Some(known) = known {
+            epoch.set_items_node(known);
         }
-        footing
+        epoch
     }
 
-    /// Takes a node that may not be written as it is, if it is this one.
-    pub(super) fn without_mark(mut self, made_by: Option<i64>) -> Self {
-        if let Some(floor) = self.unmarked.take_if(|floor| Some(floor.czxid) == made_by) {
-            self.stand_on(floor);
+    /// Accepts the fresh items node as it is if it is this one, which the session may not write.
+    pub(super) fn accepting_read_only(mut self, czxid: Option<i64>) -> Self {
+        if let Some(items_node) = self
+            .fresh
+            .take_if(|items_node| Some(items_node.czxid) == czxid)
+        {
+            self.set_items_node(items_node);
         }
         self
     }
 
-    fn stand_on(&mut self, floor: Floor) {
-        self.first = Some(Arc::new(Ground {
-            items: Some(floor),
-            ..Ground::clone(&self.others)
+    fn set_items_node(&mut self, items_node: ItemsNode) {
+        self.for_items_node = Some(Arc::new(Preconditions {
+            items_node: Some(items_node),
+            ..Preconditions::clone(&self.for_segments)
         }));
     }
 
-    /// Stands on another ground of the same node of the items, and of segments of which nothing is known any more.
-    fn move_to(&mut self, first: &Arc<Ground>) {
-        self.others = Arc::new(Ground {
-            items: None,
-            ..Ground::clone(first)
+    /// Continues with new preconditions of the same items node. Nothing is known of the segments any more.
+    fn advance_to(&mut self, new: &Arc<Preconditions>) {
+        self.for_segments = Arc::new(Preconditions {
+            items_node: None,
+            ..Preconditions::clone(new)
         });
-        self.tail.version = first.desk.1;
-        self.first = Some(Arc::clone(first));
+        self.active.control_version = new.control_node.1;
+        self.for_items_node = Some(Arc::clone(new));
     }
 
-    fn is_first(&self, ground: &Arc<Ground>) -> bool {
-        let first = self.first.as_ref();
-        first.is_some_and(|first| Arc::ptr_eq(first, ground))
+    fn is_for_items_node(&self, preconditions: &Arc<Preconditions>) -> bool {
+        let ours = self.for_items_node.as_ref();
+        ours.is_some_and(|ours| Arc::ptr_eq(ours, preconditions))
     }
 
-    /// The ground of the items of a segment.
-    pub(super) fn of(&self, segment: u32) -> Option<Arc<Ground>> {
+    /// Returns the preconditions of a segment's items.
+    pub(super) fn preconditions_for(&self, segment: u32) -> Option<Arc<Preconditions>> {
         match segment {
-            0 => self.first.clone(),
-            _ => Some(Arc::clone(&self.others)),
+            0 => self.for_items_node.clone(),
+            _ => Some(Arc::clone(&self.for_segments)),
         }
     }
 
-    /// Whether items can be taken.
-    pub(super) fn is_firm(&self) -> bool {
-        self.unmarked.is_none()
+    /// Returns whether items can be taken.
+    pub(super) fn is_usable(&self) -> bool {
+        self.fresh.is_none()
     }
 
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
-        let are_first_same = match (&self.first, &other.first) {
+        let is_same_items_node = match (&self.for_items_node, &other.for_items_node) {
             (Some(ours), Some(theirs)) => ours.agrees_with(theirs),
             (None, None) => true,
             _ => false,
         };
-        are_first_same
-            && self.others.agrees_with(&other.others)
-            && self.tail == other.tail
-            && self.unmarked == other.unmarked
+        is_same_items_node
+            && self.for_segments.agrees_with(&other.for_segments)
+            && self.active == other.active
+            && self.fresh == other.fresh
     }
 }
 
-impl Line {
-    /// Sees to what is missing before items can be taken; answers whether the list that is there will do now.
-    pub(super) async fn find_footing(&self, deadline: Deadline) -> Result<bool, Error> {
-        if self.receipts.anchored().is_none() {
-            self.receipts.anchor(deadline).await?;
+impl ItemStore {
+    /// Creates what is missing before items can be taken; returns whether the known list can be used now.
+    pub(super) async fn establish_epoch(&self, deadline: Deadline) -> Result<bool, Error> {
+        if self.tokens.current_fence().is_none() {
+            self.tokens.fence(deadline).await?;
             return Ok(false);
         }
-        let footing = lock(&self.stock).footing.clone();
-        match footing {
-            Some(footing) if !footing.is_firm() => self.mark(footing, deadline).await,
+        let epoch = lock(&self.list).epoch.clone();
+        match epoch {
+            Some(epoch) if !epoch.is_usable() => self.rewrite_fresh_node(epoch, deadline).await,
             _ => Ok(false),
         }
     }
 
-    /// Sets the node of the items apart from all that were there before and will be: its data stays, its version is no
-    /// longer that of a node which was just made, and the desk's is another one for good.
+    /// Writes a fresh items node and the control node, each with the data that it has.
     ///
-    /// The caller holds the right to read the lists.
-    async fn mark(&self, mut footing: Footing, deadline: Deadline) -> Result<bool, Error> {
-        let Some(floor) = footing.unmarked.take() else {
+    /// This distinguishes the items node from every other one that had or will have its path: it no longer has version
+    /// 0, and the control node never has this version again. The caller holds `list_lock`.
+    async fn rewrite_fresh_node(
+        &self,
+        mut epoch: ListEpoch,
+        deadline: Deadline,
+    ) -> Result<bool, Error> {
+        let Some(items_node) = epoch.fresh.take() else {
             return Ok(true);
         };
-        let tail = footing.tail;
-        let get = self.session.get(&floor.path).timeout(deadline.remaining());
+        let active = epoch.active;
+        let get = self
+            .session
+            .get(&items_node.path)
+            .timeout(deadline.remaining());
         let data = match get.await {
-            Ok((data, stat)) if stat.version == floor.version && stat.czxid == floor.czxid => data,
-            // Somebody else has marked it, or it is gone.
+            Ok((data, stat))
+                if stat.version == items_node.version && stat.czxid == items_node.czxid =>
+            {
+                data
+            }
+            // Another consumer has written it, or it was deleted.
             Ok(_) => return Ok(false),
             Err(error) if error.is_no_node() => return Ok(false),
             Err(error) => return Err(error),
         };
-        let mark = |transaction: Transaction| {
+        let rewrite = |transaction: Transaction| {
             transaction
-                .set_version(&self.place.desk, tail.data(), tail.version)
-                .set_version(&floor.path, data.clone(), floor.version)
+                .set_version(
+                    &self.paths.control_node,
+                    active.data(),
+                    active.control_version,
+                )
+                .set_version(&items_node.path, data.clone(), items_node.version)
         };
-        let marked = self
-            .receipts
-            .confirm_on(&footing.others, deadline, mark)
+        let outcome = self
+            .tokens
+            .commit_once_if(&epoch.for_segments, deadline, rewrite)
             .await;
-        let marked = match marked {
-            Ok(marked) => marked,
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
             Err(failure) if failure.is_in_doubt => return Err(failure.error),
-            Err(failure) => return self.go_unmarked(footing, floor, failure.error),
+            Err(failure) => return self.accept_read_only(epoch, items_node, failure.error),
         };
-        match marked {
-            Some(Answer::Done(Some(changed))) => {
-                let [Changed::Set(desk), Changed::Set(items)] = changed.as_slice() else {
+        match outcome {
+            Some(CommitOutcome::Committed(Some(changed))) => {
+                let [Changed::Set(control_node), Changed::Set(items)] = changed.as_slice() else {
                     return Ok(false);
                 };
-                if items.czxid != floor.czxid {
-                    // It was made anew after it had been read, and the list is one of the node before.
+                if items.czxid != items_node.czxid {
+                    // It was created again after it had been read, and the list is that of the previous node.
                     return Ok(false);
                 }
-                let tail = Tail {
-                    version: desk.version,
-                    ..tail
+                let active = ActiveSegment {
+                    control_version: control_node.version,
+                    ..active
                 };
-                let marked = Floor {
+                let written = ItemsNode {
                     version: items.version,
                     czxid: items.czxid,
-                    ..floor
+                    ..items_node
                 };
-                let others = &footing.others;
-                let (anchor, desk) = (Arc::clone(&others.anchor), others.desk.0.clone());
-                let footing = Footing::new(anchor, desk, tail, Some(marked), true);
-                tracing::debug!(path = %self.place.items, "a new node of a queue was marked");
-                self.replace_tail(footing.tail);
-                lock(&self.stock).footing = Some(footing);
+                let previous = &epoch.for_segments;
+                let (fence, control_node) =
+                    (Arc::clone(&previous.fence), previous.control_node.0.clone());
+                let epoch = ListEpoch::new(fence, control_node, active, Some(written), true);
+                tracing::debug!(path = %self.paths.items, "a fresh node of a queue was written");
+                self.set_active_segment(epoch.active);
+                lock(&self.list).epoch = Some(epoch);
                 Ok(true)
             }
-            // What the answer would have told is read.
-            Some(Answer::Done(None)) | None => Ok(false),
-            Some(Answer::Refused { error, .. }) => match error.kind() {
+            // The versions were in the lost reply: read them.
+            Some(CommitOutcome::Committed(None)) | None => Ok(false),
+            Some(CommitOutcome::Refused { error, .. }) => match error.kind() {
                 ErrorKind::NoNode | ErrorKind::BadVersion => Ok(false),
-                _ => self.go_unmarked(footing, floor, error),
+                _ => self.accept_read_only(epoch, items_node, error),
             },
         }
     }
 
-    /// Takes the node of the items as it is if it was refused to write it: that must not keep anybody from its items.
-    fn go_unmarked(&self, mut footing: Footing, floor: Floor, error: Error) -> Result<bool, Error> {
+    /// Uses a fresh items node as it is because the servers refuse to write it: its items can be taken all the same.
+    fn accept_read_only(
+        &self,
+        mut epoch: ListEpoch,
+        items_node: ItemsNode,
+        error: Error,
+    ) -> Result<bool, Error> {
         if error.class() != ErrorClass::Outcome {
             return Err(error);
         }
-        tracing::warn!(path = %floor.path, %error, "the node of a queue cannot be told from a later one");
-        let mut stock = lock(&self.stock);
-        stock.unmarked = Some(floor.czxid);
-        footing.stand_on(floor);
-        stock.footing = Some(footing);
+        tracing::warn!(
+            path = %items_node.path, %error,
+            "the node of a queue cannot be written, and is not distinguished from one that is created later"
+        );
+        let mut list = lock(&self.list);
+        list.read_only_items_node = Some(items_node.czxid);
+        epoch.set_items_node(items_node);
+        list.epoch = Some(epoch);
         Ok(true)
     }
 
-    /// The ground as it is now, if the queue's own node is still the one that it was; of other segments nobody can tell.
-    pub(super) async fn new_ground(
+    /// Reads the preconditions again; `None` if the items node is no longer the same, or if they are those of segments.
+    pub(super) async fn reread_preconditions(
         &self,
-        ground: &Ground,
+        preconditions: &Preconditions,
         deadline: Deadline,
-    ) -> Result<Option<Ground>, Error> {
-        if ground.items.is_none() {
+    ) -> Result<Option<Preconditions>, Error> {
+        if preconditions.items_node.is_none() {
             return Ok(None);
         }
-        let new = self.read_ground(true, deadline).await?;
-        let made_by = |ground: &Ground| ground.items.as_ref().map(|floor| floor.czxid);
-        Ok(new.filter(|new| made_by(new) == made_by(ground)))
+        let new = self.read_preconditions(true, deadline).await?;
+        let czxid = |preconditions: &Preconditions| {
+            let items_node = preconditions.items_node.as_ref();
+            items_node.map(|items_node| items_node.czxid)
+        };
+        Ok(new.filter(|new| czxid(new) == czxid(preconditions)))
     }
 
-    /// The ground as it is now, if a certain item is still there.
+    /// Reads the preconditions of an item; `None` if it no longer exists.
     ///
-    /// What an item of a segment was claimed on may have named the queue's own node, for the sake of others that were
-    /// claimed with it. That node is a container, which goes when they are done.
-    pub(crate) async fn ground_of(
+    /// Those of an item of a segment need not include the items node, even if it was claimed together with items that
+    /// were there: the items node is a container, which the servers delete when those are done.
+    pub(crate) async fn preconditions_for_item(
         &self,
         item: &NodePath,
-        made_by: i64,
+        czxid: i64,
         deadline: Deadline,
-    ) -> Result<Option<Arc<Ground>>, Error> {
-        let is_in_own_node = item.parent().as_ref() == Some(&self.place.items);
-        let new = self.read_ground(is_in_own_node, deadline).await?;
+    ) -> Result<Option<Arc<Preconditions>>, Error> {
+        let is_in_items_node = item.parent().as_ref() == Some(&self.paths.items);
+        let new = self.read_preconditions(is_in_items_node, deadline).await?;
         let stat = self.session.exists(item).timeout(deadline.remaining());
-        let is_there = stat.await?.is_some_and(|stat| stat.czxid == made_by);
+        let is_there = stat.await?.is_some_and(|stat| stat.czxid == czxid);
         Ok(new.filter(|_| is_there).map(Arc::new))
     }
 
-    async fn read_ground(
+    async fn read_preconditions(
         &self,
-        has_floor: bool,
+        with_items_node: bool,
         deadline: Deadline,
-    ) -> Result<Option<Ground>, Error> {
-        let anchor = self.receipts.anchor(deadline).await?;
-        let (desk, items) = (&self.place.desk, &self.place.items);
-        let sync = self.session.sync(desk).timeout(deadline.remaining());
-        let look = |path| {
-            let look = self.session.exists(path);
-            look.timeout(deadline.remaining()).into_future()
+    ) -> Result<Option<Preconditions>, Error> {
+        let fence = self.tokens.fence(deadline).await?;
+        let (control_node, items) = (&self.paths.control_node, &self.paths.items);
+        let sync = self
+            .session
+            .sync(control_node)
+            .timeout(deadline.remaining());
+        let stat = |path| {
+            let exists = self.session.exists(path);
+            exists.timeout(deadline.remaining()).into_future()
         };
-        let ((), of_desk, of_items) =
-            future::try_join3(sync.into_future(), look(desk), look(items)).await?;
-        let floor = of_items.map(|stat| Floor {
+        let ((), control_stat, items_stat) =
+            future::try_join3(sync.into_future(), stat(control_node), stat(items)).await?;
+        let items_node = items_stat.map(|stat| ItemsNode {
             path: items.clone(),
             version: stat.version,
             czxid: stat.czxid,
         });
-        Ok(of_desk
-            .filter(|_| floor.is_some() || !has_floor)
-            .map(|stat| Ground {
-                anchor,
-                desk: (desk.clone(), stat.version),
-                items: floor.filter(|_| has_floor),
+        Ok(control_stat
+            .filter(|_| items_node.is_some() || !with_items_node)
+            .map(|stat| Preconditions {
+                fence,
+                control_node: (control_node.clone(), stat.version),
+                items_node: items_node.filter(|_| with_items_node),
             }))
     }
 
-    /// What items of the queue's own node can be taken on now that their ground has moved, if it is still the same node;
-    /// the lists are read again if not.
+    /// Reads the preconditions of items in the items node again, after a transaction found that they no longer hold.
     ///
-    /// Offers may go to another segment since, which moves the ground of all items and changes none of these.
-    pub(crate) async fn regain(
+    /// If only the active segment has changed, these items can still be taken under the new ones. If the items node is
+    /// another one, this returns `None`, and the next call reads the list again.
+    pub(crate) async fn refresh_preconditions(
         &self,
-        ground: &Arc<Ground>,
+        preconditions: &Arc<Preconditions>,
         deadline: Deadline,
-    ) -> Result<Option<Arc<Ground>>, Error> {
-        let Some(new) = self.new_ground(ground, deadline).await? else {
-            self.lost_ground(ground);
+    ) -> Result<Option<Arc<Preconditions>>, Error> {
+        let Some(new) = self.reread_preconditions(preconditions, deadline).await? else {
+            self.invalidate(preconditions);
             return Ok(None);
         };
         let new = Arc::new(new);
-        let mut stock = lock(&self.stock);
-        let stock = &mut *stock;
-        // The nodes of segments may be others since. And what is in them may come before what is here.
-        let is_alone = stock.shelf.is_all_of(0) && !self.options.layout.has_priorities();
-        match &mut stock.footing {
-            Some(footing) if footing.is_first(ground) && is_alone => {
-                footing.move_to(&new);
-                for ahead in stock.ahead.values_mut().flatten() {
-                    if Arc::ptr_eq(&ahead.ground, ground) {
-                        ahead.ground = Arc::clone(&new);
+        let mut list = lock(&self.list);
+        let list = &mut *list;
+        // Segments may have been created again, and with priorities their items may come before these.
+        let is_order_known =
+            list.items.has_only_segment(0) && !self.options.layout.has_priorities();
+        match &mut list.epoch {
+            Some(epoch) if epoch.is_for_items_node(preconditions) && is_order_known => {
+                epoch.advance_to(&new);
+                for prefetched in list.prefetched.values_mut().flatten() {
+                    if Arc::ptr_eq(&prefetched.preconditions, preconditions) {
+                        prefetched.preconditions = Arc::clone(&new);
                     }
                 }
-                stock.is_whole = false;
+                list.is_complete = false;
             }
-            Some(footing) if footing.is_first(ground) => stock.forget(),
+            Some(epoch) if epoch.is_for_items_node(preconditions) => list.invalidate(),
             _ => {}
         }
         Ok(Some(new))
     }
 
-    /// Has the lists read again before anything else is taken, because the ground has moved.
-    pub(crate) fn lost_ground(&self, ground: &Arc<Ground>) {
-        let mut stock = lock(&self.stock);
-        let footing = stock.footing.as_ref();
-        let is_same = footing.is_some_and(|footing| {
-            Arc::ptr_eq(&footing.others, ground) || footing.is_first(ground)
+    /// Makes the next call read the list again if it has these preconditions, which no longer hold.
+    pub(crate) fn invalidate(&self, preconditions: &Arc<Preconditions>) {
+        let mut list = lock(&self.list);
+        let epoch = list.epoch.as_ref();
+        let is_same = epoch.is_some_and(|epoch| {
+            Arc::ptr_eq(&epoch.for_segments, preconditions)
+                || epoch.is_for_items_node(preconditions)
         });
         if is_same {
-            stock.forget();
+            list.invalidate();
         }
     }
 
-    /// Has the lists read again: an item came back to a list that knows nothing of its node.
-    pub(crate) fn forget_list(&self) {
-        lock(&self.stock).forget();
+    /// Makes the next call read the list again, because an item has no preconditions.
+    pub(crate) fn invalidate_list(&self) {
+        lock(&self.list).invalidate();
     }
 }

@@ -1,7 +1,7 @@
-//! Reading the lists of a queue.
+//! Lists the items of a queue.
 //!
-//! The order of the reads is what keeps the order of the items: once it is known that offers go to a certain segment,
-//! nothing comes into the earlier ones any more, so that lists of them that are read after that are complete.
+//! The control node is read first, then the items node and the segments. Once a segment is known to be active, nothing
+//! is offered to the earlier ones any more: their lists, which are read later, are complete, and the order is kept.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,183 +13,184 @@ use zk_core::NodePath;
 use zk_core::Stat;
 use zk_core::Watch;
 
-use super::Footing;
-use super::Line;
+use super::ItemStore;
+use super::ListEpoch;
 use super::Watches;
-use super::segments::Tail;
+use super::segments::ActiveSegment;
 use crate::deadline::Deadline;
-use crate::idempotency::lock;
-use crate::paths::segment_of;
-use crate::preconditions::Floor;
-use crate::ready_items::Spot;
+use crate::mutex::lock;
+use crate::paths::parse_segment;
+use crate::preconditions::ItemsNode;
+use crate::ready_items::ListedItem;
 
-/// What was read.
+/// The lists of a queue's nodes.
 #[derive(Default)]
-struct Lists {
-    /// The children of each segment that was read, in the order of the segments.
+struct Listing {
+    /// The children of each segment that was listed, in the order of the segments.
     segments: Vec<(u32, Vec<String>)>,
-    claimed: BTreeSet<String>,
+    /// The names of the claims.
+    claims: BTreeSet<String>,
     watches: Watches,
-    /// Whether all segments were read.
-    is_whole: bool,
-    tail: Option<Tail>,
-    floor: Option<Floor>,
+    /// Whether all segments were listed.
+    is_complete: bool,
+    active: Option<ActiveSegment>,
+    items_node: Option<ItemsNode>,
 }
 
 /// The children of a node.
 #[derive(Default)]
-struct Listed {
+struct Children {
     names: Vec<String>,
     stat: Option<Stat>,
     watch: Option<Watch>,
 }
 
-impl Line {
-    /// Reads the lists and puts what they show in place of what was known. The caller holds the right to do so.
-    pub(super) async fn restock(
+impl ItemStore {
+    /// Lists the items, and replaces the known list. The caller holds `list_lock`.
+    pub(super) async fn refresh_list(
         &self,
         is_watched: bool,
         deadline: Deadline,
     ) -> Result<Watches, Error> {
         let began = Instant::now();
-        // Before anything is read.
-        let anchor = self.receipts.anchored();
-        let lists = self.read_lists(is_watched, deadline).await?;
-        let mut stock = lock(&self.stock);
-        let stock = &mut *stock;
-        let has_items = lists.segments.iter().any(|(segment, names)| {
+        // The fence has to exist before anything is read.
+        let fence = self.tokens.current_fence();
+        let listing = self.read_listing(is_watched, deadline).await?;
+        let mut list = lock(&self.list);
+        let list = &mut *list;
+        let has_items = listing.segments.iter().any(|(segment, names)| {
             *segment == 0
                 && names
                     .iter()
                     .any(|name| self.options.layout.parse(name).is_some())
         });
-        let footing = anchor.zip(lists.tail).map(|(anchor, tail)| {
-            let desk = self.place.desk.clone();
-            let read = Footing::new(anchor, desk, tail, lists.floor, has_items);
-            read.without_mark(stock.unmarked)
+        let epoch = fence.zip(listing.active).map(|(fence, active)| {
+            let control_node = self.paths.control_node.clone();
+            let read = ListEpoch::new(fence, control_node, active, listing.items_node, has_items);
+            read.accepting_read_only(list.read_only_items_node)
         });
-        // What is in hand was picked on the one that was known, if it is the same.
-        let is_same = (stock.footing.as_ref().zip(footing.as_ref()))
+        // Items in flight have the preconditions of the known epoch; it stays if it is the same.
+        let is_same = (list.epoch.as_ref().zip(epoch.as_ref()))
             .is_some_and(|(known, read)| known.agrees_with(read));
         if !is_same {
-            stock.footing = footing;
+            list.epoch = epoch;
         }
-        stock.ahead.clear();
-        let mut spots = Vec::new();
-        let mut known = BTreeSet::new();
-        let mut shunned = BTreeSet::new();
-        for (segment, names) in lists.segments {
+        list.prefetched.clear();
+        let mut items = Vec::new();
+        let mut logged = BTreeSet::new();
+        let mut quarantined = BTreeSet::new();
+        for (segment, names) in listing.segments {
             for name in names {
-                let Some(slot) = self.options.layout.parse(&name) else {
-                    let key = (segment, Arc::from(name));
-                    if !stock.known.contains(&key) {
-                        let path = self.place.item(segment, &key.1);
-                        tracing::warn!(%path, layout = ?self.options.layout, "a child is no item of the queue and is skipped");
+                let Some(key) = self.options.layout.parse(&name) else {
+                    let id = (segment, Arc::from(name));
+                    if !list.logged.contains(&id) {
+                        let path = self.paths.item(segment, &id.1);
+                        tracing::warn!(%path, layout = ?self.options.layout, "a child is not an item of this layout and is skipped");
                     }
-                    known.insert(key);
+                    logged.insert(id);
                     continue;
                 };
-                if !lists.claimed.is_empty() && lists.claimed.contains(&claim_name(segment, &name))
+                if !listing.claims.is_empty()
+                    && listing.claims.contains(&claim_name(segment, &name))
                 {
                     continue;
                 }
                 let name: Arc<str> = Arc::from(name);
-                let key = (segment, Arc::clone(&name));
-                if stock.shunned.contains(&key) {
-                    shunned.insert(key);
+                let id = (segment, Arc::clone(&name));
+                if list.quarantined.contains(&id) {
+                    quarantined.insert(id);
                 } else {
-                    spots.push(Spot {
-                        segment,
-                        name,
-                        slot,
-                    });
+                    items.push(ListedItem { segment, name, key });
                 }
             }
         }
-        // Of what is no longer there nothing is remembered.
-        stock.known = known;
-        stock.shunned = shunned;
-        stock.shelf.restock(spots);
-        stock.is_whole = lists.is_whole;
-        stock.is_synced = false;
-        stock.read = Some((began, began.elapsed()));
-        Ok(lists.watches)
+        // Nodes that no longer exist are forgotten.
+        list.logged = logged;
+        list.quarantined = quarantined;
+        list.items.replace(items);
+        list.is_complete = listing.is_complete;
+        list.is_synced = false;
+        list.read = Some((began, began.elapsed()));
+        Ok(listing.watches)
     }
 
-    async fn read_lists(&self, is_watched: bool, deadline: Deadline) -> Result<Lists, Error> {
+    async fn read_listing(&self, is_watched: bool, deadline: Deadline) -> Result<Listing, Error> {
         loop {
-            let mut lists = Lists::default();
+            let mut listing = Listing::default();
             let segments = self
                 .session
-                .list(self.place.segments())
+                .list(self.paths.segments())
                 .timeout(deadline.remaining());
-            // In this order, and all in one flight.
-            let (desk, items, claims, segments) = future::join4(
-                self.read_desk(is_watched, deadline),
-                self.read_list(&self.place.items, is_watched, deadline),
+            // One flight; the server answers in this order.
+            let (control_node, items, claims, segments) = future::join4(
+                self.read_control_node(is_watched, deadline),
+                self.read_children(&self.paths.items, is_watched, deadline),
                 async {
                     match &self.claims {
-                        Some(claims) => self.read_list(claims, is_watched, deadline).await,
-                        None => Ok(Listed::default()),
+                        Some(claims) => self.read_children(claims, is_watched, deadline).await,
+                        None => Ok(Children::default()),
                     }
                 },
                 segments.into_future(),
             )
             .await;
-            // A segment that is begun later is no news to the watches of the others.
-            let (tail, watch) = desk?;
-            lists.watches.extend(watch);
-            lists.tail = Some(tail);
+            // The watches on segments do not fire when another one is created, but this one does.
+            let (active, watch) = control_node?;
+            listing.watches.extend(watch);
+            listing.active = Some(active);
             let items = items?;
-            lists.segments.push((0, items.names));
-            lists.watches.extend(items.watch);
-            lists.floor = items.stat.map(|stat| Floor {
-                path: self.place.items.clone(),
+            listing.segments.push((0, items.names));
+            listing.watches.extend(items.watch);
+            listing.items_node = items.stat.map(|stat| ItemsNode {
+                path: self.paths.items.clone(),
                 version: stat.version,
                 czxid: stat.czxid,
             });
             let claims = claims?;
-            lists.claimed.extend(claims.names);
-            lists.watches.extend(claims.watch);
+            listing.claims.extend(claims.names);
+            listing.watches.extend(claims.watch);
             let mut numbers: Vec<u32> = match segments {
-                Ok((names, _)) => names.iter().filter_map(|name| segment_of(name)).collect(),
+                Ok((names, _)) => names
+                    .iter()
+                    .filter_map(|name| parse_segment(name))
+                    .collect(),
                 Err(error) if error.is_no_node() => Vec::new(),
                 Err(error) => return Err(error),
             };
-            // One beyond the tail has been prepared and has nothing in it, or was begun meanwhile: it comes later.
-            // When offers go to the queue's own node, others have only what was put back into them while the tail moved.
-            numbers.retain(|number| *number <= tail.segment || tail.segment == 0);
-            if numbers.is_empty() && tail.segment == 0 {
-                lists.is_whole = true;
-                return Ok(lists);
+            // A segment behind the active one is empty, or was activated since; its items come later.
+            // While the items node is active, segments have only items that were put back during a change.
+            numbers.retain(|number| *number <= active.segment || active.segment == 0);
+            if numbers.is_empty() && active.segment == 0 {
+                listing.is_complete = true;
+                return Ok(listing);
             }
             numbers.sort_unstable();
-            self.read_segments(&numbers, tail, is_watched, deadline, &mut lists)
+            self.read_segments(&numbers, active, is_watched, deadline, &mut listing)
                 .await?;
             let again = self
                 .session
-                .get(&self.place.desk)
+                .get(&self.paths.control_node)
                 .timeout(deadline.remaining())
                 .await;
             match again {
-                Ok((_, stat)) if stat.version == tail.version => return Ok(lists),
+                Ok((_, stat)) if stat.version == active.control_version => return Ok(listing),
                 Err(error) if !error.is_no_node() => return Err(error),
-                // Segments were begun or given up while we read.
-                _ if deadline.is_over() => return Ok(lists),
+                // The active segment changed while the segments were listed.
+                _ if deadline.is_over() => return Ok(listing),
                 _ => {}
             }
         }
     }
 
-    /// The segment that offers go to; the watch tells when it is another one.
-    async fn read_desk(
+    /// Reads which segment is active; the watch fires when another one is.
+    async fn read_control_node(
         &self,
         is_watched: bool,
         deadline: Deadline,
-    ) -> Result<(Tail, Option<Watch>), Error> {
-        let desk = &self.place.desk;
+    ) -> Result<(ActiveSegment, Option<Watch>), Error> {
+        let control_node = &self.paths.control_node;
         loop {
-            let get = self.session.get(desk).timeout(deadline.remaining());
+            let get = self.session.get(control_node).timeout(deadline.remaining());
             let got = if is_watched {
                 let got = get.watched().await;
                 got.map(|(data, stat, watch)| (data, stat, Some(watch)))
@@ -198,106 +199,106 @@ impl Line {
             };
             let watch = match got {
                 Ok((data, stat, watch)) => {
-                    let tail = Tail {
+                    let active = ActiveSegment {
                         segment: self.segment_in(&data),
-                        version: stat.version,
+                        control_version: stat.version,
                     };
-                    return Ok((tail, watch));
+                    return Ok((active, watch));
                 }
                 Err(error) if error.is_no_node() && is_watched => {
-                    let exists = self.session.exists(desk).timeout(deadline.remaining());
+                    let exists = self
+                        .session
+                        .exists(control_node)
+                        .timeout(deadline.remaining());
                     match exists.watched().await? {
                         (None, watch) => Some(watch),
-                        // It was made in between.
+                        // It was created in between.
                         (Some(_), _) => continue,
                     }
                 }
                 Err(error) if error.is_no_node() => None,
                 Err(error) => return Err(error),
             };
-            let none = Tail {
+            let none = ActiveSegment {
                 segment: 0,
-                version: 0,
+                control_version: 0,
             };
             return Ok((none, watch));
         }
     }
 
-    /// Whether there is an item among the children of a segment that nothing keeps from being taken at once.
-    fn has_takeable(&self, segment: u32, names: &[String]) -> bool {
+    /// Returns whether a segment has an item that is neither in flight nor quarantined.
+    fn has_available(&self, segment: u32, names: &[String]) -> bool {
         if names.is_empty() {
             return false;
         }
-        let stock = lock(&self.stock);
+        let list = lock(&self.list);
         names.iter().any(|name| {
-            let Some(slot) = self.options.layout.parse(name) else {
+            let Some(key) = self.options.layout.parse(name) else {
                 return false;
             };
             let name: Arc<str> = Arc::from(name.as_str());
-            let is_shunned = stock.shunned.contains(&(segment, Arc::clone(&name)));
-            let spot = Spot {
-                segment,
-                name,
-                slot,
-            };
-            !is_shunned && !stock.shelf.is_in_hand(&spot)
+            let is_quarantined = list.quarantined.contains(&(segment, Arc::clone(&name)));
+            let item = ListedItem { segment, name, key };
+            !is_quarantined && !list.items.is_in_flight(&item)
         })
     }
 
-    /// Reads segments in their order, until there is something to be taken, or all of them where priorities or delays
-    /// count or where changes are waited for.
+    /// Lists segments in their order, until one has an available item.
+    ///
+    /// It lists all of them if the layout has priorities or delays, or if the caller waits for changes.
     async fn read_segments(
         &self,
         numbers: &[u32],
-        tail: Tail,
+        active: ActiveSegment,
         is_watched: bool,
         deadline: Deadline,
-        lists: &mut Lists,
+        listing: &mut Listing,
     ) -> Result<(), Error> {
         let layout = self.options.layout;
         let reads_all = is_watched || layout.has_priorities() || layout.has_delays();
         let mut empty = Vec::new();
         let mut seen = 0;
-        lists.is_whole = true;
+        listing.is_complete = true;
         for several in numbers.chunks(if reads_all { AT_ONCE } else { 1 }) {
             if !reads_all {
-                let unseen = lists.segments.get(seen..).unwrap_or_default();
+                let unseen = listing.segments.get(seen..).unwrap_or_default();
                 let has_some = unseen
                     .iter()
-                    .any(|(segment, names)| self.has_takeable(*segment, names));
+                    .any(|(segment, names)| self.has_available(*segment, names));
                 if has_some {
-                    lists.is_whole = false;
+                    listing.is_complete = false;
                     break;
                 }
-                seen = lists.segments.len();
+                seen = listing.segments.len();
             }
             let reads = several.iter().map(|number| {
-                let path = self.place.segment(*number);
-                async move { self.read_list(&path, is_watched, deadline).await }
+                let path = self.paths.segment(*number);
+                async move { self.read_children(&path, is_watched, deadline).await }
             });
             for (number, read) in several.iter().zip(future::join_all(reads).await) {
                 let read = read?;
                 if read.names.is_empty() {
                     empty.push(*number);
                 }
-                lists.segments.push((*number, read.names));
-                lists.watches.extend(read.watch);
+                listing.segments.push((*number, read.names));
+                listing.watches.extend(read.watch);
             }
         }
         let mut are_gone = empty.len() == numbers.len();
         for number in empty {
-            are_gone &= self.retire(number, tail, are_gone).await;
+            are_gone &= self.remove_segment(number, active, are_gone).await;
         }
         Ok(())
     }
 
-    /// The children of a node, none if it is not there; the watch tells when there is another answer.
-    async fn read_list(
+    /// Lists the children of a node, none if it does not exist; the watch fires when that changes.
+    async fn read_children(
         &self,
         path: &NodePath,
         is_watched: bool,
         deadline: Deadline,
-    ) -> Result<Listed, Error> {
+    ) -> Result<Children, Error> {
         loop {
             let list = self.session.list(path).timeout(deadline.remaining());
             let listed = if is_watched {
@@ -310,17 +311,17 @@ impl Line {
                 Err(error) if error.is_no_node() && is_watched => {
                     let exists = self.session.exists(path).timeout(deadline.remaining());
                     if let (None, watch) = exists.watched().await? {
-                        return Ok(Listed {
+                        return Ok(Children {
                             watch: Some(watch),
-                            ..Listed::default()
+                            ..Children::default()
                         });
                     }
-                    // It was made in between.
+                    // It was created in between.
                 }
-                Err(error) if error.is_no_node() => return Ok(Listed::default()),
+                Err(error) if error.is_no_node() => return Ok(Children::default()),
                 Err(error) => return Err(error),
                 Ok((names, stat, watch)) => {
-                    return Ok(Listed {
+                    return Ok(Children {
                         names,
                         stat: Some(stat),
                         watch,
@@ -331,10 +332,10 @@ impl Line {
     }
 }
 
-/// The name of the node that claims an item.
+/// Returns the name of the node that claims an item.
 pub(crate) fn claim_name(segment: u32, item: &str) -> String {
     format!("{segment}-{item}")
 }
 
-/// How many lists are in flight at once.
+/// How many segments are listed concurrently.
 const AT_ONCE: usize = 16;

@@ -1,28 +1,28 @@
-//! Reading the next item while this one is being taken.
+//! Reads the next item while the current one is being taken.
 
 use std::pin::pin;
 use std::sync::Arc;
 
-use super::Line;
-use super::Pick;
-use super::take::Item;
+use super::Candidate;
+use super::ItemStore;
+use super::take::ItemContent;
 use crate::deadline::Deadline;
-use crate::idempotency::lock;
-use crate::preconditions::Ground;
-use crate::ready_items::Key;
+use crate::mutex::lock;
+use crate::preconditions::Preconditions;
+use crate::ready_items::ItemId;
 
-/// An item that was read before its turn.
+/// An item that was read ahead.
 #[derive(Debug)]
-pub(super) struct Ahead {
-    pub(super) ground: Arc<Ground>,
-    pub(super) item: Item,
+pub(super) struct Prefetched {
+    pub(super) preconditions: Arc<Preconditions>,
+    pub(super) item: ItemContent,
 }
 
-impl Line {
-    /// Does something, and reads the next item in the same flight.
+impl ItemStore {
+    /// Awaits `work`, and reads the next item concurrently.
     ///
-    /// It is only read: it stays on the list, for whoever takes it; and that what was read is still so is checked then.
-    pub(crate) async fn looking_ahead<T>(
+    /// Reading reserves nothing: any consumer can take the item, and taking it checks that it is unchanged.
+    pub(crate) async fn with_prefetch<T>(
         &self,
         deadline: Deadline,
         work: impl Future<Output = T>,
@@ -30,100 +30,106 @@ impl Line {
         let mut work = pin!(work);
         tokio::select! {
             biased;
-            () = self.look_ahead(deadline) => {}
+            () = self.prefetch_next(deadline) => {}
             done = &mut work => return done,
         }
         work.await
     }
 
-    async fn look_ahead(&self, deadline: Deadline) {
-        let Some((key, ground)) = self.next_unread() else {
+    async fn prefetch_next(&self, deadline: Deadline) {
+        let Some((id, preconditions)) = self.next_to_prefetch() else {
             return;
         };
-        let looking = Looking {
-            line: self,
-            key: Some(key.clone()),
+        let pending = PendingPrefetch {
+            store: self,
+            id: Some(id.clone()),
         };
-        let path = self.place.item(key.0, &key.1);
+        let path = self.paths.item(id.0, &id.1);
         let get = self.session.get(path).timeout(deadline.remaining());
         let got = get.await;
-        looking.end();
-        // Whatever is in the way is found when the item is taken.
+        pending.finish();
+        // An error is found again when the item is taken.
         if let Ok((data, stat)) = got
-            && let Ok(item) = self.item_in(data, &stat)
-            && let Some(ahead) = lock(&self.stock).ahead.get_mut(&key)
+            && let Ok(item) = self.parse_item(data, &stat)
+            && let Some(prefetched) = lock(&self.list).prefetched.get_mut(&id)
         {
-            *ahead = Some(Ahead { ground, item });
+            *prefetched = Some(Prefetched {
+                preconditions,
+                item,
+            });
         }
     }
 
-    /// Gives items back that were read and have no room in a request, and remembers what was read of some of them.
-    pub(crate) fn keep_for_later(&self, picks: Vec<Pick>) {
-        let known: usize = {
-            let stock = lock(&self.stock);
-            let read = stock.ahead.values().flatten();
-            read.map(|ahead| ahead.item.size()).sum()
+    /// Releases candidates that do not fit into a request, and keeps the contents of some of them.
+    pub(crate) fn keep_prefetched(&self, candidates: Vec<Candidate>) {
+        let mut kept: usize = {
+            let list = lock(&self.list);
+            let read = list.prefetched.values().flatten();
+            read.map(|prefetched| prefetched.item.size()).sum()
         };
-        let mut kept = known;
-        for Pick { hand, item, .. } in picks {
+        for Candidate {
+            in_flight, item, ..
+        } in candidates
+        {
             kept += item.size();
-            if kept > MOST_KEPT {
+            if kept > MAX_KEPT_BYTES {
                 return;
             }
-            let key = hand.key();
-            if let Some(ground) = hand.ground.clone() {
-                let ahead = Some(Ahead { ground, item });
-                lock(&self.stock).ahead.insert(key, ahead);
+            let id = in_flight.id();
+            if let Some(preconditions) = in_flight.preconditions.clone() {
+                let prefetched = Some(Prefetched {
+                    preconditions,
+                    item,
+                });
+                lock(&self.list).prefetched.insert(id, prefetched);
             }
         }
     }
 
-    /// The first item that nobody has read ahead, which is noted.
-    fn next_unread(&self) -> Option<(Key, Arc<Ground>)> {
-        let now = self.receipts.known_time().unwrap_or(0);
-        let mut stock = lock(&self.stock);
-        let stock = &mut *stock;
-        if stock.ahead.len() >= MOST_AHEAD {
+    /// Returns the first item that no task has read ahead, and marks it as pending.
+    fn next_to_prefetch(&self) -> Option<(ItemId, Arc<Preconditions>)> {
+        let now = self.tokens.known_time().unwrap_or(0);
+        let mut list = lock(&self.list);
+        let list = &mut *list;
+        if list.prefetched.len() >= MAX_PREFETCHED {
             return None;
         }
-        let mut ready = stock.shelf.ready(now).take(MOST_AHEAD);
-        let (key, ground) = ready.find_map(|spot| {
-            let key = spot.key();
-            let is_unread = !stock.ahead.contains_key(&key);
-            let ground = stock.footing.as_ref()?.of(spot.segment)?;
-            is_unread.then_some((key, ground))
+        let mut ready = list.items.ready(now).take(MAX_PREFETCHED);
+        let (id, preconditions) = ready.find_map(|listed| {
+            let id = listed.id();
+            let is_unread = !list.prefetched.contains_key(&id);
+            let preconditions = list.epoch.as_ref()?.preconditions_for(listed.segment)?;
+            is_unread.then_some((id, preconditions))
         })?;
-        stock.ahead.insert(key.clone(), None);
-        Some((key, ground))
+        list.prefetched.insert(id.clone(), None);
+        Some((id, preconditions))
     }
 }
 
-/// A read that was begun.
-///
-/// Dropped before it is over, it makes room for another one: the next call may read that item, or another.
-struct Looking<'a> {
-    line: &'a Line,
-    key: Option<Key>,
+/// A read that is pending. If it is dropped, another call can read the item.
+struct PendingPrefetch<'a> {
+    store: &'a ItemStore,
+    id: Option<ItemId>,
 }
 
-impl Looking<'_> {
-    fn end(mut self) {
-        self.key = None;
+impl PendingPrefetch<'_> {
+    fn finish(mut self) {
+        self.id = None;
     }
 }
 
-impl Drop for Looking<'_> {
+impl Drop for PendingPrefetch<'_> {
     fn drop(&mut self) {
-        let Some(key) = self.key.take() else {
+        let Some(id) = self.id.take() else {
             return;
         };
-        let mut stock = lock(&self.line.stock);
-        if stock.ahead.get(&key).is_some_and(Option::is_none) {
-            stock.ahead.remove(&key);
+        let mut list = lock(&self.store.list);
+        if list.prefetched.get(&id).is_some_and(Option::is_none) {
+            list.prefetched.remove(&id);
         }
     }
 }
 
-const MOST_AHEAD: usize = 16;
-/// How many bytes of items are remembered that had no room in a request.
-const MOST_KEPT: usize = 2 * 1024 * 1024;
+const MAX_PREFETCHED: usize = 16;
+/// The size of the items in bytes beyond which contents are not kept.
+const MAX_KEPT_BYTES: usize = 2 * 1024 * 1024;

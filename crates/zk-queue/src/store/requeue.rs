@@ -1,4 +1,4 @@
-//! Putting back what was taken for somebody who is no longer there.
+//! Puts items back that were taken for a caller that no longer waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,54 +6,55 @@ use std::time::Duration;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 
-use super::Draft;
-use super::Line;
-use super::Taken;
+use super::ItemStore;
+use super::NewItem;
+use super::TakenItem;
 use crate::curator_frame as frame;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
-use crate::idempotency::Answer;
+use crate::idempotency::CommitOutcome;
 
-impl Line {
-    /// Puts an item back that was taken for somebody who is no longer there: to its place, or to the end of its priority
-    /// if it cannot be put there.
-    pub(crate) async fn put_back(&self, taken: Taken) {
+impl ItemStore {
+    /// Puts an item back to its old place; if that is impossible, to the end of its priority.
+    pub(crate) async fn requeue(&self, taken: TakenItem) {
         let data = if self.options.layout.is_framed() {
             frame::encode([taken.data.as_slice()])
         } else {
             taken.data
         };
-        // For as long as the session lives: an attempt that were given up might put it back all the same.
+        // There is no deadline: an attempt that was given up might still put the item back.
         let deadline = Deadline::after(Duration::MAX);
         let mut is_back = false;
         let (mut is_in_doubt, mut attempts) = (false, 0);
         let mut place = taken.place;
-        while let Some(ground) = place.take() {
-            let answer = self.receipts.confirm_on(&ground, deadline, |transaction| {
-                transaction.create(&taken.path, data.clone())
-            });
-            let error = match answer.await {
-                Ok(Some(Answer::Done(_))) => {
+        while let Some(preconditions) = place.take() {
+            let outcome = self
+                .tokens
+                .commit_once_if(&preconditions, deadline, |transaction| {
+                    transaction.create(&taken.path, data.clone())
+                });
+            let error = match outcome.await {
+                Ok(Some(CommitOutcome::Committed(_))) => {
                     is_back = true;
                     break;
                 }
-                // It was put there by the attempt whose outcome was unknown.
-                Ok(Some(Answer::Refused { error, .. }))
+                // The attempt in doubt was committed.
+                Ok(Some(CommitOutcome::Refused { error, .. }))
                     if is_in_doubt && error.is_node_exists() =>
                 {
                     is_back = true;
                     break;
                 }
-                // Its place is gone, or is another one's there.
-                Ok(Some(Answer::Refused { .. })) => break,
-                // Offers may go to another segment since; or the place may be one of another queue of that name.
-                Ok(None) => match self.new_ground(&ground, deadline).await {
+                // The items node was deleted, or another item has the name.
+                Ok(Some(CommitOutcome::Refused { .. })) => break,
+                // Another segment is active now, or the items node is that of a new queue.
+                Ok(None) => match self.reread_preconditions(&preconditions, deadline).await {
                     Ok(None) if is_in_doubt => {
-                        tracing::error!(path = %taken.path, "nobody knows whether an item was put back");
+                        tracing::error!(path = %taken.path, "the outcome is unknown: the item may or may not have been put back");
                         return;
                     }
-                    Ok(regained) => {
-                        place = regained.map(Arc::new);
+                    Ok(new) => {
+                        place = new.map(Arc::new);
                         attempts += 1;
                         deadline.pause(attempts).await;
                         continue;
@@ -67,55 +68,59 @@ impl Line {
             };
             match error.class() {
                 ErrorClass::Recoverable => {}
-                // Naming its place takes more of a request than offering it did.
+                // A request with the full name is larger than the one that offered the item.
                 ErrorClass::Outcome if !is_in_doubt => break,
                 ErrorClass::Outcome | ErrorClass::Fatal => {
-                    tracing::error!(path = %taken.path, %error, "an item could not be put back");
+                    tracing::error!(path = %taken.path, %error, "the item was not put back");
                     return;
                 }
             }
-            place = Some(ground);
+            place = Some(preconditions);
             attempts += 1;
             deadline.pause(attempts).await;
         }
         if !is_back {
-            // Behind everything else.
+            // To the end of its priority.
             let priority = self
                 .options
                 .layout
                 .has_priorities()
-                .then_some(taken.spot.slot.priority);
-            let draft = Draft {
-                stem: self.options.layout.stem(priority, 0).unwrap_or_default(),
+                .then_some(taken.listed.key.priority);
+            let new_item = NewItem {
+                name_prefix: self
+                    .options
+                    .layout
+                    .name_prefix(priority, 0)
+                    .unwrap_or_default(),
                 data,
             };
             let mut attempts = 0;
-            while let Err(error) = self.offer(std::slice::from_ref(&draft), deadline).await {
-                let may_try_again = match &error {
+            while let Err(error) = self.offer(std::slice::from_ref(&new_item), deadline).await {
+                let may_retry = match &error {
                     OfferError::Core(error) => match error.kind() {
-                        // Nodes come and go at the wrong moments.
+                        // Nodes were created or deleted at the same time.
                         ErrorKind::NoNode | ErrorKind::BadVersion | ErrorKind::NodeExists => true,
-                        // A quota or a right may be mended, and closing the session waits for this.
+                        // A quota or an ACL may be corrected; but closing the session waits for this, so not for ever.
                         _ => match error.class() {
                             ErrorClass::Recoverable => true,
-                            ErrorClass::Outcome => attempts < MOST_REFUSALS,
+                            ErrorClass::Outcome => attempts < MAX_REFUSALS,
                             ErrorClass::Fatal => false,
                         },
                     },
-                    // One that may be there already must not be there twice.
+                    // An item that may have been added must not be added twice.
                     _ => false,
                 };
-                if !may_try_again {
-                    tracing::error!(path = %taken.path, %error, "an item could not be put back");
+                if !may_retry {
+                    tracing::error!(path = %taken.path, %error, "the item was not put back");
                     return;
                 }
                 attempts += 1;
                 deadline.pause(attempts).await;
             }
         }
-        tracing::debug!(path = %taken.path, "an item was put back that nobody waited for any more");
+        tracing::debug!(path = %taken.path, "the item was put back, because its caller no longer waits");
     }
 }
 
-/// How often an item is offered that is refused, when it cannot be put back to its place.
-const MOST_REFUSALS: u32 = 16;
+/// How often a refused offer is repeated.
+const MAX_REFUSALS: u32 = 16;

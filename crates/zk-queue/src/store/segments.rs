@@ -1,35 +1,37 @@
-//! Where offers go when the node of the queue has as many children as one list can have.
+//! Spreads items over several parents, because one node's list of children has to fit into one reply.
 //!
-//! The data of the desk names the segment that offers go to; every offer is carried out only if that is still so, so
-//! that nothing comes into a segment once another one was begun. Consumers take the segments in their order.
+//! Items are offered to the *active segment*: the items node (segment 0) or, once that is full, a node of its own. The
+//! data of the control node names the active segment. Each offer checks the control node's version, so that nothing is
+//! added to a segment once the next one is active. Consumers take the segments in their order, and remove empty ones.
 //!
-//! A server numbers the items of a node from a counter of 32 bits, and gives its last number again and again: then a later
-//! item has the name and the version of one that a consumer has read, and is taken for it. So offers leave the queue's
-//! own node half-way, and where other clients share it, which see no segments, they are refused shortly before the end.
+//! A server numbers the items of a node with a counter of 32 bits, and repeats the last number at its end. An item
+//! would then get the name and version of one that a consumer has read, and be taken for it. So offers leave the items
+//! node after half of the numbers. Other clients see no segments: with their layouts, offers are refused shortly before
+//! the end instead.
 
 use zk_core::Error;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Stat;
 
-use super::Line;
+use super::ItemStore;
 use crate::deadline::Deadline;
 use crate::error::OfferError;
-use crate::idempotency::lock;
 use crate::layout::Layout;
-use crate::paths::segment_of;
+use crate::mutex::lock;
+use crate::paths::parse_segment;
 
-/// The segment that offers go to.
+/// The segment that items are offered to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tail {
-    /// Zero for the queue's own node.
+pub(super) struct ActiveSegment {
+    /// Zero for the items node.
     pub(super) segment: u32,
-    /// The version of the data that says so.
-    pub(super) version: i32,
+    /// The version of the control node that names it.
+    pub(super) control_version: i32,
 }
 
-impl Tail {
-    /// What the desk says then.
+impl ActiveSegment {
+    /// Returns the data of the control node that names this segment.
     pub(super) fn data(self) -> String {
         match self.segment {
             0 => String::new(),
@@ -38,171 +40,187 @@ impl Tail {
     }
 }
 
-impl Line {
-    /// The segment that offers go to, as was read last.
-    pub(super) async fn tail(&self, deadline: Deadline) -> Result<Tail, OfferError> {
-        let known = *lock(&self.tail);
-        if let Some(tail) = known {
-            return Ok(tail);
+impl ItemStore {
+    /// Returns the active segment, as it was read last.
+    pub(super) async fn active_segment(
+        &self,
+        deadline: Deadline,
+    ) -> Result<ActiveSegment, OfferError> {
+        let known = *lock(&self.active);
+        if let Some(active) = known {
+            return Ok(active);
         }
         loop {
-            let (tail, next) = self.read_tail(deadline).await.map_err(OfferError::Core)?;
-            if let Some(tail) = self.with_numbers_left(tail, next, deadline).await? {
-                *lock(&self.tail) = Some(tail);
-                return Ok(tail);
+            let (active, next) = self
+                .read_active_segment(deadline)
+                .await
+                .map_err(OfferError::Core)?;
+            if let Some(active) = self.ensure_numbers_left(active, next, deadline).await? {
+                *lock(&self.active) = Some(active);
+                return Ok(active);
             }
         }
     }
 
-    /// The segment to offer to so that no number is given twice; nothing if somebody else has just begun another one.
-    async fn with_numbers_left(
+    /// Returns the segment to offer to, so that no number is used twice; `None` if another session has just rotated.
+    async fn ensure_numbers_left(
         &self,
-        tail: Tail,
+        active: ActiveSegment,
         next: u32,
         deadline: Deadline,
-    ) -> Result<Option<Tail>, OfferError> {
-        if tail.segment != 0 {
-            return Ok(Some(tail));
+    ) -> Result<Option<ActiveSegment>, OfferError> {
+        if active.segment != 0 {
+            return Ok(Some(active));
         }
-        match self.options.layout.use_of(next) {
-            Numbers::Left => Ok(Some(tail)),
-            Numbers::HalfUsed => match self.roll(tail, deadline).await {
-                Ok(begun) => Ok(begun),
-                // There are many left: the next offers try again.
+        match self.options.layout.number_space(next) {
+            NumberSpace::Left => Ok(Some(active)),
+            NumberSpace::HalfUsed => match self.rotate(active, deadline).await {
+                Ok(next) => Ok(next),
+                // Many numbers are left: the next offers try again.
                 Err(error) if next < LAST => {
-                    tracing::debug!(%error, "no segment could be begun");
-                    Ok(Some(tail))
+                    tracing::debug!(%error, "the next segment could not be activated");
+                    Ok(Some(active))
                 }
                 Err(error) => Err(OfferError::Core(error)),
             },
-            Numbers::UsedUp => Err(OfferError::Exhausted {
-                path: self.place.items.clone(),
+            NumberSpace::UsedUp => Err(OfferError::Exhausted {
+                path: self.paths.items.clone(),
             }),
         }
     }
 
-    /// Goes on with another one that was read.
-    pub(super) fn replace_tail(&self, tail: Tail) {
-        *lock(&self.tail) = Some(tail);
+    /// Continues with an active segment that was read elsewhere.
+    pub(super) fn set_active_segment(&self, active: ActiveSegment) {
+        *lock(&self.active) = Some(active);
     }
 
-    /// Forgets it, unless somebody else has read another one meanwhile.
-    pub(super) fn forget_tail(&self, tail: Tail) {
-        let mut known = lock(&self.tail);
-        if *known == Some(tail) {
+    /// Forgets the active segment, unless another one was read since.
+    pub(super) fn forget_active_segment(&self, active: ActiveSegment) {
+        let mut known = lock(&self.active);
+        if *known == Some(active) {
             *known = None;
         }
     }
 
-    /// Reads it from a server that has caught up, and which number the next child of the queue's own node gets. The desk
-    /// is there while there is a receipt.
-    async fn read_tail(&self, deadline: Deadline) -> Result<(Tail, u32), Error> {
+    /// Reads the active segment and the next number of the items node, from a server that has caught up.
+    ///
+    /// The control node exists while there is a token.
+    async fn read_active_segment(&self, deadline: Deadline) -> Result<(ActiveSegment, u32), Error> {
         let sync = self
             .session
-            .sync(&self.place.desk)
+            .sync(&self.paths.control_node)
             .timeout(deadline.remaining());
         let get = self
             .session
-            .get(&self.place.desk)
+            .get(&self.paths.control_node)
             .timeout(deadline.remaining());
-        let look = self.session.exists(&self.place.items);
+        let exists = self.session.exists(&self.paths.items);
         let (synced, got, items) = futures_util::future::join3(
             sync.into_future(),
             get.into_future(),
-            look.timeout(deadline.remaining()).into_future(),
+            exists.timeout(deadline.remaining()).into_future(),
         )
         .await;
         synced?;
-        let (data, version) = match got {
+        let (data, control_version) = match got {
             Ok((data, stat)) => (data, stat.version),
             Err(error) if error.is_no_node() => (Vec::new(), 0),
             Err(error) => return Err(error),
         };
-        let tail = Tail {
+        let active = ActiveSegment {
             segment: self.segment_in(&data),
-            version,
+            control_version,
         };
-        Ok((tail, items?.as_ref().map_or(0, next_number)))
+        Ok((active, items?.as_ref().map_or(0, next_number)))
     }
 
     pub(super) fn segment_in(&self, data: &[u8]) -> u32 {
         if data.is_empty() {
             return 0;
         }
-        let segment = std::str::from_utf8(data).ok().and_then(segment_of);
+        let segment = std::str::from_utf8(data).ok().and_then(parse_segment);
         segment.unwrap_or_else(|| {
-            tracing::warn!(path = %self.place.desk, "its data names no segment; it is taken for empty");
+            tracing::warn!(path = %self.paths.control_node, "the data of the control node names no segment and is ignored");
             0
         })
     }
 
-    /// Begins the next segment if this one has as many items, or has given as many numbers, as it may; the numbers are
-    /// those that an offer was given.
-    pub(super) async fn roll_if_full(&self, tail: Tail, numbers: &[i32], deadline: Deadline) {
+    /// Activates the next segment if this one is full or has used its numbers; `numbers` are those of an offer.
+    pub(super) async fn rotate_if_full(
+        &self,
+        active: ActiveSegment,
+        numbers: &[i32],
+        deadline: Deadline,
+    ) {
         let size = self.options.segment_size;
         let layout = self.options.layout;
-        let is_worn = |number: &i32| layout.use_of(number.cast_unsigned()) != Numbers::Left;
-        if tail.segment == 0 && numbers.iter().any(is_worn) {
-            // The next offer looks where it can go, and begins a segment or is refused.
-            self.forget_tail(tail);
+        let is_past_half =
+            |number: &i32| layout.number_space(number.cast_unsigned()) != NumberSpace::Left;
+        if active.segment == 0 && numbers.iter().any(is_past_half) {
+            // The next offer reads the active segment again, and rotates or is refused.
+            self.forget_active_segment(active);
             return;
         }
-        let is_due = match tail.segment {
-            // Other clients take items and offer some here, and the counter goes on: only the server knows.
+        let may_be_full = match active.segment {
+            // Other clients add and take items here too, so only the server knows the count: ask from time to time.
             0 => {
-                let step = i32::try_from((size / 4).clamp(1, LOOK_EVERY)).unwrap_or(1);
+                let step = i32::try_from((size / 4).clamp(1, CHECK_EVERY)).unwrap_or(1);
                 numbers.iter().any(|number| number.rem_euclid(step) == 0)
             }
-            // It has had so many.
+            // Numbers restart in each segment, so the number counts the items.
             _ => numbers
                 .iter()
                 .any(|number| number.cast_unsigned().saturating_add(1) >= size.min(HALF)),
         };
-        if !is_due {
+        if !may_be_full {
             return;
         }
-        let rolled = async {
-            if tail.segment == 0 {
+        let rotated = async {
+            if active.segment == 0 {
                 let stat = self
                     .session
-                    .stat(&self.place.items)
+                    .stat(&self.paths.items)
                     .timeout(deadline.remaining());
                 if stat.await?.num_children < size {
                     return Ok(());
                 }
             }
-            self.roll(tail, deadline).await.map(drop)
+            self.rotate(active, deadline).await.map(drop)
         };
-        if let Err(error) = rolled.await {
-            // The next offers try again; this one was carried out.
-            tracing::debug!(%error, "no segment could be begun");
+        if let Err(error) = rotated.await {
+            // This offer was committed; the next ones try to rotate again.
+            tracing::debug!(%error, "the next segment could not be activated");
         }
     }
 
-    /// Begins the next segment; nothing if somebody else has.
-    async fn roll(&self, tail: Tail, deadline: Deadline) -> Result<Option<Tail>, Error> {
-        let next = tail.segment + 1;
-        let made = self
+    /// Activates the next segment; `None` if another session has done so.
+    async fn rotate(
+        &self,
+        active: ActiveSegment,
+        deadline: Deadline,
+    ) -> Result<Option<ActiveSegment>, Error> {
+        let next = active.segment + 1;
+        let created = self
             .session
-            .create(self.place.segment(next), "")
+            .create(self.paths.segment(next), "")
             .container_parents()
             .or_set()
             .timeout(deadline.remaining());
-        made.await?;
+        created.await?;
         let set = self
             .session
-            .set(&self.place.desk, format!("{next:010}"))
-            .version(tail.version)
+            .set(&self.paths.control_node, format!("{next:010}"))
+            .version(active.control_version)
             .idempotent()
             .timeout(deadline.remaining());
-        let moved = set.await;
-        self.forget_tail(tail);
-        match moved {
+        let activated = set.await;
+        self.forget_active_segment(active);
+        match activated {
             Ok(stat) => {
-                tracing::debug!(path = %self.place.items, segment = next, "offers go to the next segment");
-                Ok(Some(Tail {
+                tracing::debug!(path = %self.paths.items, segment = next, "offers go to the next segment");
+                Ok(Some(ActiveSegment {
                     segment: next,
-                    version: stat.version,
+                    control_version: stat.version,
                 }))
             }
             Err(error) if error.kind() == ErrorKind::BadVersion => Ok(None),
@@ -210,33 +228,45 @@ impl Line {
         }
     }
 
-    /// Sends offers back to the queue's own node, because the segment they went to was deleted.
-    pub(super) async fn heal_tail(&self, tail: Tail, deadline: Deadline) -> Result<(), Error> {
-        let set = self.session.set(&self.place.desk, "").version(tail.version);
-        let healed = set.timeout(deadline.remaining()).await;
-        self.forget_tail(tail);
-        match healed {
+    /// Makes the items node active again, because the active segment was deleted.
+    pub(super) async fn reset_active_segment(
+        &self,
+        active: ActiveSegment,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let set = self
+            .session
+            .set(&self.paths.control_node, "")
+            .version(active.control_version);
+        let reset = set.timeout(deadline.remaining()).await;
+        self.forget_active_segment(active);
+        match reset {
             Err(error) if error.kind() == ErrorKind::BadVersion || error.is_no_node() => Ok(()),
             Err(error) if error.is_outcome_unknown() && !error.is_fatal() => Ok(()),
             other => other.map(|_| ()),
         }
     }
 
-    /// Removes a segment that is empty, and sends offers back to the queue's own node if all others are gone; tells
-    /// whether it is gone.
+    /// Removes an empty segment, and returns whether it is gone.
     ///
-    /// One into which something was put back meanwhile stays, and offers go on behind it.
-    pub(super) async fn retire(&self, segment: u32, tail: Tail, are_others_gone: bool) -> bool {
-        let path: NodePath = self.place.segment(segment);
-        let removed = if segment != tail.segment {
+    /// The active segment is removed only if all others are gone; then the items node is active again. A segment stays
+    /// if an item was put back into it in between.
+    pub(super) async fn remove_segment(
+        &self,
+        segment: u32,
+        active: ActiveSegment,
+        are_others_gone: bool,
+    ) -> bool {
+        let path: NodePath = self.paths.segment(segment);
+        let removed = if segment != active.segment {
             self.session.delete(&path).await
         } else if are_others_gone {
             let both = self.session.transaction();
             let both = both
-                .set_version(&self.place.desk, "", tail.version)
+                .set_version(&self.paths.control_node, "", active.control_version)
                 .delete(&path);
             let removed = both.commit().await.map(|_| ());
-            self.forget_tail(tail);
+            self.forget_active_segment(active);
             removed
         } else {
             return false;
@@ -244,7 +274,7 @@ impl Line {
         match removed {
             Ok(()) => true,
             Err(error) if error.is_no_node() => true,
-            // Something was offered, or put back; and it does no harm where it is.
+            // An item was offered or put back; it can be taken where it is.
             Err(error) => {
                 tracing::trace!(%path, %error, "an empty segment was not removed");
                 false
@@ -253,31 +283,31 @@ impl Line {
     }
 }
 
-/// How much of its numbers the queue's own node has given.
+/// How much of the items node's numbers is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Numbers {
+enum NumberSpace {
     Left,
-    /// It is time to go on in a segment.
+    /// Offers continue in a segment.
     HalfUsed,
-    /// There can be no segment, and soon a number would be given twice.
+    /// There can be no segments, and numbers would soon repeat.
     UsedUp,
 }
 
 impl Layout {
-    /// What an offer does whose number would be this one; one that has wrapped is taken for the large number it was.
-    const fn use_of(self, number: u32) -> Numbers {
+    /// Returns what an offer with this number does. A counter that has wrapped reads as a large number.
+    const fn number_space(self, number: u32) -> NumberSpace {
         match self {
-            Self::Native if number >= HALF => Numbers::HalfUsed,
-            Self::Native => Numbers::Left,
-            _ if number >= LAST => Numbers::UsedUp,
-            _ => Numbers::Left,
+            Self::Native if number >= HALF => NumberSpace::HalfUsed,
+            Self::Native => NumberSpace::Left,
+            _ if number >= LAST => NumberSpace::UsedUp,
+            _ => NumberSpace::Left,
         }
     }
 }
 
-/// The number that the next child of a node gets.
+/// Returns the number of a node's next child.
 ///
-/// Servers count creations, and tell twice as many less the children that are there: creations and deletions.
+/// Servers count creations, but report `2 * creations - children`: the creations plus the deletions.
 fn next_number(stat: &Stat) -> u32 {
     stat.cversion
         .cast_unsigned()
@@ -285,19 +315,19 @@ fn next_number(stat: &Stat) -> u32 {
         / 2
 }
 
-/// From which number on offers go to a segment.
+/// The first number from which on offers go to a segment.
 const HALF: u32 = 1 << 30;
-/// From which number on offers are refused: so many before the end that all that are in flight then have another one.
+/// The first number from which on offers are refused. The distance to the end is enough for all offers in flight.
 const LAST: u32 = (1 << 31) - (1 << 20);
-/// How many offers go to the queue's own node until one of them looks how many children it has.
-const LOOK_EVERY: u32 = 256;
+/// How many offers go to the items node until one of them asks how many children it has.
+const CHECK_EVERY: u32 = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_next_number_is_read_from_creations_and_deletions() {
+    fn the_next_number_follows_from_the_child_version() {
         for (created, children) in [
             (0_i32, 0_i32),
             (7, 3),
@@ -307,9 +337,9 @@ mod tests {
             (i32::MAX, 1),
             (i32::MAX, 40_000),
         ] {
-            let told = created.wrapping_mul(2).wrapping_sub(children);
+            let cversion = created.wrapping_mul(2).wrapping_sub(children);
             let mut stat = Stat::zeroed();
-            stat.cversion = told;
+            stat.cversion = cversion;
             stat.num_children = children.cast_unsigned();
             assert_eq!(
                 next_number(&stat),
@@ -320,19 +350,35 @@ mod tests {
     }
 
     #[test]
-    fn a_native_queue_moves_half_way_and_a_shared_one_ends() {
+    fn a_native_queue_rotates_half_way_and_a_shared_one_ends() {
         for (layout, number, expected) in [
-            (Layout::Native, 0, Numbers::Left),
-            (Layout::Native, HALF - 1, Numbers::Left),
-            (Layout::Native, HALF, Numbers::HalfUsed),
-            (Layout::Native, i32::MAX.cast_unsigned(), Numbers::HalfUsed),
-            (Layout::Native, (-1_i32).cast_unsigned(), Numbers::HalfUsed),
-            (Layout::Recipe, HALF, Numbers::Left),
-            (Layout::Kazoo, LAST - 1, Numbers::Left),
-            (Layout::Curator, LAST, Numbers::UsedUp),
-            (Layout::Recipe, i32::MAX.cast_unsigned(), Numbers::UsedUp),
+            (Layout::Native, 0, NumberSpace::Left),
+            (Layout::Native, HALF - 1, NumberSpace::Left),
+            (Layout::Native, HALF, NumberSpace::HalfUsed),
+            (
+                Layout::Native,
+                i32::MAX.cast_unsigned(),
+                NumberSpace::HalfUsed,
+            ),
+            (
+                Layout::Native,
+                (-1_i32).cast_unsigned(),
+                NumberSpace::HalfUsed,
+            ),
+            (Layout::Recipe, HALF, NumberSpace::Left),
+            (Layout::Kazoo, LAST - 1, NumberSpace::Left),
+            (Layout::Curator, LAST, NumberSpace::UsedUp),
+            (
+                Layout::Recipe,
+                i32::MAX.cast_unsigned(),
+                NumberSpace::UsedUp,
+            ),
         ] {
-            assert_eq!(layout.use_of(number), expected, "{layout:?}, {number}");
+            assert_eq!(
+                layout.number_space(number),
+                expected,
+                "{layout:?}, {number}"
+            );
         }
     }
 }

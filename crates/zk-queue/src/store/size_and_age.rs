@@ -1,4 +1,4 @@
-//! How many items there are, and how old they are.
+//! Counts the items of a queue, measures the age of the oldest one, and waits for free capacity.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,39 +8,42 @@ use futures_util::future;
 use zk_core::Error;
 use zk_core::NodePath;
 
-use super::Line;
+use super::ItemStore;
 use crate::deadline::Deadline;
-use crate::idempotency::lock;
-use crate::idempotency::millis_of;
-use crate::paths::segment_of;
-use crate::ready_items::Shelf;
+use crate::idempotency::unix_millis;
+use crate::mutex::lock;
+use crate::paths::parse_segment;
+use crate::ready_items::ReadyItems;
 
-impl Line {
-    /// How many children the nodes have that hold the items.
+impl ItemStore {
+    /// Counts the children of the items node and of all segments.
     pub(crate) async fn len(&self, deadline: Deadline) -> Result<usize, Error> {
         let remaining = deadline.remaining();
-        let list = self.session.list(self.place.segments()).timeout(remaining);
+        let list = self.session.list(self.paths.segments()).timeout(remaining);
         let (items, segments) = future::join(
-            self.children_of(self.place.items.clone(), deadline),
+            self.count_children(self.paths.items.clone(), deadline),
             list.into_future(),
         )
         .await;
         let mut all = items?;
         let numbers: Vec<u32> = match segments {
-            Ok((names, _)) => names.iter().filter_map(|name| segment_of(name)).collect(),
+            Ok((names, _)) => names
+                .iter()
+                .filter_map(|name| parse_segment(name))
+                .collect(),
             Err(error) if error.is_no_node() => Vec::new(),
             Err(error) => return Err(error),
         };
         let counts = numbers
             .into_iter()
-            .map(|number| self.children_of(self.place.segment(number), deadline));
+            .map(|number| self.count_children(self.paths.segment(number), deadline));
         for count in future::join_all(counts).await {
             all += count?;
         }
         Ok(all)
     }
 
-    async fn children_of(&self, path: NodePath, deadline: Deadline) -> Result<usize, Error> {
+    async fn count_children(&self, path: NodePath, deadline: Deadline) -> Result<usize, Error> {
         let stat = self
             .session
             .exists(path)
@@ -50,75 +53,74 @@ impl Line {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// How long the oldest item is there that can be taken, by the leader's clock; `None` when there is none.
+    /// Returns the age of the oldest ready item by the leader's clock; `None` if there is none.
     pub(crate) async fn oldest_age(
         self: &Arc<Self>,
         deadline: Deadline,
     ) -> Result<Option<Duration>, Error> {
         loop {
-            let now = self.receipts.leader_time(deadline).await?;
-            let (firsts, is_whole) = {
-                let _reading = self.restocking.lock().await;
-                self.restock(false, deadline).await?;
-                let mut stock = lock(&self.stock);
-                (self.firsts(&mut stock.shelf, now), stock.is_whole)
+            let now = self.tokens.leader_time(deadline).await?;
+            let (firsts, is_complete) = {
+                let _reading = self.list_lock.lock().await;
+                self.refresh_list(false, deadline).await?;
+                let mut list = lock(&self.list);
+                let firsts = self.first_of_each_priority(&mut list.items, now);
+                (firsts, list.is_complete)
             };
-            if firsts.is_empty() && is_whole {
+            if firsts.is_empty() && is_complete {
                 return Ok(None);
             }
-            let looks = firsts.values().map(|path| {
-                let look = self.session.exists(path);
-                look.timeout(deadline.remaining()).into_future()
+            let stats = firsts.values().map(|path| {
+                let exists = self.session.exists(path);
+                exists.timeout(deadline.remaining()).into_future()
             });
             let mut oldest = None;
-            for look in future::join_all(looks).await {
-                let made = look?.map(|stat| millis_of(stat.ctime));
-                oldest = oldest.into_iter().chain(made).min();
+            for stat in future::join_all(stats).await {
+                let created = stat?.map(|stat| unix_millis(stat.ctime));
+                oldest = oldest.into_iter().chain(created).min();
             }
             if let Some(oldest) = oldest {
                 return Ok(Some(Duration::from_millis(now.saturating_sub(oldest))));
             }
-            // All of them were taken meanwhile, or are being taken by other tasks.
+            // All of them were taken since, or other tasks are taking them.
             if deadline.is_over() {
                 return Ok(None);
             }
         }
     }
-}
 
-impl Line {
-    /// The first item of each priority: but for what was put back, it is the oldest one.
-    fn firsts(&self, shelf: &mut Shelf, now: u64) -> BTreeMap<i32, NodePath> {
+    /// Returns the first item of each priority: except for items that were put back, it is the oldest one.
+    fn first_of_each_priority(&self, items: &mut ReadyItems, now: u64) -> BTreeMap<i32, NodePath> {
         let mut firsts = BTreeMap::new();
-        for spot in shelf.ready(now) {
+        for item in items.ready(now) {
             firsts
-                .entry(spot.slot.priority)
-                .or_insert_with(|| self.place.item(spot.segment, &spot.name));
+                .entry(item.key.priority)
+                .or_insert_with(|| self.paths.item(item.segment, &item.name));
         }
         firsts
     }
 
-    /// Waits until there may be less than `len` items, or until then.
+    /// Waits until the queue may have fewer than `len` items, or until the deadline.
     ///
-    /// The first segment is watched, from which items are taken; what is taken elsewhere is seen a second later.
-    pub(crate) async fn wait_for_less(&self, len: usize, patience: Deadline) -> Result<(), Error> {
+    /// It watches the items node, from which items are taken first. Takes from segments are seen a second later.
+    pub(crate) async fn wait_for_room(&self, len: usize, deadline: Deadline) -> Result<(), Error> {
         let list = self
             .session
-            .list(&self.place.items)
+            .list(&self.paths.items)
             .timeout(self.deadline().remaining());
         let mut watch = match list.watched().await {
             Ok((_, _, watch)) => watch,
-            // It has just run empty.
+            // The queue is empty, and its node was just deleted.
             Err(error) if error.is_no_node() => return Ok(()),
             Err(error) => return Err(error),
         };
         if self.len(self.deadline()).await? < len {
             return Ok(());
         }
-        let look_again = Deadline::after(LOOK_AGAIN.min(patience.remaining()));
-        look_again.bound(watch.changed()).await;
+        let recheck = Deadline::after(RECHECK_INTERVAL.min(deadline.remaining()));
+        recheck.bound(watch.changed()).await;
         Ok(())
     }
 }
 
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Taking items out, as bytes.
+//! Reads items, and takes them by deleting their nodes.
 
 use std::sync::Arc;
 
@@ -8,59 +8,59 @@ use zk_core::NodePath;
 use zk_core::Stat;
 use zk_core::Transaction;
 
-use super::Hand;
-use super::Line;
-use crate::batch_limits::fitting;
-use crate::batch_limits::left_to_others;
+use super::InFlightItem;
+use super::ItemStore;
+use crate::batch_limits::contended_count;
+use crate::batch_limits::fitting_count;
 use crate::curator_frame as frame;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::TakeError;
-use crate::error::Undecided;
-use crate::idempotency::Answer;
-use crate::idempotency::Failure;
-use crate::idempotency::Found;
-use crate::idempotency::lock;
-use crate::preconditions::Ground;
-use crate::ready_items::Spot;
+use crate::error::UnknownTake;
+use crate::idempotency::CommitFailure;
+use crate::idempotency::CommitOutcome;
+use crate::idempotency::Resolution;
+use crate::mutex::lock;
+use crate::preconditions::Preconditions;
+use crate::ready_items::ListedItem;
 
 /// An item that was read and may be taken.
 #[derive(Debug)]
-pub(crate) struct Pick {
-    pub(crate) hand: Hand,
+pub(crate) struct Candidate {
+    pub(crate) in_flight: InFlightItem,
     pub(crate) path: NodePath,
-    pub(crate) item: Item,
+    pub(crate) item: ItemContent,
 }
 
-/// What became of reading an item.
-pub(crate) enum Read {
-    Item(Pick),
-    /// Somebody else has taken it.
+/// The result of reading an item.
+pub(crate) enum ReadOutcome {
+    Item(Candidate),
+    /// Another consumer has taken it.
     Gone,
-    /// It is no item, and is left alone from now on.
-    Unfit,
+    /// It is malformed, and skipped from now on.
+    Quarantined,
 }
 
-/// An item as it was read.
+/// The content of an item's node.
 #[derive(Debug)]
-pub(crate) struct Item {
+pub(crate) struct ItemContent {
     /// Without a frame.
     pub(crate) data: Vec<u8>,
-    /// What stays in the node when the item is taken out of it, if it holds more than that item.
+    /// The data that stays in the node when the item is taken, if the node has more items.
     rest: Option<Vec<u8>>,
     pub(crate) version: i32,
     pub(crate) czxid: i64,
 }
 
-impl Item {
-    /// How much there is of it.
+impl ItemContent {
+    /// Returns the bytes that the content occupies.
     pub(super) fn size(&self) -> usize {
         self.data.len() + self.rest.as_ref().map_or(0, Vec::len)
     }
 }
 
-impl Pick {
-    /// What taking it adds to a request.
+impl Candidate {
+    /// Returns how many bytes taking the item adds to a request.
     pub(crate) fn size(&self) -> usize {
         self.path.as_str().len() + self.item.rest.as_ref().map_or(0, Vec::len)
     }
@@ -68,79 +68,93 @@ impl Pick {
 
 /// An item that was taken.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenItem {
     pub(crate) path: NodePath,
     pub(crate) data: Vec<u8>,
-    pub(super) spot: Spot,
-    /// What it was taken on, if it may be put back to its place.
-    pub(super) place: Option<Arc<Ground>>,
+    pub(super) listed: ListedItem,
+    /// The preconditions of its old place, if it may be put back there.
+    pub(super) place: Option<Arc<Preconditions>>,
 }
 
-/// Why items were not taken, or not for sure.
-enum Unremoved {
-    Not(Error),
-    InDoubt(Vec<Pick>, Arc<Ground>, Failure),
+/// Items were not taken, or the outcome is unknown.
+enum TakeFailure {
+    NotTaken(Error),
+    InDoubt(Vec<Candidate>, Arc<Preconditions>, CommitFailure),
 }
 
-/// Takes items out as parts of a transaction.
-fn without(transaction: Transaction, picks: &[Pick]) -> Transaction {
-    picks
+/// Deletes items as parts of a transaction; a node that has more items keeps those.
+fn delete_items(transaction: Transaction, candidates: &[Candidate]) -> Transaction {
+    candidates
         .iter()
-        .fold(transaction, |transaction, pick| match &pick.item.rest {
-            None => transaction.delete_version(&pick.path, pick.item.version),
-            Some(rest) => transaction.set_version(&pick.path, rest.clone(), pick.item.version),
+        .fold(transaction, |transaction, candidate| {
+            match &candidate.item.rest {
+                None => transaction.delete_version(&candidate.path, candidate.item.version),
+                Some(rest) => {
+                    transaction.set_version(&candidate.path, rest.clone(), candidate.item.version)
+                }
+            }
         })
 }
 
-impl Line {
-    /// Reads an item.
-    pub(crate) async fn read(&self, hand: Hand, deadline: Deadline) -> Result<Read, Error> {
-        let path = hand.path();
-        let key = hand.key();
-        // Whoever only looks is shown what is there now.
-        if let Some(ground) = &hand.ground
-            && let Some(Some(ahead)) = lock(&self.stock).ahead.remove(&key)
-            && Arc::ptr_eq(&ahead.ground, ground)
+impl ItemStore {
+    /// Reads an item, unless it was read ahead.
+    pub(crate) async fn read(
+        &self,
+        in_flight: InFlightItem,
+        deadline: Deadline,
+    ) -> Result<ReadOutcome, Error> {
+        let path = in_flight.path();
+        let id = in_flight.id();
+        // A caller that only reads gets the current content.
+        if let Some(preconditions) = &in_flight.preconditions
+            && let Some(Some(prefetched)) = lock(&self.list).prefetched.remove(&id)
+            && Arc::ptr_eq(&prefetched.preconditions, preconditions)
         {
-            return Ok(Read::Item(Pick {
-                hand,
+            return Ok(ReadOutcome::Item(Candidate {
+                in_flight,
                 path,
-                item: ahead.item,
+                item: prefetched.item,
             }));
         }
         let (data, stat) = match self.session.get(&path).timeout(deadline.remaining()).await {
             Ok(read) => read,
             Err(error) if error.is_no_node() => {
-                hand.done();
-                return Ok(Read::Gone);
+                in_flight.complete();
+                return Ok(ReadOutcome::Gone);
             }
             Err(error) if error.kind() == ErrorKind::NoAuth => {
-                hand.shun("it may not be read");
-                return Ok(Read::Unfit);
+                in_flight.quarantine("the session may not read it");
+                return Ok(ReadOutcome::Quarantined);
             }
             Err(error) => return Err(error),
         };
-        match self.item_in(data, &stat) {
-            Ok(item) => Ok(Read::Item(Pick { hand, path, item })),
-            Err(why) => {
-                hand.shun(&why);
-                Ok(Read::Unfit)
+        match self.parse_item(data, &stat) {
+            Ok(item) => Ok(ReadOutcome::Item(Candidate {
+                in_flight,
+                path,
+                item,
+            })),
+            Err(reason) => {
+                in_flight.quarantine(&reason);
+                Ok(ReadOutcome::Quarantined)
             }
         }
     }
 
-    /// The item in the data of a node, or why there is none.
-    pub(super) fn item_in(&self, data: Vec<u8>, stat: &Stat) -> Result<Item, String> {
+    /// Returns the first item in the data of a node, or why there is none.
+    pub(super) fn parse_item(&self, data: Vec<u8>, stat: &Stat) -> Result<ItemContent, String> {
         let (data, rest) = if self.options.layout.is_framed() {
             match frame::decode(&data).map(|items| items.split_first().map(unframed)) {
                 Ok(Some(unframed)) => unframed,
-                Ok(None) => return Err("Curator's frame has no item in it".to_owned()),
-                Err((at, why)) => return Err(format!("not Curator's frame, at byte {at}: {why}")),
+                Ok(None) => return Err("its Curator frame is empty".to_owned()),
+                Err((at, reason)) => {
+                    return Err(format!("malformed Curator frame at byte {at}: {reason}"));
+                }
             }
         } else {
             (data, None)
         };
-        Ok(Item {
+        Ok(ItemContent {
             data,
             rest,
             version: stat.version,
@@ -148,32 +162,32 @@ impl Line {
         })
     }
 
-    /// Takes items out, all at once; answers those that were still there.
+    /// Takes items in one transaction, and returns those that still existed.
     ///
-    /// Dropped, it goes on without a deadline, and what it takes is put back.
-    pub(crate) async fn remove(
+    /// If this is dropped, it continues without a deadline, and puts back what it takes.
+    pub(crate) async fn take(
         self: &Arc<Self>,
-        picks: Vec<Pick>,
+        candidates: Vec<Candidate>,
         deadline: Deadline,
-    ) -> Result<Vec<Taken>, TakeError> {
-        let (line, other) = (Arc::clone(self), Arc::clone(self));
-        let removed = Detached::new(
+    ) -> Result<Vec<TakenItem>, TakeError> {
+        let (store, cleanup_store) = (Arc::clone(self), Arc::clone(self));
+        let taking = Detached::new(
             &self.session,
-            async move { line.remove_all(picks, deadline).await },
-            async move |removed| {
-                for taken in other.removed_after_all(removed).await {
-                    other.put_back(taken).await;
+            async move { store.take_now(candidates, deadline).await },
+            async move |taken| {
+                for item in cleanup_store.resolve_abandoned(taken).await {
+                    cleanup_store.requeue(item).await;
                 }
             },
         );
-        removed.await.map_err(|unremoved| match unremoved {
-            Unremoved::Not(error) => error.into(),
-            Unremoved::InDoubt(picks, _, failure) => {
-                let items = picks.into_iter().map(|pick| {
-                    let taken = Taken::of(pick);
+        taking.await.map_err(|failure| match failure {
+            TakeFailure::NotTaken(error) => error.into(),
+            TakeFailure::InDoubt(candidates, _, failure) => {
+                let items = candidates.into_iter().map(|candidate| {
+                    let taken = TakenItem::of(candidate);
                     (taken.path, taken.data)
                 });
-                TakeError::Undecided(Box::new(Undecided {
+                TakeError::Unknown(Box::new(UnknownTake {
                     items: items.collect(),
                     source: failure.error,
                 }))
@@ -181,118 +195,128 @@ impl Line {
         })
     }
 
-    /// What was taken for a caller that is no longer there, also if that is found out late.
-    async fn removed_after_all(&self, removed: Result<Vec<Taken>, Unremoved>) -> Vec<Taken> {
-        let (picks, ground, failure) = match removed {
+    /// Returns what was taken for a caller that no longer waits, also if that is found out late.
+    async fn resolve_abandoned(
+        &self,
+        taken: Result<Vec<TakenItem>, TakeFailure>,
+    ) -> Vec<TakenItem> {
+        let (candidates, preconditions, failure) = match taken {
             Ok(taken) => return taken,
-            Err(Unremoved::Not(_)) => return Vec::new(),
-            Err(Unremoved::InDoubt(picks, ground, failure)) => (picks, ground, failure),
+            Err(TakeFailure::NotTaken(_)) => return Vec::new(),
+            Err(TakeFailure::InDoubt(candidates, preconditions, failure)) => {
+                (candidates, preconditions, failure)
+            }
         };
-        let found = self
-            .receipts
-            .find_out(failure, &ground, |transaction| without(transaction, &picks));
-        match found.await {
-            Found::Done(_) => picks.into_iter().map(Taken::of).collect(),
-            Found::Not => Vec::new(),
-            Found::Unknown => {
-                for pick in picks {
-                    tracing::error!(path = %pick.path, "nobody knows whether an item was taken that nobody waited for any more");
+        let resolved = self.tokens.resolve(failure, &preconditions, |transaction| {
+            delete_items(transaction, &candidates)
+        });
+        match resolved.await {
+            Resolution::Committed(_) => candidates.into_iter().map(TakenItem::of).collect(),
+            Resolution::NotCommitted => Vec::new(),
+            Resolution::Unknown => {
+                for candidate in candidates {
+                    tracing::error!(path = %candidate.path, "the outcome is unknown: the item may have been taken for a caller that no longer waits");
                 }
                 Vec::new()
             }
         }
     }
 
-    async fn remove_all(
+    async fn take_now(
         &self,
-        mut picks: Vec<Pick>,
+        mut candidates: Vec<Candidate>,
         deadline: Deadline,
-    ) -> Result<Vec<Taken>, Unremoved> {
-        let Some(mut ground) = self.common_ground(&mut picks) else {
+    ) -> Result<Vec<TakenItem>, TakeFailure> {
+        let Some(mut preconditions) = self.common_preconditions(&mut candidates) else {
             return Ok(Vec::new());
         };
-        let rest = picks.split_off(fitting(picks.iter().map(Pick::size)));
-        self.keep_for_later(rest);
-        let (mut refusals, mut has_moved) = (0, false);
-        while !picks.is_empty() {
-            let answer = self.receipts.confirm_on(&ground, deadline, |transaction| {
-                without(transaction, &picks)
-            });
-            match answer.await {
-                Ok(Some(Answer::Done(_))) => {
-                    return Ok(picks.into_iter().map(Taken::of).collect());
+        let rest = candidates.split_off(fitting_count(candidates.iter().map(Candidate::size)));
+        self.keep_prefetched(rest);
+        let (mut refusals, mut was_refreshed) = (0, false);
+        while !candidates.is_empty() {
+            let outcome = self
+                .tokens
+                .commit_once_if(&preconditions, deadline, |transaction| {
+                    delete_items(transaction, &candidates)
+                });
+            match outcome.await {
+                Ok(Some(CommitOutcome::Committed(_))) => {
+                    return Ok(candidates.into_iter().map(TakenItem::of).collect());
                 }
-                Ok(Some(Answer::Refused { part, error })) => {
+                Ok(Some(CommitOutcome::Refused { part, error })) => {
                     let is_gone = match error.kind() {
-                        // Somebody else has it, or has changed it: a new list tells.
+                        // Another consumer has taken or changed it.
                         ErrorKind::NoNode | ErrorKind::BadVersion => true,
                         ErrorKind::NotEmpty => false,
-                        _ => return Err(Unremoved::Not(error)),
+                        _ => return Err(TakeFailure::NotTaken(error)),
                     };
-                    let others = picks.split_off(part + 1);
-                    if let Some(Pick { hand, .. }) = picks.pop() {
+                    let others = candidates.split_off(part + 1);
+                    if let Some(Candidate { in_flight, .. }) = candidates.pop() {
                         if is_gone {
-                            hand.done();
+                            in_flight.complete();
                         } else {
-                            hand.shun("it has children");
+                            in_flight.quarantine("it has children");
                         }
                     }
-                    // Those before it were still there.
-                    let others = self.still_there(others, deadline).await;
-                    picks.extend(others.map_err(Unremoved::Not)?);
+                    // Parts are judged in order: the items before this one still existed.
+                    let others = self.retain_existing(others, deadline).await;
+                    candidates.extend(others.map_err(TakeFailure::NotTaken)?);
                     refusals += 1;
-                    // Whoever has taken some of the first ones will have taken some again.
-                    drop(picks.drain(..left_to_others(picks.len(), refusals)));
+                    // The consumer that has taken some of the first ones probably takes more of them.
+                    drop(candidates.drain(..contended_count(candidates.len(), refusals)));
                 }
-                Ok(None) if has_moved => {
-                    self.lost_ground(&ground);
+                Ok(None) if was_refreshed => {
+                    self.invalidate(&preconditions);
                     break;
                 }
                 Ok(None) => {
-                    has_moved = true;
-                    match self.regain(&ground, deadline).await {
-                        Ok(Some(new)) => ground = new,
+                    was_refreshed = true;
+                    match self.refresh_preconditions(&preconditions, deadline).await {
+                        Ok(Some(new)) => preconditions = new,
                         Ok(None) => break,
-                        Err(error) => return Err(Unremoved::Not(error)),
+                        Err(error) => return Err(TakeFailure::NotTaken(error)),
                     }
-                    picks.retain(|pick| pick.hand.segment == 0);
+                    candidates.retain(|candidate| candidate.in_flight.segment == 0);
                 }
                 Err(failure) if failure.is_in_doubt => {
-                    return Err(Unremoved::InDoubt(picks, ground, failure));
+                    return Err(TakeFailure::InDoubt(candidates, preconditions, failure));
                 }
-                Err(failure) if failure.error.kind() == ErrorKind::TooLarge && picks.len() > 1 => {
-                    self.keep_for_later(picks.split_off(picks.len() / 2));
+                Err(failure)
+                    if failure.error.kind() == ErrorKind::TooLarge && candidates.len() > 1 =>
+                {
+                    self.keep_prefetched(candidates.split_off(candidates.len() / 2));
                 }
-                Err(failure) => return Err(Unremoved::Not(failure.error)),
+                Err(failure) => return Err(TakeFailure::NotTaken(failure.error)),
             }
         }
         Ok(Vec::new())
     }
 }
 
-impl Taken {
-    fn of(pick: Pick) -> Self {
-        let spot = Spot::clone(&pick.hand);
-        let ground = pick.hand.ground.clone();
-        // With others in its old place, it goes behind them. And whoever has read there what somebody has written since
-        // must not find the same version with something else.
-        let place = ground.filter(|_| pick.item.rest.is_none() && pick.item.version == 0);
-        if pick.item.rest.is_some() {
-            // The next item is in the same node.
-            drop(pick.hand);
+impl TakenItem {
+    fn of(candidate: Candidate) -> Self {
+        let listed = ListedItem::clone(&candidate.in_flight);
+        let preconditions = candidate.in_flight.preconditions.clone();
+        // A node that had several items, or was written since its creation, is not created again: another consumer may
+        // have read version 0 of it with other data, and would take this item for it.
+        let place =
+            preconditions.filter(|_| candidate.item.rest.is_none() && candidate.item.version == 0);
+        if candidate.item.rest.is_some() {
+            // The next item of the node can be taken.
+            drop(candidate.in_flight);
         } else {
-            pick.hand.done();
+            candidate.in_flight.complete();
         }
         Self {
-            path: pick.path,
-            data: pick.item.data,
-            spot,
+            path: candidate.path,
+            data: candidate.item.data,
+            listed,
             place,
         }
     }
 }
 
-/// The first item of a frame, and what stays when it is taken.
+/// Returns the first item of a frame, and the frame of the others.
 fn unframed((first, others): (&&[u8], &[&[u8]])) -> (Vec<u8>, Option<Vec<u8>>) {
     let rest = (!others.is_empty()).then(|| frame::encode(others.iter().copied()));
     (first.to_vec(), rest)

@@ -1,4 +1,4 @@
-//! Claims as consumers have them.
+//! `Claim` and `Delivery`: an item that one consumer processes, and the ways to settle it.
 
 use std::time::Duration;
 
@@ -7,62 +7,64 @@ use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::Transaction;
 
-use super::held_claim::Grip;
-use super::held_claim::Held;
+use super::held_claim::ClaimIdentity;
+use super::held_claim::HeldClaim;
 use crate::deadline::Deadline;
 use crate::error::SettleError;
 use crate::layout::Layout;
 
-/// An item that one consumer processes, and nobody else meanwhile.
+/// An item that one consumer processes.
 ///
-/// While [`is_trusted`](Self::is_trusted) says so, nobody else has the item, unless somebody deletes the nodes of others.
-/// A consumer that goes on after its claim was [lost](Self::lost) may do what another one does as well; it cannot
-/// acknowledge the item, and [`txn`](Self::txn) fails.
+/// While [`is_trusted`](Self::is_trusted) returns true, no other consumer has the item, unless another client deletes
+/// the claim's node.
+/// A consumer that continues after its claim was [lost](Self::lost) may process the item a second time. It can no
+/// longer acknowledge the item, and [`txn`](Self::txn) fails.
 ///
 /// # Dropping
 ///
-/// The claim is taken away in the background and the item delivered again, to whoever comes first.
+/// The claim is released in the background, and the item is delivered again, to any consumer.
 /// If the process dies, that happens when its session expires.
 #[derive(Debug)]
 #[must_use = "the item is delivered again when this is dropped"]
 pub struct Claim<T> {
     item: T,
-    held: Held,
+    held: HeldClaim,
 }
 
 /// Why a claim can no longer be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Loss {
+pub enum ClaimLoss {
     /// The session is over, and its claims with it.
+    /// The session ended, and its claims with it.
     SessionLost,
-    /// For too long nothing was heard of the ensemble: it may have expired the session and given the item to another.
+    /// No contact with the ensemble for too long: it may have expired the session and delivered the item again.
     TrustLapsed,
-    /// Somebody else deleted the node of the claim.
+    /// Another client deleted the claim's node.
     ClaimDeleted,
 }
 
-/// An item that a worker hands to its handler; made by [`WorkQueue::work_until`](crate::WorkQueue::work_until).
+/// An item that a worker passes to its handler; see [`WorkQueue::work_until`](crate::WorkQueue::work_until).
 #[derive(Debug)]
 pub struct Delivery<T> {
     item: T,
     deliveries: u32,
     session: Session,
-    grip: Grip,
+    identity: ClaimIdentity,
 }
 
 impl<T> Claim<T> {
-    pub(super) fn new(item: T, held: Held) -> Self {
+    pub(super) fn new(item: T, held: HeldClaim) -> Self {
         Self { item, held }
     }
 
-    /// Splits off what a handler is given.
-    pub(super) fn split(self) -> (Delivery<T>, Held) {
+    /// Splits the claim into the part for a handler and the part that settles it.
+    pub(super) fn split(self) -> (Delivery<T>, HeldClaim) {
         let delivery = Delivery {
             item: self.item,
             deliveries: self.held.deliveries,
-            session: self.held.line.session.clone(),
-            grip: self.held.grip.clone(),
+            session: self.held.store.session.clone(),
+            identity: self.held.identity.clone(),
         };
         (delivery, self.held)
     }
@@ -79,80 +81,80 @@ impl<T> Claim<T> {
 
     /// Returns the path of the item.
     pub fn path(&self) -> &NodePath {
-        &self.held.grip.item
+        &self.held.identity.item
     }
 
-    /// Tells whether nobody else can have the item now. Asks nobody.
+    /// Returns whether certainly no other consumer has the item now. Sends nothing.
     pub fn is_trusted(&self) -> bool {
         self.held.is_trusted()
     }
 
     /// Waits until the claim can no longer be relied on.
     ///
-    /// The end of the session, and that the claim is no longer [trusted](Self::is_trusted), are told at once.
-    /// That somebody deleted the node of the claim is told within five seconds, or five milliseconds for each claim that
-    /// this process has of the queue if that is longer.
+    /// It returns at once when the session ends or the claim is no longer [trusted](Self::is_trusted).
+    /// If another client deletes the claim's node, it returns within five seconds, or within five milliseconds for each
+    /// claim that this process has on the queue if that is longer.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
+    /// Cancel safe: a later call returns the loss.
     ///
     /// # Session loss
     ///
-    /// This is how to be told of it.
+    /// Returns [`ClaimLoss::SessionLost`].
     ///
     /// # Cost
     ///
-    /// A read every few seconds; no watch, so that any number of claims can be waited for.
-    pub async fn lost(&self) -> Loss {
+    /// A read every few seconds. It needs no watch, so the number of claims is not limited by watches.
+    pub async fn lost(&self) -> ClaimLoss {
         self.held.lost().await
     }
 
-    /// Starts a transaction that fails as a whole once the claim is lost; its own parts are counted from two on.
+    /// Starts a transaction that fails as a whole once the claim is lost; the caller's parts are counted from two on.
     ///
-    /// When somebody deletes the queue and makes it again, an item of it may have the name of this one: the transaction
-    /// succeeds while that is claimed, if it was delivered as often. [`acknowledge_with`](Self::acknowledge_with) does not.
+    /// If the queue is deleted and created again, another item may get the name of this one. The transaction then
+    /// succeeds while that item is claimed and has been delivered as often as this one.
+    /// [`acknowledge_with`](Self::acknowledge_with) does not have this exception.
     pub fn txn(&self) -> Transaction {
-        let session = &self.held.line.session;
-        self.held.grip.checked(session.transaction())
+        let session = &self.held.store.session;
+        self.held.identity.check(session.transaction())
     }
 
-    /// Removes the item, which is done.
+    /// Removes the item, because it is processed.
     ///
-    /// This goes on until it is answered or the claim is lost, also beyond the operation timeout: an item that is done is
-    /// not delivered again because the servers were away for a while.
-    /// Whoever cannot wait that long drops the future.
+    /// It retries until there is a reply or the claim is lost, also beyond the operation timeout: a processed item is
+    /// not delivered again because of a temporary outage. A caller that cannot wait that long can drop the future.
     ///
     /// # Errors
     ///
-    /// See [`SettleError`]; where nothing was done, the item is delivered again.
+    /// See [`SettleError`]. If nothing was changed, the item is delivered again.
     ///
     /// # Cancel safety
     ///
-    /// Safe, it goes on in the background.
+    /// Cancel safe: it continues in the background.
     ///
     /// # Session loss
     ///
-    /// A fatal error; unless it is [`SettleError::Unknown`], the item is delivered again.
+    /// A fatal error. Unless it is [`SettleError::Unknown`], the item is delivered again.
     ///
     /// # Cost
     ///
-    /// One round trip; two more for each one that is made at the same time as others for the first time, and three more if
-    /// a segment was begun or given up since the item was claimed.
+    /// One round trip; two more for a new token, whenever more calls are in flight than before; and three more if a
+    /// segment was started or removed since the item was claimed.
     pub async fn acknowledge(self) -> Result<(), SettleError> {
         self.acknowledge_with(|nothing_else| nothing_else).await
     }
 
-    /// Removes the item, which is done, and makes other changes with it, all or none: what they do is done exactly once
-    /// for each item.
+    /// Removes the item and applies other changes in one transaction, so that the changes are applied exactly once for
+    /// each item.
     ///
     /// # Errors
     ///
-    /// See [`SettleError`]; where nothing was done, the item is delivered again.
+    /// See [`SettleError`]. If nothing was changed, the item is delivered again.
     ///
     /// # Cancel safety
     ///
-    /// Safe, it goes on in the background.
+    /// Cancel safe: it continues in the background.
     ///
     /// # Session loss
     ///
@@ -176,19 +178,19 @@ impl<T> Claim<T> {
         self.held.settle(Box::new(changes), None).await
     }
 
-    /// Gives the item back, to be delivered again after `delay` by the leader's clock; one that was delivered as often as
-    /// it may be goes to the dead letters, with the reason.
+    /// Returns the item to the queue, to be delivered again after `delay` by the leader's clock. If it has used all its
+    /// deliveries, it goes to the dead letters with the reason.
     ///
-    /// Without a delay it is at its old place at once.
-    /// As [`acknowledge`](Self::acknowledge), this goes on until the claim is lost.
+    /// Without a delay, the item keeps its place and can be claimed at once.
+    /// Like [`acknowledge`](Self::acknowledge), this retries until the claim is lost.
     ///
     /// # Errors
     ///
-    /// See [`SettleError`]; where nothing was done, the item is delivered again at once.
+    /// See [`SettleError`]. If nothing was changed, the item is delivered again at once.
     ///
     /// # Cancel safety
     ///
-    /// Safe, it goes on in the background.
+    /// Cancel safe: it continues in the background.
     ///
     /// # Session loss
     ///
@@ -196,7 +198,7 @@ impl<T> Claim<T> {
     ///
     /// # Cost
     ///
-    /// As [`acknowledge`](Self::acknowledge); with a delay, a write more to ask for the leader's time if that is not known.
+    /// As [`acknowledge`](Self::acknowledge). With a delay, one more write if the leader's time is not known.
     pub async fn reject(
         self,
         delay: Duration,
@@ -205,17 +207,17 @@ impl<T> Claim<T> {
         self.held.reject(delay, reason.into()).await
     }
 
-    /// Puts the item to the dead letters, with the reason.
+    /// Moves the item to the dead letters, with the reason.
     ///
-    /// As [`acknowledge`](Self::acknowledge), this goes on until the claim is lost.
+    /// Like [`acknowledge`](Self::acknowledge), this retries until the claim is lost.
     ///
     /// # Errors
     ///
-    /// See [`SettleError`]; where nothing was done, the item is delivered again.
+    /// See [`SettleError`]. If nothing was changed, the item is delivered again.
     ///
     /// # Cancel safety
     ///
-    /// Safe, it goes on in the background.
+    /// Cancel safe: it continues in the background.
     ///
     /// # Session loss
     ///
@@ -229,9 +231,9 @@ impl<T> Claim<T> {
     }
 }
 
-impl Held {
+impl HeldClaim {
     pub(super) async fn reject(self, delay: Duration, reason: String) -> Result<(), SettleError> {
-        if self.deliveries >= self.bench.options.most_deliveries {
+        if self.deliveries >= self.context.options.max_deliveries {
             return self.bury(reason).await;
         }
         if delay.is_zero() {
@@ -239,7 +241,7 @@ impl Held {
         }
         let mut attempts = 0;
         let due = loop {
-            match self.line.due_after(delay, self.line.deadline()).await {
+            match self.store.due_after(delay, self.store.deadline()).await {
                 Ok(due) => break due,
                 Err(error) if error.class() == ErrorClass::Recoverable => {
                     attempts += 1;
@@ -248,11 +250,14 @@ impl Held {
                 Err(error) => return Err(SettleError::Core(error)),
             }
         };
-        let slot = self.spot.slot.postponed(due, self.deliveries);
-        debug_assert_eq!(self.line.options.layout, Layout::Native);
-        let later = self.line.place.item(self.spot.segment, &slot.native_name());
+        let key = self.listed.key.postponed(due, self.deliveries);
+        debug_assert_eq!(self.store.options.layout, Layout::Native);
+        let later = self
+            .store
+            .paths
+            .item(self.listed.segment, &key.native_name());
         let data = self.data.clone();
-        tracing::debug!(path = %self.grip.item, reason, "an item is to be delivered again later");
+        tracing::debug!(path = %self.identity.item, reason, "the item was rejected and is delivered again later");
         self.settle(
             Box::new(move |transaction| transaction.create(&later, data.clone())),
             None,
@@ -267,7 +272,7 @@ impl<T> Delivery<T> {
         &self.item
     }
 
-    /// Returns the item, for good.
+    /// Returns the item by value.
     pub fn into_item(self) -> T {
         self.item
     }
@@ -279,14 +284,13 @@ impl<T> Delivery<T> {
 
     /// Returns the path of the item.
     pub fn path(&self) -> &NodePath {
-        &self.grip.item
+        &self.identity.item
     }
 
-    /// Starts a transaction that fails as a whole once the claim is lost; its own parts are counted from two on.
+    /// Starts a transaction that fails as a whole once the claim is lost; the caller's parts are counted from two on.
     ///
-    /// When somebody deletes the queue and makes it again, an item of it may have the name of this one: the transaction
-    /// succeeds while that is claimed, if it was delivered as often. [`Claim::acknowledge_with`] does not.
+    /// See [`Claim::txn`] for an exception, which [`Claim::acknowledge_with`] does not have.
     pub fn txn(&self) -> Transaction {
-        self.grip.checked(self.session.transaction())
+        self.identity.check(self.session.transaction())
     }
 }

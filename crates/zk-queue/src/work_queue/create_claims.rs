@@ -1,4 +1,4 @@
-//! Making claims, of one item or of several at once.
+//! Creates claims: one transaction creates the claims' nodes, and writes the items that they are for.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -11,153 +11,183 @@ use zk_core::NodePath;
 use zk_core::Transaction;
 use zk_core::Trusted;
 
-use super::Bench;
-use super::held_claim::Grip;
-use super::held_claim::Held;
-use super::held_claim::MOST_ROUNDS;
-use super::held_claim::deliveries_of;
-use super::held_claim::made_by;
-use super::held_claim::make_container;
+use super::WorkContext;
+use super::held_claim::ClaimIdentity;
+use super::held_claim::HeldClaim;
+use super::held_claim::MAX_ROUNDS;
+use super::held_claim::commit_zxid;
+use super::held_claim::delivery_count;
 use super::held_claim::release;
-use crate::batch_limits::fitting;
-use crate::batch_limits::left_to_others;
+use crate::batch_limits::contended_count;
+use crate::batch_limits::fitting_count;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
-use crate::idempotency::Answer;
-use crate::idempotency::Failure;
-use crate::idempotency::Found;
-use crate::paths::below;
-use crate::preconditions::Ground;
-use crate::ready_items::Spot;
-use crate::store::Line;
-use crate::store::Pick;
+use crate::idempotency::CommitFailure;
+use crate::idempotency::CommitOutcome;
+use crate::idempotency::Resolution;
+use crate::paths::child;
+use crate::preconditions::Preconditions;
+use crate::ready_items::ListedItem;
+use crate::store::Candidate;
+use crate::store::ItemStore;
 use crate::store::claim_name;
 
-/// An item that was read, and the node that is to claim it.
-struct Wish {
-    pick: Pick,
+/// An item that was read, and the path of its claim.
+struct ClaimRequest {
+    candidate: Candidate,
     claim: NodePath,
 }
 
-impl Held {
-    /// Claims items that were read, all at once; answers those of which there is a claim, in their order.
+impl HeldClaim {
+    /// Claims items in one transaction, and returns the claims in the order of the items.
     ///
-    /// Those that are claimed already, or gone, are left out, and as many of the last ones as have no room in a request.
+    /// Items that are gone or claimed already are left out, and the last items if the request would be too large.
     pub(super) fn claim(
-        line: &Arc<Line>,
-        bench: &Arc<Bench>,
-        picks: Vec<Pick>,
+        store: &Arc<ItemStore>,
+        context: &Arc<WorkContext>,
+        candidates: Vec<Candidate>,
         deadline: Deadline,
     ) -> Detached<Result<Vec<Self>, Error>> {
-        let (line, bench) = (Arc::clone(line), Arc::clone(bench));
-        let session = line.session.clone();
+        let (store, context) = (Arc::clone(store), Arc::clone(context));
+        let session = store.session.clone();
         Detached::new(
             &session,
-            async move { Self::claim_now(line, bench, picks, deadline).await },
+            async move { Self::claim_now(store, context, candidates, deadline).await },
             async |claimed| drop(claimed),
         )
     }
 
     async fn claim_now(
-        line: Arc<Line>,
-        bench: Arc<Bench>,
-        mut picks: Vec<Pick>,
+        store: Arc<ItemStore>,
+        context: Arc<WorkContext>,
+        mut candidates: Vec<Candidate>,
         deadline: Deadline,
     ) -> Result<Vec<Self>, Error> {
-        let Some(mut ground) = line.common_ground(&mut picks) else {
+        let Some(mut preconditions) = store.common_preconditions(&mut candidates) else {
             return Ok(Vec::new());
         };
-        let owner = bench.options.owner();
-        let sizes = picks.iter().map(|pick| size_of_claim(pick, &owner));
-        let rest = picks.split_off(fitting(sizes));
-        line.keep_for_later(rest);
-        let mut wishes: Vec<_> = picks.into_iter().map(|pick| bench.wish(pick)).collect();
-        // Kept fresh from before the claims on, so that one that is in doubt at first is seen to be.
-        let trusted: Vec<_> = wishes.iter().map(|_| line.session.keep_trusted()).collect();
-        let (mut rounds, mut refusals, mut has_moved) = (0, 0, false);
-        while !wishes.is_empty() {
+        let owner = context.options.owner();
+        let sizes = candidates
+            .iter()
+            .map(|candidate| claim_request_size(candidate, &owner));
+        let rest = candidates.split_off(fitting_count(sizes));
+        store.keep_prefetched(rest);
+        let mut requests: Vec<_> = candidates
+            .into_iter()
+            .map(|candidate| context.claim_request(candidate))
+            .collect();
+        // The proofs begin before the claims, so that they cover a claim whose transaction is in doubt at first.
+        let trusted: Vec<_> = requests
+            .iter()
+            .map(|_| store.session.keep_trusted())
+            .collect();
+        let (mut rounds, mut refusals, mut was_refreshed) = (0, 0, false);
+        while !requests.is_empty() {
             rounds += 1;
-            let answer = line.receipts.confirm_on(&ground, deadline, |transaction| {
-                claimed(transaction, &owner, &wishes)
-            });
-            let answer = match answer.await {
-                Ok(answer) => answer,
+            let outcome = store
+                .tokens
+                .commit_once_if(&preconditions, deadline, |transaction| {
+                    add_claims(transaction, &owner, &requests)
+                });
+            let outcome = match outcome.await {
+                Ok(outcome) => outcome,
                 Err(failure) => {
                     let error = failure.error.clone();
                     if error.kind() == ErrorKind::TooLarge {
-                        let rest = wishes.split_off(wishes.len() / 2);
-                        let mut rest = rest.into_iter().map(|wish| wish.pick);
-                        if !wishes.is_empty() {
-                            line.keep_for_later(rest.collect());
+                        let rest = requests.split_off(requests.len() / 2);
+                        let mut rest = rest.into_iter().map(|request| request.candidate);
+                        if !requests.is_empty() {
+                            store.keep_prefetched(rest.collect());
                             continue;
                         }
-                        if let Some(pick) = rest.next() {
-                            pick.hand.shun("it is too large to be claimed");
+                        if let Some(candidate) = rest.next() {
+                            candidate
+                                .in_flight
+                                .quarantine("it is too large to be claimed");
                         }
                         break;
                     }
                     if failure.is_in_doubt && !error.is_fatal() {
-                        abandon(&line, owner, wishes, ground, failure);
+                        release_in_doubt(&store, owner, requests, preconditions, failure);
                     }
                     return Err(error);
                 }
             };
-            match answer {
-                Some(Answer::Done(changed)) => {
-                    let made_by = changed.iter().flatten().find_map(made_by);
-                    // After a rest the proof that the session is alive takes a while; without it each claim would be
-                    // lost at once. Why there is none, if there is none, each says itself.
+            match outcome {
+                Some(CommitOutcome::Committed(changed)) => {
+                    let claim_czxid = changed.iter().flatten().find_map(commit_zxid);
+                    // After a pause, proving that the session is alive takes a while. Without the proof each claim
+                    // would be lost at once. If there is no proof, each claim reports that itself.
                     if let Some(first) = trusted.first() {
-                        let proved = first.renewed(line.session.session_timeout()).await;
+                        let proved = first.renewed(store.session.session_timeout()).await;
                         proved.unwrap_or_else(
-                            |error| tracing::debug!(%error, "claims that are not trusted"),
+                            |error| tracing::debug!(%error, "the new claims are not trusted"),
                         );
                     }
-                    let both = wishes.into_iter().zip(trusted);
-                    let held = both.map(|(wish, trusted)| {
-                        Self::of(&line, &bench, &ground, wish, made_by, trusted)
+                    let pairs = requests.into_iter().zip(trusted);
+                    let held = pairs.map(|(request, trusted)| {
+                        Self::of(
+                            &store,
+                            &context,
+                            &preconditions,
+                            request,
+                            claim_czxid,
+                            trusted,
+                        )
                     });
                     return Ok(held.collect());
                 }
-                Some(Answer::Refused { part, error })
-                    if part.is_multiple_of(2) && error.is_no_node() && rounds < MOST_ROUNDS =>
+                Some(CommitOutcome::Refused { part, error })
+                    if part.is_multiple_of(2) && error.is_no_node() && rounds < MAX_ROUNDS =>
                 {
-                    make_container(&line, &bench.claims, deadline).await?;
+                    store.create_container(&context.claims, deadline).await?;
                 }
-                Some(Answer::Refused { part, error }) => {
-                    let others = wishes.split_off(part / 2 + 1);
-                    match (error.kind(), wishes.pop()) {
+                Some(CommitOutcome::Refused { part, error }) => {
+                    let others = requests.split_off(part / 2 + 1);
+                    match (error.kind(), requests.pop()) {
                         (_, None) => {}
                         (
                             ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion,
-                            Some(Wish { pick, .. }),
-                        ) => pick.hand.done(),
-                        // The item's own node refuses to be written.
-                        (_, Some(Wish { pick, .. }))
+                            Some(ClaimRequest { candidate, .. }),
+                        ) => candidate.in_flight.complete(),
+                        // The servers refuse to write this item's node.
+                        (_, Some(ClaimRequest { candidate, .. }))
                             if !part.is_multiple_of(2) && error.class() == ErrorClass::Outcome =>
                         {
-                            pick.hand.shun(&format!("it cannot be claimed: {error}"));
+                            candidate
+                                .in_flight
+                                .quarantine(&format!("it cannot be claimed: {error}"));
                         }
                         _ => return Err(error),
                     }
-                    let others = others.into_iter().map(|wish| wish.pick).collect();
-                    let others = line.still_there(others, deadline).await?;
-                    wishes.extend(others.into_iter().map(|pick| bench.wish(pick)));
+                    let others = others
+                        .into_iter()
+                        .map(|request| request.candidate)
+                        .collect();
+                    let others = store.retain_existing(others, deadline).await?;
+                    requests.extend(
+                        others
+                            .into_iter()
+                            .map(|candidate| context.claim_request(candidate)),
+                    );
                     refusals += 1;
-                    // Whoever has claimed some of the first ones will have claimed some again.
-                    drop(wishes.drain(..left_to_others(wishes.len(), refusals)));
+                    // The consumer that has claimed some of the first ones probably claims more of them.
+                    drop(requests.drain(..contended_count(requests.len(), refusals)));
                 }
-                None if has_moved => {
-                    line.lost_ground(&ground);
+                None if was_refreshed => {
+                    store.invalidate(&preconditions);
                     break;
                 }
                 None => {
-                    has_moved = true;
-                    let Some(new) = line.regain(&ground, deadline).await? else {
+                    was_refreshed = true;
+                    let Some(new) = store
+                        .refresh_preconditions(&preconditions, deadline)
+                        .await?
+                    else {
                         break;
                     };
-                    ground = new;
-                    wishes.retain(|wish| wish.pick.hand.segment == 0);
+                    preconditions = new;
+                    requests.retain(|request| request.candidate.in_flight.segment == 0);
                 }
             }
         }
@@ -165,93 +195,94 @@ impl Held {
     }
 
     fn of(
-        line: &Arc<Line>,
-        bench: &Arc<Bench>,
-        ground: &Arc<Ground>,
-        Wish { pick, claim }: Wish,
-        made_by: Option<i64>,
+        store: &Arc<ItemStore>,
+        context: &Arc<WorkContext>,
+        preconditions: &Arc<Preconditions>,
+        ClaimRequest { candidate, claim }: ClaimRequest,
+        claim_czxid: Option<i64>,
         trusted: Trusted,
     ) -> Self {
-        let spot = Spot::clone(&pick.hand);
-        pick.hand.done();
-        let version = pick.item.version.wrapping_add(1);
+        let listed = ListedItem::clone(&candidate.in_flight);
+        candidate.in_flight.complete();
+        let version = candidate.item.version.wrapping_add(1);
         Self {
-            line: Arc::clone(line),
-            bench: Arc::clone(bench),
-            deliveries: deliveries_of(&spot.slot, version),
-            spot,
-            grip: Grip {
-                item: pick.path,
+            store: Arc::clone(store),
+            context: Arc::clone(context),
+            deliveries: delivery_count(&listed.key, version),
+            listed,
+            identity: ClaimIdentity {
+                item: candidate.path,
                 claim,
                 version,
-                czxid: pick.item.czxid,
-                ground: Arc::clone(ground),
-                made_by,
+                item_czxid: candidate.item.czxid,
+                preconditions: Arc::clone(preconditions),
+                claim_czxid,
             },
-            data: pick.item.data,
+            data: candidate.item.data,
             trusted,
             is_settled: false,
-            looked: Mutex::new(Instant::now()),
-            in_hand: Arc::clone(&bench.in_hand),
+            last_checked: Mutex::new(Instant::now()),
+            open_claims: Arc::clone(&context.open_claims),
         }
     }
 }
 
-impl Bench {
-    fn wish(&self, pick: Pick) -> Wish {
-        let name = claim_name(pick.hand.segment, &pick.hand.name);
-        let claim = below(&self.claims, &name);
-        Wish { pick, claim }
+impl WorkContext {
+    fn claim_request(&self, candidate: Candidate) -> ClaimRequest {
+        let name = claim_name(candidate.in_flight.segment, &candidate.in_flight.name);
+        let claim = child(&self.claims, &name);
+        ClaimRequest { candidate, claim }
     }
 }
 
-/// What claiming an item adds to a request: its name is in both paths.
-pub(super) fn size_of_claim(pick: &Pick, owner: &str) -> usize {
-    2 * pick.path.as_str().len() + owner.len() + pick.item.data.len()
+/// Returns how many bytes claiming an item adds to a request; both paths contain its name.
+pub(super) fn claim_request_size(candidate: &Candidate, owner: &str) -> usize {
+    2 * candidate.path.as_str().len() + owner.len() + candidate.item.data.len()
 }
 
-/// Claims items as parts of a transaction, two for each.
-fn claimed(transaction: Transaction, owner: &str, wishes: &[Wish]) -> Transaction {
-    wishes.iter().fold(transaction, |transaction, wish| {
-        let Wish { pick, claim } = wish;
-        let data = pick.item.data.clone();
-        transaction
-            .create_ephemeral(claim, owner)
-            .set_version(&pick.path, data, pick.item.version)
+/// Adds the claims to a transaction; each has two parts.
+fn add_claims(transaction: Transaction, owner: &str, requests: &[ClaimRequest]) -> Transaction {
+    requests.iter().fold(transaction, |transaction, request| {
+        let ClaimRequest { candidate, claim } = request;
+        let data = candidate.item.data.clone();
+        transaction.create_ephemeral(claim, owner).set_version(
+            &candidate.path,
+            data,
+            candidate.item.version,
+        )
     })
 }
 
-/// Releases, in the background, claims of which nobody knows whether they were made: they would last as long as the
-/// session.
-fn abandon(
-    line: &Arc<Line>,
+/// Releases claims in the background whose creation is in doubt: otherwise they might last as long as the session.
+fn release_in_doubt(
+    store: &Arc<ItemStore>,
     owner: String,
-    wishes: Vec<Wish>,
-    ground: Arc<Ground>,
-    failure: Failure,
+    requests: Vec<ClaimRequest>,
+    preconditions: Arc<Preconditions>,
+    failure: CommitFailure,
 ) {
-    let line = Arc::clone(line);
-    let session = line.session.clone();
+    let store = Arc::clone(store);
+    let session = store.session.clone();
     session.finish(async move {
-        let found = line.receipts.find_out(failure, &ground, |transaction| {
-            claimed(transaction, &owner, &wishes)
+        let resolved = store.tokens.resolve(failure, &preconditions, |transaction| {
+            add_claims(transaction, &owner, &requests)
         });
-        let made_by = match found.await {
-            Found::Not => return,
-            Found::Done(changed) => changed.iter().flatten().find_map(made_by),
-            Found::Unknown => None,
+        let claim_czxid = match resolved.await {
+            Resolution::NotCommitted => return,
+            Resolution::Committed(changed) => changed.iter().flatten().find_map(commit_zxid),
+            Resolution::Unknown => None,
         };
-        for Wish { pick, claim } in wishes {
-            let grip = Grip {
-                item: pick.path.clone(),
+        for ClaimRequest { candidate, claim } in requests {
+            let identity = ClaimIdentity {
+                item: candidate.path.clone(),
                 claim,
-                version: pick.item.version.wrapping_add(1),
-                czxid: pick.item.czxid,
-                ground: Arc::clone(&ground),
-                made_by,
+                version: candidate.item.version.wrapping_add(1),
+                item_czxid: candidate.item.czxid,
+                preconditions: Arc::clone(&preconditions),
+                claim_czxid,
             };
-            if let Err(error) = release(&line, grip).await {
-                tracing::error!(item = %pick.path, %error, "a claim that nobody has may be left");
+            if let Err(error) = release(&store, identity).await {
+                tracing::error!(item = %candidate.path, %error, "a claim that no consumer holds may remain");
             }
         }
     });

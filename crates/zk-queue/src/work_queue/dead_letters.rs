@@ -1,4 +1,4 @@
-//! Items that could not be processed.
+//! Dead letters: moving items to them, listing, offering them again, and discarding them.
 
 use std::time::SystemTime;
 
@@ -11,36 +11,35 @@ use zk_core::Transaction;
 use super::READ_AT_ONCE;
 use super::Undeliverable;
 use super::WorkQueue;
-use super::held_claim::Held;
-use super::held_claim::make_container;
+use super::held_claim::HeldClaim;
 use crate::deadline::Deadline;
 use crate::error::DeadLetterError;
 use crate::error::SettleError;
 use crate::error::TakeError;
-use crate::idempotency::Answer;
+use crate::idempotency::CommitOutcome;
 use crate::leader_clock::whole_millis;
 use crate::options::WorkerOptions;
-use crate::paths::below;
-use crate::ready_items::Spot;
-use crate::store::Draft;
-use crate::store::Pick;
+use crate::paths::child;
+use crate::ready_items::ListedItem;
+use crate::store::Candidate;
+use crate::store::NewItem;
 use crate::store::claim_name;
 
-/// An item that was put aside: delivered too often, not readable, or [buried](crate::Claim::bury).
+/// An item that was delivered too often, could not be decoded, or was [buried](crate::Claim::bury).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// The name of its node, which no other one has.
+    /// The unique name of its node.
     pub name: String,
-    /// How often it was delivered.
+    /// How often the item was delivered.
     pub deliveries: u32,
-    /// Why it was put aside.
+    /// Why it became a dead letter.
     pub reason: String,
-    /// When, by the leader's clock.
+    /// When it became one, by the leader's clock.
     pub since: SystemTime,
 }
 
-/// What a dead letter's second node has for its data.
+/// Formats the data of a dead letter's child `note`.
 fn note(deliveries: u32, reason: &str) -> String {
     format!("deliveries: {deliveries}\nreason: {reason}")
 }
@@ -52,143 +51,156 @@ fn read_note(note: &str) -> Option<(u32, String)> {
     Some((deliveries.parse().ok()?, reason.to_owned()))
 }
 
-impl Held {
+impl HeldClaim {
     pub(super) async fn bury(self, reason: String) -> Result<(), SettleError> {
-        let dead = below(&self.bench.dead, &name_of(&self.spot.name, self.grip.czxid));
-        tracing::warn!(item = %self.grip.item, %dead, reason, "an item goes to the dead letters");
-        let container = self.bench.dead.clone();
+        let letter = child(
+            &self.context.dead_letters,
+            &letter_name(&self.listed.name, self.identity.item_czxid),
+        );
+        tracing::warn!(item = %self.identity.item, %letter, reason, "the item becomes a dead letter");
+        let container = self.context.dead_letters.clone();
         let (data, note) = (self.data.clone(), note(self.deliveries, &reason));
         let changes = move |transaction: Transaction| {
             transaction
-                .create(&dead, data.clone())
-                .create(below(&dead, NOTE), note.clone())
+                .create(&letter, data.clone())
+                .create(child(&letter, NOTE), note.clone())
         };
         self.settle(Box::new(changes), Some(container)).await
     }
 }
 
 impl<T: Send + 'static> WorkQueue<T> {
-    /// Puts an item that nobody has claimed to the dead letters, or back for later, unless somebody claims it.
-    pub(super) async fn set_aside(
+    /// Moves an unclaimed item to the dead letters, or delays it, unless another consumer claims it.
+    pub(super) async fn reject_undeliverable(
         &self,
-        pick: Pick,
-        why: Undeliverable,
+        candidate: Candidate,
+        undeliverable: Undeliverable,
         deadline: Deadline,
     ) -> Result<(), TakeError> {
         let Undeliverable {
-            deliveries, reason, ..
-        } = why;
-        let later = if why.is_last {
+            deliveries,
+            reason,
+            is_last,
+        } = undeliverable;
+        let later = if is_last {
             None
         } else {
             let delay = WorkerOptions::default().delay_after(deliveries);
-            let due = self.line.due_after(delay, deadline).await?;
-            let slot = pick.hand.slot.postponed(due, deliveries);
-            let spot = Spot {
-                segment: pick.hand.segment,
-                name: slot.native_name().into(),
-                slot,
+            let due = self.store.due_after(delay, deadline).await?;
+            let key = candidate.in_flight.key.postponed(due, deliveries);
+            let listed = ListedItem {
+                segment: candidate.in_flight.segment,
+                name: key.native_name().into(),
+                key,
             };
-            let for_others = due.saturating_add(whole_millis(delay / 4));
-            Some((spot, for_others))
+            // This consumer leaves the item to others for longer than its delay.
+            let deferred_until = due.saturating_add(whole_millis(delay / 4));
+            Some((listed, deferred_until))
         };
-        let claim = below(
-            &self.bench.claims,
-            &claim_name(pick.hand.segment, &pick.hand.name),
+        let claim = child(
+            &self.context.claims,
+            &claim_name(candidate.in_flight.segment, &candidate.in_flight.name),
         );
-        let dead = below(&self.bench.dead, &name_of(&pick.hand.name, pick.item.czxid));
+        let letter = child(
+            &self.context.dead_letters,
+            &letter_name(&candidate.in_flight.name, candidate.item.czxid),
+        );
         let note = note(deliveries, &reason);
-        let Some(ground) = pick.hand.ground.clone() else {
-            self.line.forget_list();
+        let Some(preconditions) = candidate.in_flight.preconditions.clone() else {
+            self.store.invalidate_list();
             return Ok(());
         };
-        for _ in 0..MOST_ROUNDS {
-            let answer = self
-                .line
-                .receipts
-                .confirm_on(&ground, deadline, |transaction| {
-                    let gone = transaction
-                        // Refused if somebody has it.
-                        .create_ephemeral(&claim, "")
-                        .delete(&claim)
-                        .delete_version(&pick.path, pick.item.version);
-                    let data = pick.item.data.clone();
-                    match &later {
-                        Some((spot, _)) => {
-                            let path = self.line.place.item(spot.segment, &spot.name);
-                            gone.create(path, data)
+        for _ in 0..MAX_ROUNDS {
+            let outcome =
+                self.store
+                    .tokens
+                    .commit_once_if(&preconditions, deadline, |transaction| {
+                        let removed = transaction
+                            // Refused if another consumer has claimed the item.
+                            .create_ephemeral(&claim, "")
+                            .delete(&claim)
+                            .delete_version(&candidate.path, candidate.item.version);
+                        let data = candidate.item.data.clone();
+                        match &later {
+                            Some((listed, _)) => {
+                                let path = self.store.paths.item(listed.segment, &listed.name);
+                                removed.create(path, data)
+                            }
+                            None => removed
+                                .create(&letter, data)
+                                .create(child(&letter, NOTE), note.clone()),
                         }
-                        None => gone
-                            .create(&dead, data)
-                            .create(below(&dead, NOTE), note.clone()),
-                    }
-                });
-            let answer = match answer.await.map_err(|failure| failure.error) {
+                    });
+            let outcome = match outcome.await.map_err(|failure| failure.error) {
                 Err(error) if error.kind() == ErrorKind::TooLarge => {
-                    pick.hand.shun("it is too large to be put aside");
+                    candidate
+                        .in_flight
+                        .quarantine("it is too large to be moved");
                     return Ok(());
                 }
-                answer => answer?,
+                outcome => outcome?,
             };
-            let Some(answer) = answer else {
-                self.line.lost_ground(&ground);
+            let Some(outcome) = outcome else {
+                self.store.invalidate(&preconditions);
                 return Ok(());
             };
-            match answer {
-                Answer::Done(_) => {
+            match outcome {
+                CommitOutcome::Committed(_) => {
                     match later {
-                        Some((spot, for_others)) => {
-                            let later = &*spot.name;
-                            tracing::warn!(item = %pick.path, later, reason, "an item goes back for other consumers");
-                            self.line.hold_back(spot, for_others);
+                        Some((listed, deferred_until)) => {
+                            let later = &*listed.name;
+                            tracing::warn!(item = %candidate.path, later, reason, "the item is left to other consumers");
+                            self.store.defer(listed, deferred_until);
                         }
                         None => {
-                            tracing::warn!(item = %pick.path, %dead, reason, "an item goes to the dead letters");
+                            tracing::warn!(item = %candidate.path, %letter, reason, "the item becomes a dead letter");
                         }
                     }
                     break;
                 }
-                Answer::Refused { part: 0, error } if error.is_no_node() => {
-                    make_container(&self.line, &self.bench.claims, deadline).await?;
+                CommitOutcome::Refused { part: 0, error } if error.is_no_node() => {
+                    self.store
+                        .create_container(&self.context.claims, deadline)
+                        .await?;
                 }
-                Answer::Refused { part: 3, error } if error.is_no_node() && later.is_none() => {
-                    make_container(&self.line, &self.bench.dead, deadline).await?;
+                CommitOutcome::Refused { part: 3, error }
+                    if error.is_no_node() && later.is_none() =>
+                {
+                    self.store
+                        .create_container(&self.context.dead_letters, deadline)
+                        .await?;
                 }
-                Answer::Refused { part, error } => match error.kind() {
+                CommitOutcome::Refused { part, error } => match error.kind() {
                     ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion => break,
-                    // It must not keep the others from being processed.
+                    // One item must not keep the others from being processed.
                     _ if part >= 2 && error.class() == ErrorClass::Outcome => {
-                        let why = format!("{reason}, and it cannot be put aside: {error}");
-                        pick.hand.shun(&why);
+                        let reason = format!("{reason}, and it cannot be moved: {error}");
+                        candidate.in_flight.quarantine(&reason);
                         return Ok(());
                     }
                     _ => return Err(error.into()),
                 },
             }
         }
-        pick.hand.done();
+        candidate.in_flight.complete();
         Ok(())
     }
 
-    /// Lists the items that were put aside, the oldest first.
+    /// Lists the dead letters, the oldest first.
     ///
     /// # Errors
     ///
-    /// When a read failed.
+    /// If a read failed.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe.
     ///
     /// # Cost
     ///
     /// A list, and a read for each of them, 64 in a flight.
     pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
-        let names = match self.line.session.list(&self.bench.dead).await {
+        let names = match self.store.session.list(&self.context.dead_letters).await {
             Ok((names, _)) => names,
             Err(error) if error.is_no_node() => return Ok(Vec::new()),
             Err(error) => return Err(error),
@@ -196,8 +208,8 @@ impl<T: Send + 'static> WorkQueue<T> {
         let mut letters = Vec::new();
         for several in names.chunks(READ_AT_ONCE) {
             let reads = several.iter().map(|name| {
-                let note = below(&below(&self.bench.dead, name), NOTE);
-                async move { (name, self.line.session.get(note).await) }
+                let note = child(&child(&self.context.dead_letters, name), NOTE);
+                async move { (name, self.store.session.get(note).await) }
             });
             for (name, read) in future::join_all(reads).await {
                 let (note, stat) = match read {
@@ -220,28 +232,24 @@ impl<T: Send + 'static> WorkQueue<T> {
         Ok(letters)
     }
 
-    /// Reads the data of an item that was put aside.
+    /// Reads the data of a dead letter.
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Gone`], or [`DeadLetterError::Core`] when the read failed.
+    /// [`DeadLetterError::Gone`], or [`DeadLetterError::Core`] if the read failed.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe.
     ///
     /// # Cost
     ///
     /// One round trip.
     pub async fn dead_letter(&self, letter: &DeadLetter) -> Result<Vec<u8>, DeadLetterError> {
         match self
-            .line
+            .store
             .session
-            .get(below(&self.bench.dead, &letter.name))
+            .get(child(&self.context.dead_letters, &letter.name))
             .await
         {
             Ok((data, _)) => Ok(data),
@@ -250,40 +258,36 @@ impl<T: Send + 'static> WorkQueue<T> {
         }
     }
 
-    /// Offers an item again that was put aside, at the end of its priority and as one that was never delivered.
+    /// Offers a dead letter again, at the end of its priority and with no deliveries so far.
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Gone`], or [`DeadLetterError::Offer`]: it is where it was then, unless that is
+    /// [`DeadLetterError::Gone`] or [`DeadLetterError::Offer`]. It is still a dead letter then, except after
     /// [`OfferError::Unknown`](crate::OfferError::Unknown).
     ///
     /// # Cancel safety
     ///
-    /// Not safe once it was polled: it may still be offered, and is in one of the two places in any case.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Not cancel safe once it was polled: the item may still be offered. It is either in the queue or a dead letter.
     ///
     /// # Cost
     ///
     /// Two round trips.
-    pub async fn revive(&self, letter: &DeadLetter) -> Result<(), DeadLetterError> {
+    pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), DeadLetterError> {
         let data = self.dead_letter(letter).await?;
         let name = letter.name.rsplit_once('-').map_or("", |(name, _)| name);
         let priority = self
-            .line
+            .store
             .options
             .layout
             .parse(name)
-            .map(|slot| slot.priority);
-        let deadline = self.line.deadline();
-        let stem = self.line.stem(priority, None, deadline).await?;
-        let dead = below(&self.bench.dead, &letter.name);
-        let draft = Draft { stem, data };
-        let offered = self.line.offer_with(
-            std::slice::from_ref(&draft),
-            |transaction| transaction.delete(below(&dead, NOTE)).delete(&dead),
+            .map(|key| key.priority);
+        let deadline = self.store.deadline();
+        let name_prefix = self.store.name_prefix(priority, None, deadline).await?;
+        let path = child(&self.context.dead_letters, &letter.name);
+        let new_item = NewItem { name_prefix, data };
+        let offered = self.store.offer_with(
+            std::slice::from_ref(&new_item),
+            |transaction| transaction.delete(child(&path, NOTE)).delete(&path),
             deadline,
         );
         match offered.await {
@@ -292,48 +296,44 @@ impl<T: Send + 'static> WorkQueue<T> {
         }
     }
 
-    /// Deletes an item that was put aside.
+    /// Deletes a dead letter. It is no error if it no longer exists.
     ///
     /// # Errors
     ///
-    /// [`DeadLetterError::Core`]. That it is gone already is none.
+    /// [`DeadLetterError::Core`].
     ///
     /// # Cancel safety
     ///
-    /// Not safe once it was polled: it may still be deleted.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Not cancel safe once it was polled: the dead letter may still be deleted.
     ///
     /// # Cost
     ///
     /// One round trip, and one more for the first change of a process.
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), DeadLetterError> {
-        let dead = below(&self.bench.dead, &letter.name);
-        // Both at once: a letter without its note would not be listed any more.
-        let deadline = self.line.deadline();
-        let answer = self.line.receipts.confirm(deadline, |transaction| {
-            transaction.delete(below(&dead, NOTE)).delete(&dead)
+        let path = child(&self.context.dead_letters, &letter.name);
+        // One transaction: without its note, the dead letter would not be listed any more.
+        let deadline = self.store.deadline();
+        let outcome = self.store.tokens.commit_once(deadline, |transaction| {
+            transaction.delete(child(&path, NOTE)).delete(&path)
         });
-        match answer.await.map_err(|failure| failure.error)? {
-            // Somebody else has put something below it, or taken its note away.
-            Answer::Refused { error, .. }
+        match outcome.await.map_err(|failure| failure.error)? {
+            // Another client has deleted its note, or created another child.
+            CommitOutcome::Refused { error, .. }
                 if error.is_no_node() || error.kind() == ErrorKind::NotEmpty =>
             {
-                match self.line.session.delete(dead).recursive().await {
+                match self.store.session.delete(path).recursive().await {
                     Err(error) if !error.is_no_node() => Err(error.into()),
                     _ => Ok(()),
                 }
             }
-            Answer::Refused { error, .. } => Err(error.into()),
-            Answer::Done(_) => Ok(()),
+            CommitOutcome::Refused { error, .. } => Err(error.into()),
+            CommitOutcome::Committed(_) => Ok(()),
         }
     }
 }
 
-/// An item may get the name of an earlier one when the nodes of the queue were reaped, but not its transaction.
-fn name_of(item: &str, czxid: i64) -> String {
+/// Names a dead letter. An item's name may repeat after the queue was deleted, but not the zxid of its creation.
+fn letter_name(item: &str, czxid: i64) -> String {
     format!("{item}-{czxid:x}")
 }
 
@@ -344,15 +344,15 @@ fn gone(letter: &DeadLetter) -> DeadLetterError {
 }
 
 const NOTE: &str = "note";
-const MOST_ROUNDS: u32 = 16;
+const MAX_ROUNDS: u32 = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_note_is_read_back_and_any_other_text_is_a_reason() {
+    fn a_note_is_read_back_and_other_text_is_not_a_note() {
         assert_eq!(read_note(&note(3, "a\nb")), Some((3, "a\nb".to_owned())));
-        assert_eq!(read_note("somebody's text"), None);
+        assert_eq!(read_note("another text"), None);
     }
 }

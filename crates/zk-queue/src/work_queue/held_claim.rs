@@ -1,7 +1,7 @@
-//! A claim on the ensemble: the node of it, and the ways it ends.
+//! A claim that this process holds: noticing its loss, settling it, and releasing it.
 //!
-//! The version of an item counts its deliveries, since claiming it writes it: whoever settles a claim does so under the
-//! version that the claim made, so that a claim of somebody else, made after ours was lost, is never taken for ours.
+//! Claiming an item writes it, so its version counts its deliveries. A claim is settled only under the version that it
+//! gave the item: another consumer's claim, made after ours was lost, is never mistaken for ours.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -19,125 +19,130 @@ use zk_core::Stat;
 use zk_core::Transaction;
 use zk_core::Trusted;
 
-use super::Bench;
-use super::Loss;
+use super::ClaimLoss;
+use super::WorkContext;
 use crate::deadline::Deadline;
 use crate::detached::Detached;
 use crate::error::SettleError;
-use crate::idempotency::Answer;
-use crate::idempotency::lock;
-use crate::layout::Slot;
-use crate::preconditions::Ground;
-use crate::ready_items::Spot;
-use crate::store::Line;
+use crate::idempotency::CommitOutcome;
+use crate::layout::ItemKey;
+use crate::mutex::lock;
+use crate::preconditions::Preconditions;
+use crate::ready_items::ListedItem;
+use crate::store::ItemStore;
 
-/// A claim that is ours. Dropped, it is released in the background.
+/// A claim of this process. If it is dropped, it is released in the background.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) line: Arc<Line>,
-    pub(super) bench: Arc<Bench>,
-    pub(super) grip: Grip,
-    pub(super) spot: Spot,
+pub(super) struct HeldClaim {
+    pub(super) store: Arc<ItemStore>,
+    pub(super) context: Arc<WorkContext>,
+    pub(super) identity: ClaimIdentity,
+    pub(super) listed: ListedItem,
     pub(super) data: Vec<u8>,
     pub(super) deliveries: u32,
     pub(super) trusted: Trusted,
     pub(super) is_settled: bool,
-    /// When the claim was seen to be there last.
-    pub(super) looked: Mutex<Instant>,
-    /// Counts the claims that the queue has in this process.
-    pub(super) in_hand: Arc<()>,
+    /// When the claim's node was last seen.
+    pub(super) last_checked: Mutex<Instant>,
+    /// Its reference count is the number of claims of this process, plus one.
+    pub(super) open_claims: Arc<()>,
 }
 
-/// What tells that a claim is still the one it was.
+/// What a transaction checks to be sure that the claim is still ours.
 #[derive(Debug, Clone)]
-pub(super) struct Grip {
+pub(super) struct ClaimIdentity {
     pub(super) item: NodePath,
     pub(super) claim: NodePath,
-    /// The version that claiming gave the item.
+    /// The version that the claim gave the item.
     pub(super) version: i32,
-    /// The transaction that made the item.
-    pub(super) czxid: i64,
-    /// What it was claimed on.
-    pub(super) ground: Arc<Ground>,
-    /// The transaction that made the claim, unless its answer was lost.
-    pub(super) made_by: Option<i64>,
+    /// The transaction that created the item.
+    pub(super) item_czxid: i64,
+    /// The preconditions under which the item was claimed.
+    pub(super) preconditions: Arc<Preconditions>,
+    /// The transaction that created the claim, unless its reply was lost.
+    pub(super) claim_czxid: Option<i64>,
 }
 
-/// How an item leaves its place.
+/// The parts of a transaction that a caller adds to the end of a claim.
 pub(super) type Changes = Box<dyn Fn(Transaction) -> Transaction + Send + Sync>;
 
-impl Held {
+impl HeldClaim {
     pub(super) fn is_trusted(&self) -> bool {
         self.trusted.is_trusted()
     }
 
     fn is_ours(&self, claim: &Stat) -> bool {
         let is_same = self
-            .grip
-            .made_by
-            .is_none_or(|made_by| made_by == claim.czxid);
-        is_same && claim.ephemeral_owner == Some(self.line.session.id())
+            .identity
+            .claim_czxid
+            .is_none_or(|claim_czxid| claim_czxid == claim.czxid);
+        is_same && claim.ephemeral_owner == Some(self.store.session.id())
     }
 
     /// Waits until the claim can no longer be relied on.
-    pub(super) async fn lost(&self) -> Loss {
+    pub(super) async fn lost(&self) -> ClaimLoss {
         tokio::select! {
             biased;
-            _ = self.line.session.lost() => Loss::SessionLost,
-            () = self.trusted.lapsed() => Loss::TrustLapsed,
-            () = self.deleted() => Loss::ClaimDeleted,
+            _ = self.store.session.lost() => ClaimLoss::SessionLost,
+            () = self.trusted.lapsed() => ClaimLoss::TrustLapsed,
+            () = self.deleted() => ClaimLoss::ClaimDeleted,
         }
     }
 
-    /// Waits until the node of the claim is gone, or is somebody else's, by a look from time to time.
+    /// Waits until the claim's node is gone or another one, by reading it from time to time.
     ///
-    /// Only somebody who deletes the nodes of others makes it go: a watch on each would be used up by some thousand items
-    /// that are processed at once, and a watch on their parent fires for every item of all consumers.
+    /// That happens only if another client deletes it. A watch on each claim would exhaust the session's watches with
+    /// some thousand claims, and a watch on their parent would fire for every item of every consumer.
     async fn deleted(&self) {
         loop {
             let next = {
-                let looked = *lock(&self.looked);
-                looked + look_after(self.spot.slot.sequence, Arc::strong_count(&self.in_hand))
+                let last_checked = *lock(&self.last_checked);
+                last_checked
+                    + check_interval(
+                        self.listed.key.sequence,
+                        Arc::strong_count(&self.open_claims),
+                    )
             };
             Deadline::at(next).bound(std::future::pending::<()>()).await;
-            match self.line.session.exists(&self.grip.claim).await {
+            match self.store.session.exists(&self.identity.claim).await {
                 Ok(Some(stat)) if self.is_ours(&stat) => {}
                 Ok(_) => return,
                 Err(error) if error.is_fatal() => std::future::pending().await,
-                // The next look tells.
+                // The next check finds out.
                 Err(_) => {}
             }
-            *lock(&self.looked) = Instant::now();
+            *lock(&self.last_checked) = Instant::now();
         }
     }
 
-    /// Ends the claim: the item leaves its place, and other changes are made with it. Dropped, it goes on.
+    /// Ends the claim: removes the item and applies further changes. If this is dropped, it continues in the
+    /// background.
+    ///
+    /// `container` is a node that the changes need as a parent.
     pub(super) fn settle(
         self,
         changes: Changes,
-        makes: Option<NodePath>,
+        container: Option<NodePath>,
     ) -> Detached<Result<(), SettleError>> {
-        let session = self.line.session.clone();
+        let session = self.store.session.clone();
         Detached::new(
             &session,
-            async move { self.settle_now(changes, makes).await },
+            async move { self.settle_now(changes, container).await },
             async |_| {},
         )
     }
 
-    /// `makes` is a container that one of the changes puts a node into.
-    ///
-    /// It goes on for as long as the claim may be good, whatever the time of one operation is: an item that is done would
-    /// be done again otherwise. The end of the session ends it.
+    /// Retries until the claim is settled or lost, without a deadline: a processed item would be delivered again
+    /// otherwise.
     async fn settle_now(
         mut self,
         changes: Changes,
-        makes: Option<NodePath>,
+        container: Option<NodePath>,
     ) -> Result<(), SettleError> {
         let (mut rounds, mut attempts) = (0, 0);
         loop {
             match self
-                .try_to_settle(&changes, makes.as_ref(), &mut rounds)
+                .try_to_settle(&changes, container.as_ref(), &mut rounds)
                 .await
             {
                 Ok(true) => {
@@ -146,7 +151,7 @@ impl Held {
                 }
                 Ok(false) => {}
                 Err(SettleError::Core(error)) if error.class() == ErrorClass::Recoverable => {
-                    tracing::debug!(path = %self.grip.item, %error, "settling a claim again");
+                    tracing::debug!(path = %self.identity.item, %error, "settling the claim again");
                 }
                 Err(error) => return Err(error),
             }
@@ -155,48 +160,50 @@ impl Held {
         }
     }
 
-    /// Tells whether it is done; if not, what was in the way is out of it.
+    /// Returns whether the claim is settled; otherwise the cause was removed, and another attempt may succeed.
     async fn try_to_settle(
         &mut self,
         changes: &Changes,
-        makes: Option<&NodePath>,
+        container: Option<&NodePath>,
         rounds: &mut u32,
     ) -> Result<bool, SettleError> {
-        let ground = &self.grip.ground;
-        let answer =
-            self.line
-                .receipts
-                .confirm_on(ground, Deadline::after(Duration::MAX), |transaction| {
-                    changes(
-                        transaction
-                            .delete(&self.grip.claim)
-                            .delete_version(&self.grip.item, self.grip.version),
-                    )
-                });
-        let Some(answer) = answer.await? else {
-            let deadline = self.line.deadline();
-            let is_there = self.grip.find_again(&self.line, deadline).await;
-            if !is_there.map_err(SettleError::Core)? {
-                return Err(self.is_lost());
+        let preconditions = &self.identity.preconditions;
+        let outcome = self.store.tokens.commit_once_if(
+            preconditions,
+            Deadline::after(Duration::MAX),
+            |transaction| {
+                changes(
+                    transaction
+                        .delete(&self.identity.claim)
+                        .delete_version(&self.identity.item, self.identity.version),
+                )
+            },
+        );
+        let Some(outcome) = outcome.await? else {
+            let deadline = self.store.deadline();
+            let still_exists = self.identity.refresh(&self.store, deadline).await;
+            if !still_exists.map_err(SettleError::Core)? {
+                return Err(self.give_up_lost());
             }
             return Ok(false);
         };
-        match answer {
-            Answer::Done(_) => Ok(true),
-            Answer::Refused { part: 0 | 1, error } => match error.kind() {
-                ErrorKind::NoNode | ErrorKind::BadVersion => Err(self.is_lost()),
+        match outcome {
+            CommitOutcome::Committed(_) => Ok(true),
+            CommitOutcome::Refused { part: 0 | 1, error } => match error.kind() {
+                ErrorKind::NoNode | ErrorKind::BadVersion => Err(self.give_up_lost()),
                 kind => {
                     if kind == ErrorKind::NotEmpty {
-                        self.line.shun(&self.spot, "it has children");
+                        self.store.quarantine(&self.listed, "it has children");
                     }
                     Err(SettleError::Core(error))
                 }
             },
-            Answer::Refused { error, .. } => match makes {
-                Some(path) if error.is_no_node() && *rounds < MOST_ROUNDS => {
+            CommitOutcome::Refused { error, .. } => match container {
+                Some(path) if error.is_no_node() && *rounds < MAX_ROUNDS => {
                     *rounds += 1;
-                    let made = make_container(&self.line, path, self.line.deadline()).await;
-                    made.map_err(SettleError::Core)?;
+                    let deadline = self.store.deadline();
+                    let created = self.store.create_container(path, deadline).await;
+                    created.map_err(SettleError::Core)?;
                     Ok(false)
                 }
                 _ => Err(SettleError::Refused(error)),
@@ -204,69 +211,72 @@ impl Held {
         }
     }
 
-    /// What is left of a claim that is not ours any more goes in the background.
-    fn is_lost(&mut self) -> SettleError {
+    /// Deletes in the background what may remain of a claim that is no longer ours.
+    fn give_up_lost(&mut self) -> SettleError {
         self.is_settled = true;
-        let (line, grip) = (Arc::clone(&self.line), self.grip.clone());
-        let session = line.session.clone();
-        session.finish(async move { withdraw(&line, &grip).await });
+        let (store, identity) = (Arc::clone(&self.store), self.identity.clone());
+        let session = store.session.clone();
+        session.finish(async move { delete_claim_node(&store, &identity).await });
         SettleError::Lost {
-            path: self.grip.item.clone(),
+            path: self.identity.item.clone(),
         }
     }
 
-    /// Takes the claim away and leaves the item where it is. Dropped, it goes on.
+    /// Deletes the claim, and leaves the item where it is. If this is dropped, it continues in the background.
     pub(super) fn release(mut self) -> Detached<Result<(), SettleError>> {
         self.is_settled = true;
-        let (line, grip) = (Arc::clone(&self.line), self.grip.clone());
-        let session = line.session.clone();
+        let (store, identity) = (Arc::clone(&self.store), self.identity.clone());
+        let session = store.session.clone();
         Detached::new(
             &session,
-            async move { release(&line, grip).await.map_err(SettleError::Core) },
+            async move { release(&store, identity).await.map_err(SettleError::Core) },
             async |_| {},
         )
     }
 }
 
-impl Grip {
-    /// Goes on on the ground as it is now: offers go to another segment since, or all was deleted and made anew, which is
-    /// when the item is not there any more.
-    async fn find_again(&mut self, line: &Line, deadline: Deadline) -> Result<bool, Error> {
-        let new = line.ground_of(&self.item, self.czxid, deadline);
-        let Some(ground) = new.await? else {
+impl ClaimIdentity {
+    /// Reads the preconditions again; returns whether the item still exists.
+    ///
+    /// Either another segment is active, or all nodes were deleted and created again, and then the item is gone.
+    async fn refresh(&mut self, store: &ItemStore, deadline: Deadline) -> Result<bool, Error> {
+        let new = store.preconditions_for_item(&self.item, self.item_czxid, deadline);
+        let Some(preconditions) = new.await? else {
             return Ok(false);
         };
-        self.ground = ground;
+        self.preconditions = preconditions;
         Ok(true)
     }
 
-    /// Lets a transaction fail unless the claim is still ours.
-    pub(super) fn checked(&self, transaction: Transaction) -> Transaction {
+    /// Makes a transaction fail unless the claim is still ours.
+    pub(super) fn check(&self, transaction: Transaction) -> Transaction {
         transaction
             .check(&self.claim)
             .check_version(&self.item, self.version)
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldClaim {
     fn drop(&mut self) {
         if !self.is_settled {
-            let (line, grip) = (Arc::clone(&self.line), self.grip.clone());
-            let session = line.session.clone();
-            session.finish(async move { drop(release(&line, grip).await) });
+            let (store, identity) = (Arc::clone(&self.store), self.identity.clone());
+            let session = store.session.clone();
+            session.finish(async move { drop(release(&store, identity).await) });
         }
     }
 }
 
-/// Takes a claim away unless it is somebody else's. Applied twice it does no harm, and it is repeated until there is an
-/// answer.
-pub(super) async fn release(line: &Line, mut grip: Grip) -> Result<(), Error> {
+/// Deletes a claim unless it is another consumer's. Repeating it does no harm, so it is repeated until there is a
+/// reply.
+pub(super) async fn release(store: &ItemStore, mut identity: ClaimIdentity) -> Result<(), Error> {
     let mut attempts = 0;
     loop {
-        let (checked, checks) = grip.ground.under(line.session.transaction(), None);
+        let (checked, checks) = identity
+            .preconditions
+            .check(store.session.transaction(), None);
         let released = checked
-            .check_version(&grip.item, grip.version)
-            .delete(&grip.claim);
+            .check_version(&identity.item, identity.version)
+            .delete(&identity.claim);
         let Err(error) = released.commit().await else {
             return Ok(());
         };
@@ -275,25 +285,25 @@ pub(super) async fn release(line: &Line, mut grip: Grip) -> Result<(), Error> {
             match error.failed_part().map(|part| part.cmp(&checks)) {
                 Some(Ordering::Less) => {
                     if error.failed_part() == Some(0) {
-                        // It would be found again for ever.
-                        line.receipts.forget_anchor(&grip.ground.anchor);
+                        // Otherwise it would be used again for ever.
+                        store.tokens.forget_fence(&identity.preconditions.fence);
                     }
-                    match grip.find_again(line, line.deadline()).await {
+                    match identity.refresh(store, store.deadline()).await {
                         Ok(true) => {
                             attempts += 1;
-                            line.deadline().pause(attempts).await;
+                            store.deadline().pause(attempts).await;
                             continue;
                         }
                         Ok(false) => {
-                            withdraw(line, &grip).await;
+                            delete_claim_node(store, &identity).await;
                             return Ok(());
                         }
                         Err(lost) => error = lost,
                     }
                 }
-                // The item is gone, or is somebody else's.
+                // The item is gone, or another consumer has claimed it.
                 Some(Ordering::Equal) => {
-                    withdraw(line, &grip).await;
+                    delete_claim_node(store, &identity).await;
                     return Ok(());
                 }
                 // The claim is gone.
@@ -304,24 +314,29 @@ pub(super) async fn release(line: &Line, mut grip: Grip) -> Result<(), Error> {
             return Err(error);
         }
         attempts += 1;
-        line.deadline().pause(attempts).await;
+        store.deadline().pause(attempts).await;
     }
 }
 
-/// Takes our claim of an item away that is no longer the one we claimed; it would last as long as the session.
-async fn withdraw(line: &Line, grip: &Grip) {
-    let Some(made_by) = grip.made_by else {
+/// Deletes the node of our claim on an item that is gone or another's; otherwise it would last as long as the session.
+async fn delete_claim_node(store: &ItemStore, identity: &ClaimIdentity) {
+    let Some(claim_czxid) = identity.claim_czxid else {
         return;
     };
     let mut attempts = 0;
     loop {
-        match line.session.delete(&grip.claim).created_by(made_by).await {
+        match store
+            .session
+            .delete(&identity.claim)
+            .created_by(claim_czxid)
+            .await
+        {
             Err(error) if error.class() == ErrorClass::Recoverable => {
                 attempts += 1;
-                line.deadline().pause(attempts).await;
+                store.deadline().pause(attempts).await;
             }
             Err(error) if !error.is_no_node() && !error.is_fatal() => {
-                tracing::warn!(claim = %grip.claim, %error, "a claim of an item that is gone is left");
+                tracing::warn!(claim = %identity.claim, %error, "the claim of an item that is gone was not deleted");
                 return;
             }
             _ => return,
@@ -329,74 +344,47 @@ async fn withdraw(line: &Line, grip: &Grip) {
     }
 }
 
-/// The transaction that claimed an item, which every server tells with the item that was written.
-pub(super) fn made_by(changed: &Changed) -> Option<i64> {
+/// Returns the zxid of the transaction that claimed an item: servers report it as the `mzxid` of the written item.
+pub(super) fn commit_zxid(changed: &Changed) -> Option<i64> {
     match changed {
         Changed::Set(stat) => Some(stat.mzxid),
         _ => None,
     }
 }
 
-/// Makes a node for others below; that it is there is all that counts.
-pub(super) async fn make_container(
-    line: &Line,
-    path: &NodePath,
-    deadline: Deadline,
-) -> Result<(), Error> {
-    let create = line
-        .session
-        .create(path, "")
-        .container()
-        .container_parents();
-    let made = create.timeout(deadline.remaining()).await;
-    let made = match made {
-        Err(error) if error.kind() == ErrorKind::Unsupported => {
-            let plain = line.session.create(path, "").parents();
-            plain.timeout(deadline.remaining()).await
-        }
-        made => made,
-    };
-    match made {
-        Err(error) if error.is_node_exists() => Ok(()),
-        // It is looked for again.
-        Err(error) if error.is_outcome_unknown() && !error.is_fatal() => Ok(()),
-        other => other.map(|_| ()),
-    }
-}
-
-/// How often an item has been delivered that has this version under this name.
-pub(super) fn deliveries_of(slot: &Slot, version: i32) -> u32 {
-    slot.deliveries
+/// Returns how often an item with this name and version has been delivered.
+pub(super) fn delivery_count(key: &ItemKey, version: i32) -> u32 {
+    key.deliveries
         .saturating_add(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
-/// How long after the last look a claim is looked at again, with so many in hand.
+/// Returns after what time a claim is checked again.
 ///
-/// Never later than it is documented at [`Claim::lost`](super::Claim::lost), and at different times for those that were
-/// claimed together.
-fn look_after(sequence: Sequence, in_hand: usize) -> Duration {
-    let in_hand = u32::try_from(in_hand).unwrap_or(u32::MAX);
-    let longest = LOOK_AGAIN.max(LOOK_SHARE.saturating_mul(in_hand));
+/// It is never longer than [`Claim::lost`](super::Claim::lost) documents, and differs for claims that were made
+/// together.
+fn check_interval(sequence: Sequence, open_claims: usize) -> Duration {
+    let open_claims = u32::try_from(open_claims).unwrap_or(u32::MAX);
+    let longest = CHECK_INTERVAL.max(CHECK_INTERVAL_PER_CLAIM.saturating_mul(open_claims));
     let part = u32::try_from(sequence.number().rem_euclid(64)).unwrap_or(0);
     longest / 128 * (64 + part)
 }
 
-pub(super) const MOST_ROUNDS: u32 = 16;
-/// How long the loss of a claim stays unseen whose node somebody deleted,
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// or how long for each claim in hand if that is longer.
-const LOOK_SHARE: Duration = Duration::from_millis(5);
+pub(super) const MAX_ROUNDS: u32 = 16;
+/// The longest interval between two checks,
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// and for each claim of this process, if that is longer.
+const CHECK_INTERVAL_PER_CLAIM: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn claims_are_looked_at_in_time_and_not_all_at_once() {
-        for (in_hand, longest) in [(0, 5_000), (1, 5_000), (1_000, 5_000), (5_000, 25_000)] {
+    fn claims_are_checked_in_time_and_not_all_at_once() {
+        for (open_claims, longest) in [(0, 5_000), (1, 5_000), (1_000, 5_000), (5_000, 25_000)] {
             let longest = Duration::from_millis(longest);
             let all: Vec<_> = (-64..64)
-                .map(|number| look_after(Sequence::new(number), in_hand))
+                .map(|number| check_interval(Sequence::new(number), open_claims))
                 .collect();
             assert!(
                 all.iter()

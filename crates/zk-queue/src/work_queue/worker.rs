@@ -1,4 +1,4 @@
-//! The loop of a worker.
+//! The worker loop: claims items, runs a handler for each, and settles the claims.
 
 use std::any::Any;
 use std::fmt;
@@ -18,21 +18,22 @@ use crate::deadline::Deadline;
 use crate::error::TakeError;
 use crate::options::WorkerOptions;
 
-/// What became of the items that a worker was delivered.
+/// How many items a worker has settled, and how; returned by [`WorkQueue::work_until`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Tally {
-    /// They were processed and acknowledged.
+pub struct WorkStats {
+    /// Items that were processed and acknowledged.
     pub acknowledged: u64,
-    /// They could not be processed, and went back or to the dead letters.
+    /// Items whose handler failed; they are delivered again, or became dead letters.
     pub rejected: u64,
-    /// Their claims were lost while they were processed.
+    /// Items whose claims were lost while they were processed.
     pub lost: u64,
-    /// The handler was done, but what became of the item is not known: it may be delivered again.
+    /// Items whose handler finished, but whose claims were not settled for sure; they may be delivered again.
     pub unsettled: u64,
 }
 
-enum End {
+/// How the processing of one item ended.
+enum HandlerOutcome {
     Acknowledged,
     Rejected,
     Lost,
@@ -40,30 +41,27 @@ enum End {
 }
 
 impl<T: Send + 'static> WorkQueue<T> {
-    /// Claims items and hands them to `handler`, as many at once as the options allow, until `stop` resolves.
+    /// Claims items and passes them to `handler`, as many concurrently as the options allow, until `stop` resolves.
     ///
-    /// It claims as many in one transaction as it can process at that moment.
-    /// An item for which the handler answers `Ok` is acknowledged, another one is rejected with the handler's reason and
-    /// a delay that grows.
-    /// A handler that panics ends itself alone: its item is rejected as if it had answered an error, and goes to the dead
-    /// letters if it panics each time.
-    /// The handler is dropped, at one of its awaits, as soon as its claim can no longer be relied on.
-    /// Once stopped, the worker claims nothing more, and waits for what is being processed.
+    /// One transaction claims as many items as there are free handlers.
+    /// If the handler returns `Ok`, the item is acknowledged; otherwise it is rejected, with the handler's error as the
+    /// reason and a delay that grows.
+    /// A handler that panics does not affect the others: its item is rejected like after an error, and becomes a dead
+    /// letter if it panics each time.
+    /// A handler is dropped, at one of its awaits, as soon as its claim can no longer be relied on.
+    /// Once stopped, the worker claims no more items, and waits for the running handlers.
     ///
-    /// All handlers run on the task of the caller; one that computes for long has to do so on a task of its own.
-    /// Failures that may pass are waited out.
+    /// All handlers run on the caller's task; a handler that computes for long should spawn a task of its own.
+    /// The worker retries after temporary failures.
     ///
     /// # Errors
     ///
-    /// When the session is over, or something is not permitted. What was being processed is dropped, and delivered again.
+    /// If the session ended, or an operation is not permitted. Running handlers are dropped, and their items are
+    /// delivered again.
     ///
     /// # Cancel safety
     ///
-    /// Safe: handlers are dropped, and their items are delivered again.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Cancel safe: handlers are dropped, and their items are delivered again.
     ///
     /// # Examples
     ///
@@ -81,26 +79,26 @@ impl<T: Send + 'static> WorkQueue<T> {
         stop: impl Future<Output = ()>,
         options: &WorkerOptions,
         handler: impl Fn(Delivery<T>) -> F,
-    ) -> Result<Tally, TakeError>
+    ) -> Result<WorkStats, TakeError>
     where
         F: Future<Output = Result<(), E>>,
         E: fmt::Display,
     {
-        let mut tally = Tally::default();
+        let mut stats = WorkStats::default();
         let mut running = FuturesUnordered::new();
         let mut stop = pin!(stop);
         let mut claiming = Box::pin(future::Fuse::terminated());
         let mut is_claiming = false;
         loop {
             if !is_claiming && running.len() < options.concurrency {
-                let most = options.concurrency - running.len();
-                claiming.set(self.claim_patiently(most).fuse());
+                let max = options.concurrency - running.len();
+                claiming.set(self.claim_with_retry(max).fuse());
                 is_claiming = true;
             }
             tokio::select! {
                 biased;
                 () = &mut stop => break,
-                Some(end) = running.next() => tally.count(&end),
+                Some(outcome) = running.next() => stats.count(&outcome),
                 claimed = &mut claiming, if is_claiming => {
                     is_claiming = false;
                     for claim in claimed? {
@@ -109,31 +107,31 @@ impl<T: Send + 'static> WorkQueue<T> {
                 }
             }
         }
-        // A claim that is on its way is released in the background.
+        // A claim in flight is released in the background.
         claiming.set(future::Fuse::terminated());
         let grace = Deadline::after(options.grace);
         while !running.is_empty() {
             match grace.bound(running.next()).await {
-                Some(Some(end)) => tally.count(&end),
+                Some(Some(outcome)) => stats.count(&outcome),
                 Some(None) => break,
                 None => {
-                    tracing::warn!(path = %self.path(), left = running.len(), "handlers did not end in time and are dropped");
+                    tracing::warn!(path = %self.path(), left = running.len(), "handlers exceeded the grace period and are dropped");
                     break;
                 }
             }
         }
-        Ok(tally)
+        Ok(stats)
     }
 
-    /// Claims items, at most so many, whatever passes meanwhile.
-    async fn claim_patiently(&self, most: usize) -> Result<Vec<Claim<T>>, TakeError> {
+    /// Claims up to `max` items, and retries after temporary failures.
+    async fn claim_with_retry(&self, max: usize) -> Result<Vec<Claim<T>>, TakeError> {
         let mut attempts = 0;
         loop {
-            match self.claim_batch(most).await {
+            match self.claim_batch(max).await {
                 Err(error) if error.class() == ErrorClass::Recoverable => {
                     tracing::debug!(path = %self.path(), %error, "claiming again");
                     attempts += 1;
-                    self.line.deadline().pause(attempts).await;
+                    self.store.deadline().pause(attempts).await;
                 }
                 other => return other,
             }
@@ -145,7 +143,7 @@ async fn process<T, F, E>(
     claim: Claim<T>,
     options: &WorkerOptions,
     handler: &impl Fn(Delivery<T>) -> F,
-) -> End
+) -> HandlerOutcome
 where
     F: Future<Output = Result<(), E>>,
     E: fmt::Display,
@@ -155,57 +153,57 @@ where
     let handled = tokio::select! {
         biased;
         loss = held.lost() => {
-            tracing::warn!(path = %held.grip.item, ?loss, "the claim of an item was lost while it was processed");
-            return End::Lost;
+            tracing::warn!(path = %held.identity.item, ?loss, "the claim was lost while its item was processed");
+            return HandlerOutcome::Lost;
         }
-        handled = caught(async { handler(delivery).await.map_err(|reason| reason.to_string()) }) => handled,
+        handled = catch_panic(async { handler(delivery).await.map_err(|error| error.to_string()) }) => handled,
     };
-    let path = held.grip.item.clone();
-    let (settled, end) = match handled {
+    let path = held.identity.item.clone();
+    let (settled, outcome) = match handled {
         Ok(()) => {
             let settled = held
                 .settle(Box::new(|nothing_else| nothing_else), None)
                 .await;
-            (settled, End::Acknowledged)
+            (settled, HandlerOutcome::Acknowledged)
         }
         Err(reason) => {
             let delay = options.delay_after(deliveries);
-            (held.reject(delay, reason).await, End::Rejected)
+            (held.reject(delay, reason).await, HandlerOutcome::Rejected)
         }
     };
     match settled {
-        Ok(()) => end,
+        Ok(()) => outcome,
         Err(error) => {
-            tracing::warn!(%path, %error, "an item that was processed may be delivered again");
+            tracing::warn!(%path, %error, "the item was processed, but may be delivered again");
             match error {
-                crate::SettleError::Lost { .. } => End::Lost,
-                _ => End::Unsettled,
+                crate::SettleError::Lost { .. } => HandlerOutcome::Lost,
+                _ => HandlerOutcome::Unsettled,
             }
         }
     }
 }
 
-/// Runs a handler; a panic of it is an error like another one, and must not reach the handlers beside it.
-async fn caught(handler: impl Future<Output = Result<(), String>>) -> Result<(), String> {
-    // What the handler has left half-done is the handler's: nothing of ours is used by both.
+/// Runs a handler, and returns its panic as an error, so that it does not reach the other handlers.
+async fn catch_panic(handler: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    // Unwind safe: the handler shares no data with this crate.
     let handled = AssertUnwindSafe(handler).catch_unwind().await;
-    handled.unwrap_or_else(|panic| Err(format!("the handler panicked: {}", message_of(&*panic))))
+    handled.unwrap_or_else(|panic| Err(format!("the handler panicked: {}", panic_message(&*panic))))
 }
 
-/// What a panic says.
-pub(super) fn message_of(panic: &(dyn Any + Send)) -> &str {
+/// Returns the message of a panic.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("it gave no message")
 }
 
-impl Tally {
-    fn count(&mut self, end: &End) {
-        let counted = match end {
-            End::Acknowledged => &mut self.acknowledged,
-            End::Rejected => &mut self.rejected,
-            End::Lost => &mut self.lost,
-            End::Unsettled => &mut self.unsettled,
+impl WorkStats {
+    fn count(&mut self, outcome: &HandlerOutcome) {
+        let counted = match outcome {
+            HandlerOutcome::Acknowledged => &mut self.acknowledged,
+            HandlerOutcome::Rejected => &mut self.rejected,
+            HandlerOutcome::Lost => &mut self.lost,
+            HandlerOutcome::Unsettled => &mut self.unsettled,
         };
         *counted += 1;
     }

@@ -86,7 +86,7 @@ async fn five_thousand_items_are_processed_at_once(ensemble: &Ensemble) {
 
 async fn a_panic_ends_its_delivery_alone(ensemble: &Ensemble) {
     let session = connect(ensemble).await;
-    let options = WorkOptions::default().with_most_deliveries(2);
+    let options = WorkOptions::default().with_max_deliveries(2);
     let queue = WorkQueue::with_options(&session, "/panics", Text, &options).unwrap();
     queue.offer_all(texts(20)).await.unwrap();
     let again = AtomicUsize::new(0);

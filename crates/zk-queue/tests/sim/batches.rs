@@ -312,7 +312,7 @@ async fn items_that_are_buried_or_gone_cost_no_lists() {
     let raw = WorkQueue::new(&session, PATH, Raw).unwrap();
     raw.offer_all((0..30).map(|_| vec![0xff])).await.unwrap();
     raw.offer(&b"good".to_vec()).await.unwrap();
-    let once = WorkOptions::default().with_most_deliveries(1);
+    let once = WorkOptions::default().with_max_deliveries(1);
     let ours = WorkQueue::with_options(&session, PATH, Text, &once).unwrap();
     let claim = ours.try_claim().await.unwrap().unwrap();
     assert_eq!(claim.item(), "good");

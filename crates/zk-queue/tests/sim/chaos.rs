@@ -130,7 +130,7 @@ async fn consume(ensemble: Ensemble, options: QueueOptions, record: Shared, me: 
                         record.lock().unwrap().deliver(&item);
                     }
                 }
-                Err(TakeError::Undecided(unknown)) => {
+                Err(TakeError::Unknown(unknown)) => {
                     let mut record = record.lock().unwrap();
                     for (_, data) in &unknown.items {
                         record
@@ -329,7 +329,7 @@ async fn work(ensemble: Ensemble, options: WorkOptions, record: Shared, me: u64)
 }
 
 async fn run_work(ensemble: Ensemble, seed: u64) -> usize {
-    let options = WorkOptions::default().with_most_deliveries(1000);
+    let options = WorkOptions::default().with_max_deliveries(1000);
     let options = options.with_segment_size(if seed.is_multiple_of(2) { 5 } else { 1000 });
     let record = Shared::default();
     let mut tasks = Vec::new();

@@ -220,7 +220,7 @@ async fn an_item_in_doubt_at_session_end_is_in_the_error() {
         ensemble.expire(session.id());
         let error = soon("it ends", taking).await.unwrap().unwrap_err();
         assert_eq!(error.class(), zk_core::ErrorClass::Fatal);
-        let TakeError::Undecided(unknown) = error else {
+        let TakeError::Unknown(unknown) = error else {
             panic!("{error:?}");
         };
         assert_eq!(unknown.items.len(), 1);

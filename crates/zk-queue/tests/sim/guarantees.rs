@@ -99,7 +99,7 @@ async fn a_take_in_doubt_at_its_deadline_returns_the_item() {
         triggered(&script).await;
         let error = soon(&what, taking).await.unwrap().unwrap_err();
         assert_eq!(error.class(), ErrorClass::Recoverable, "{what}");
-        let TakeError::Undecided(unknown) = error else {
+        let TakeError::Unknown(unknown) = error else {
             panic!("{what}: {error:?}");
         };
         let items: Vec<_> = unknown

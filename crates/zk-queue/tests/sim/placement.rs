@@ -94,7 +94,7 @@ async fn an_option_that_the_layout_lacks_is_refused_with_a_hint() {
     let error = queue.offer(&text(1)).priority(3).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "priority 3 has no place in the names of the layout Recipe; use Layout::Native, Layout::Kazoo or Layout::CuratorPriority"
+        "the layout Recipe cannot store priority 3; use Layout::Native, Layout::Kazoo or Layout::CuratorPriority"
     );
     let error = queue
         .offer(&text(1))
@@ -111,7 +111,7 @@ async fn an_option_that_the_layout_lacks_is_refused_with_a_hint() {
         .await
         .unwrap_err();
     assert!(
-        error.to_string().ends_with("it has those from 0 to 999"),
+        error.to_string().ends_with("use a priority from 0 to 999"),
         "{error}"
     );
     assert_eq!(children(&ensemble, PATH), [""; 0]);

@@ -7,8 +7,8 @@ use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::codec::Text;
 use zk_core::transport::Fault;
+use zk_queue::ClaimLoss;
 use zk_queue::Layout;
-use zk_queue::Loss;
 use zk_queue::SettleError;
 use zk_queue::WorkQueue;
 use zk_sim::Ensemble;
@@ -462,7 +462,7 @@ async fn a_claim_survives_the_start_of_a_segment() {
         .unwrap();
     assert_ne!(
         tokio::time::timeout(Duration::from_secs(1), claims[0].lost()).await,
-        Ok(Loss::ClaimDeleted)
+        Ok(ClaimLoss::ClaimDeleted)
     );
     claims.pop().unwrap().acknowledge().await.unwrap();
     soon("it settles", session.settled()).await;

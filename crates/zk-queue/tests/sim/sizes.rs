@@ -28,7 +28,7 @@ const CLAIMS: &str = "/queues/a/claims";
 /// The largest size of an item, from the error for a larger one.
 fn max_size(refused: Result<(), OfferError>) -> usize {
     match refused {
-        Err(OfferError::TooLarge { bytes, most, .. }) if bytes > most => most,
+        Err(OfferError::TooLarge { bytes, max, .. }) if bytes > max => max,
         other => panic!("it is too large: {other:?}"),
     }
 }
@@ -116,7 +116,7 @@ async fn the_largest_possible_item_is_claimed_rejected_and_buried() {
         claim.bury("no").await.unwrap();
         let letters = ours.dead_letters().await.unwrap();
         assert_eq!(letters.len(), 1);
-        ours.revive(&letters[0]).await.unwrap();
+        ours.redrive(&letters[0]).await.unwrap();
         let claim = soon("it is back", ours.claim()).await.unwrap();
         assert_eq!(claim.item().len(), most);
         claim.acknowledge().await.unwrap();

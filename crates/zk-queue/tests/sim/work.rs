@@ -7,8 +7,8 @@ use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::codec::Raw;
 use zk_core::codec::Text;
+use zk_queue::ClaimLoss;
 use zk_queue::DeadLetterError;
-use zk_queue::Loss;
 use zk_queue::SettleError;
 use zk_queue::WorkOptions;
 use zk_queue::WorkQueue;
@@ -91,7 +91,7 @@ async fn a_claim_ends_with_its_session_and_the_item_is_delivered_again() {
     assert_eq!((again.item().as_str(), again.deliveries()), ("1", 2));
     assert_eq!(
         soon("the loss is reported", claim.lost()).await,
-        Loss::SessionLost
+        ClaimLoss::SessionLost
     );
     assert!(!claim.is_trusted());
     let error = claim.acknowledge().await.unwrap_err();
@@ -119,7 +119,7 @@ async fn a_deleted_claim_settles_nothing() {
                 });
                 lost
             });
-            assert_eq!(lost.await, Loss::ClaimDeleted);
+            assert_eq!(lost.await, ClaimLoss::ClaimDeleted);
             let theirs = if is_claimed_again {
                 Some(work(&two).claim().await.unwrap())
             } else {
@@ -198,7 +198,7 @@ async fn a_rejected_item_returns_in_place_or_after_its_delay() {
 async fn an_item_that_is_delivered_too_often_goes_to_the_dead_letters() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let options = WorkOptions::default().with_most_deliveries(3);
+    let options = WorkOptions::default().with_max_deliveries(3);
     let queue = work_with(&session, &options);
     queue.offer(&text("rejected")).priority(-1).await.unwrap();
     for times in 1..=3 {
@@ -238,8 +238,8 @@ async fn an_item_that_is_delivered_too_often_goes_to_the_dead_letters() {
     );
     assert_eq!(queue.dead_letter(&letters[1]).await.unwrap(), b"killer");
     // They can be offered again, or deleted.
-    queue.revive(&letters[0]).await.unwrap();
-    let again = queue.revive(&letters[0]).await.unwrap_err();
+    queue.redrive(&letters[0]).await.unwrap();
+    let again = queue.redrive(&letters[0]).await.unwrap_err();
     assert!(matches!(again, DeadLetterError::Gone { .. }), "{again:?}");
     queue.discard(&letters[1]).await.unwrap();
     queue.discard(&letters[1]).await.unwrap();
@@ -257,7 +257,7 @@ async fn an_undecodable_item_becomes_a_dead_letter_unchanged() {
     let session = ensemble.connect().await;
     let raw = WorkQueue::new(&session, PATH, Raw).unwrap();
     raw.offer(&b"\xff\xfe".to_vec()).await.unwrap();
-    let queue = work_with(&session, &WorkOptions::default().with_most_deliveries(1));
+    let queue = work_with(&session, &WorkOptions::default().with_max_deliveries(1));
     queue.offer(&text("good")).await.unwrap();
     assert_eq!(finish(&queue).await, ["good"]);
     let letters = queue.dead_letters().await.unwrap();
@@ -364,7 +364,7 @@ async fn work_moves_exactly_once_whichever_reply_is_lost() {
         soon(what, session.settled()).await;
         let letters = queue.dead_letters().await.expect(what);
         assert_eq!(letters.len(), 1, "{what}");
-        queue.revive(&letters[0]).await.expect(what);
+        queue.redrive(&letters[0]).await.expect(what);
         assert_eq!(queue.dead_letters().await.expect(what), [], "{what}");
         assert_eq!(finish(&queue).await, ["1", "2"], "{what}");
         assert_eq!(children(ensemble, CLAIMS), [""; 0], "{what}");
@@ -604,7 +604,7 @@ async fn a_claim_that_another_one_replaced_is_lost() {
     let theirs = work(&one).claim().await.unwrap();
     assert_eq!(
         soon("the loss is reported", claim.lost()).await,
-        Loss::ClaimDeleted
+        ClaimLoss::ClaimDeleted
     );
     theirs.acknowledge().await.unwrap();
 }

@@ -21,7 +21,7 @@ use crate::soon;
 use crate::texts;
 
 fn three_times(session: &Session, codec: impl Codec<String> + 'static) -> WorkQueue<String> {
-    let options = WorkOptions::default().with_most_deliveries(3);
+    let options = WorkOptions::default().with_max_deliveries(3);
     WorkQueue::with_options(session, PATH, codec, &options).expect("a good path")
 }
 
@@ -212,7 +212,7 @@ async fn an_undecodable_item_is_dead_after_its_deliveries() {
     // It is unchanged, and a consumer that can decode it gets it when it is offered again.
     assert_eq!(old.dead_letter(&letters[0]).await.unwrap(), b"v2 strange");
     assert!(letters[0].name.starts_with("w-7-"), "{:?}", letters[0]);
-    new.revive(&letters[0]).await.unwrap();
+    new.redrive(&letters[0]).await.unwrap();
     let claim = soon("it is there again", new.claim()).await.unwrap();
     assert_eq!((claim.item().as_str(), claim.deliveries()), ("strange", 1));
 }

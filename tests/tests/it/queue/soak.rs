@@ -162,7 +162,7 @@ async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_pau
 
     // Claims of sessions that were killed end by and by.
     let session = observer(&ensemble).await;
-    let options = WorkOptions::default().with_most_deliveries(u32::MAX);
+    let options = WorkOptions::default().with_max_deliveries(u32::MAX);
     let queue = WorkQueue::with_options(&session, PATH, Text, &options).unwrap();
     let recorder = run.recorder("finisher").unwrap();
     let until = Instant::now() + MAX_WAIT;

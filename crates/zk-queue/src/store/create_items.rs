@@ -1,0 +1,211 @@
+//! Creates the nodes of new items.
+
+use std::time::Duration;
+
+use zk_core::Changed;
+use zk_core::CreateMode;
+use zk_core::Error;
+use zk_core::ErrorKind;
+use zk_core::NodePath;
+use zk_core::Sequence;
+use zk_core::Transaction;
+
+use super::ItemStore;
+use super::segments::ActiveSegment;
+use crate::batch_limits::max_item_size;
+use crate::deadline::Deadline;
+use crate::error::OfferError;
+use crate::idempotency::CommitOutcome;
+use crate::layout::Unsupported;
+use crate::leader_clock::whole_millis;
+
+/// An item to be offered.
+#[derive(Debug, Clone)]
+pub(crate) struct NewItem {
+    /// The name, without the number that the server appends.
+    pub(crate) name_prefix: String,
+    pub(crate) data: Vec<u8>,
+}
+
+impl ItemStore {
+    /// Returns how many bytes an item adds to a request, or to its reply.
+    pub(crate) fn size_of(&self, new_item: &NewItem) -> usize {
+        let segment = self.paths.segment(u32::MAX);
+        segment.as_str().len() + new_item.name_prefix.len() + new_item.data.len()
+    }
+
+    /// Refuses an item that is small enough to be offered, but too large to be claimed or put back.
+    pub(crate) fn check_size(&self, new_item: &NewItem) -> Result<(), OfferError> {
+        let item = self.paths.item(u32::MAX, &new_item.name_prefix);
+        let (namespace, chroot) = (self.session.namespace(), self.session.servers().chroot());
+        let paths = [item.as_str(), namespace.as_str(), chroot.as_str()];
+        let longest = paths.map(str::len).iter().sum::<usize>() + NUMBER_LENGTH;
+        let (bytes, max) = (new_item.data.len(), max_item_size(longest));
+        if bytes <= max {
+            return Ok(());
+        }
+        Err(OfferError::TooLarge {
+            path: self.paths.items.clone(),
+            bytes,
+            max,
+        })
+    }
+
+    /// Returns the name of a new item without its number.
+    pub(crate) async fn name_prefix(
+        &self,
+        priority: Option<i32>,
+        delay: Option<Duration>,
+        deadline: Deadline,
+    ) -> Result<String, OfferError> {
+        let layout = self.options.layout;
+        let due = match delay {
+            None => 0,
+            Some(_) if !layout.has_delays() => return Err(OfferError::Delay { layout }),
+            Some(delay) => self
+                .due_after(delay, deadline)
+                .await
+                .map_err(OfferError::Core)?,
+        };
+        layout
+            .name_prefix(priority, due)
+            .map_err(|unsupported| match (unsupported, priority) {
+                (Unsupported::Priority, Some(priority)) => {
+                    OfferError::Priority { priority, layout }
+                }
+                _ => OfferError::Delay { layout },
+            })
+    }
+
+    /// Returns when an item is due that is delayed from now on, by the leader's clock.
+    pub(crate) async fn due_after(
+        &self,
+        delay: Duration,
+        deadline: Deadline,
+    ) -> Result<u64, Error> {
+        let latest = self.tokens.latest_leader_time(deadline).await?;
+        Ok(latest.saturating_add(whole_millis(delay)))
+    }
+
+    /// Offers items in one transaction.
+    pub(crate) async fn offer(
+        &self,
+        new_items: &[NewItem],
+        deadline: Deadline,
+    ) -> Result<(), OfferError> {
+        self.offer_with(new_items, |nothing_else| nothing_else, deadline)
+            .await
+    }
+
+    /// Offers items and makes other changes in one transaction.
+    pub(crate) async fn offer_with(
+        &self,
+        new_items: &[NewItem],
+        others: impl Fn(Transaction) -> Transaction,
+        deadline: Deadline,
+    ) -> Result<(), OfferError> {
+        let sequential = CreateMode::Persistent {
+            sequential: true,
+            ttl: None,
+        };
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            let active = self.active_segment(deadline).await?;
+            let segment = self.paths.segment(active.segment);
+            let outcome = self.tokens.commit_once(deadline, |transaction| {
+                let checked =
+                    transaction.check_version(&self.paths.control_node, active.control_version);
+                others(new_items.iter().fold(checked, |transaction, new_item| {
+                    let path = crate::paths::child(&segment, &new_item.name_prefix);
+                    transaction.create_as(path, new_item.data.clone(), sequential, None)
+                }))
+            });
+            match outcome.await? {
+                CommitOutcome::Committed(changed) => {
+                    let numbers: Vec<i32> =
+                        changed.iter().flatten().filter_map(number_of).collect();
+                    self.rotate_if_full(active, &numbers, deadline).await;
+                    return Ok(());
+                }
+                CommitOutcome::Refused { error, .. } if rounds == MAX_ROUNDS => {
+                    return Err(OfferError::Core(error));
+                }
+                CommitOutcome::Refused { part, error } if part > new_items.len() => {
+                    return Err(OfferError::Core(error));
+                }
+                // Another segment is active now.
+                CommitOutcome::Refused { part: 0, .. } => self.forget_active_segment(active),
+                CommitOutcome::Refused { error, .. } => match error.kind() {
+                    // The servers delete the items node after it was empty for a while.
+                    ErrorKind::NoNode if active.segment == 0 => {
+                        self.create_container(&self.paths.items, deadline)
+                            .await
+                            .map_err(OfferError::Core)?;
+                    }
+                    ErrorKind::NoNode => {
+                        self.reset_active_segment(active, deadline)
+                            .await
+                            .map_err(OfferError::Core)?;
+                    }
+                    ErrorKind::NodeExists => self.skip_number(active, deadline).await?,
+                    _ => return Err(OfferError::Core(error)),
+                },
+            }
+        }
+    }
+
+    /// Creates a container node; it is no error if the node exists.
+    pub(crate) async fn create_container(
+        &self,
+        path: &NodePath,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        let create = self.session.create(path, "");
+        let create = create.container().container_parents();
+        let created = match create.timeout(deadline.remaining()).await {
+            // Servers before 3.5 have no containers.
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                let plain = self.session.create(path, "").parents();
+                plain.timeout(deadline.remaining()).await
+            }
+            created => created,
+        };
+        match created {
+            Err(error) if error.is_node_exists() => Ok(()),
+            // The caller's next attempt finds out whether it exists.
+            Err(error) if error.is_outcome_unknown() && !error.is_fatal() => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Uses up the next number because an item has it: one that was put back, or the counter is at its end.
+    async fn skip_number(
+        &self,
+        active: ActiveSegment,
+        deadline: Deadline,
+    ) -> Result<(), OfferError> {
+        let path = self.paths.item(active.segment, "skipped-");
+        let skipped = self.session.create(path, "").ephemeral().sequential();
+        let owned = skipped.owned().timeout(deadline.remaining());
+        let node = owned.await.map_err(OfferError::Core)?;
+        let number = node.path().name().and_then(Sequence::split);
+        if number.is_some_and(|(_, number)| number.is_near_end()) {
+            // The next offer reads the active segment, and decides what to do.
+            self.forget_active_segment(active);
+        }
+        node.delete().await.map_err(OfferError::Core)
+    }
+}
+
+fn number_of(changed: &Changed) -> Option<i32> {
+    match changed {
+        Changed::Created { path, .. } => Some(Sequence::split(path.name()?)?.1.number()),
+        _ => None,
+    }
+}
+
+/// The digits of an item's number.
+const NUMBER_LENGTH: usize = 10;
+/// How often an offer is repeated because nodes were created or deleted at the same time.
+const MAX_ROUNDS: u32 = 64;
