@@ -22,6 +22,7 @@ mod chaos;
 mod contention;
 mod delays;
 mod faults;
+mod golden;
 mod guarantees;
 mod layouts;
 mod limits;
