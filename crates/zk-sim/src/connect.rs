@@ -125,8 +125,8 @@ impl Connect {
         };
         match tokio::time::timeout(open_timeout, opening).await {
             Ok(transport) => transport,
-            Err(_) => panic!(
-                "no server opened the session within {open_timeout:?}: none serves, or the chosen one lags; \
+            Err(late) => panic!(
+                "{late}: no server opened the session within {open_timeout:?}: none serves, or the chosen one lags; \
                  connect before you disturb the ensemble"
             ),
         }
