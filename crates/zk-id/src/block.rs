@@ -18,10 +18,10 @@ use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
-use crate::charter::ROUNDS;
-use crate::charter::is_overtaken;
+use crate::abort_on_drop::Task;
 use crate::error::excerpt;
-use crate::task::Task;
+use crate::path_schema::ROUNDS;
+use crate::path_schema::is_overtaken;
 
 /// Numbers from 1 on, of which each is given out once, by whichever process: a counter of 64 bits of which every process
 /// takes blocks.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use zk_core::Session;
 
+use crate::abort_on_drop::Task;
 use crate::clock::Clock;
-use crate::core::Core;
 use crate::error::NextError;
+use crate::generator_state::Core;
 use crate::id::Id;
+use crate::id_range::Run;
 use crate::layout::Layout;
-use crate::run::Run;
-use crate::task::Task;
 
 /// Gives out ids for a worker number that nobody else uses, which is for you to see to.
 ///

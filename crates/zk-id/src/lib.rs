@@ -106,25 +106,25 @@
 //!
 //! - `serde`: [`Id`] is written and read by serde, by default as decimal digits in formats that people can read.
 
+mod abort_on_drop;
+mod atomic_sequence;
 mod block;
-mod charter;
 mod clock;
+mod clock_policy;
 mod coarse_clock;
-mod core;
 mod error;
 mod generator;
+mod generator_state;
+mod high_water_mark;
 mod id;
+mod id_range;
 mod layout;
-mod line;
-mod mark;
-mod pace;
-mod run;
+mod path_schema;
 mod sequence;
 mod server_time;
-mod slots;
 mod snowflake;
-mod task;
 mod worker;
+mod worker_slots;
 
 pub use block::BlockError;
 pub use block::BlockIds;
@@ -142,9 +142,9 @@ pub use id::as_base62;
 pub use id::as_crockford;
 #[cfg(feature = "serde")]
 pub use id::as_number;
+pub use id_range::Run;
 pub use layout::Layout;
 pub use layout::Parts;
-pub use run::Run;
 pub use sequence::SequenceError;
 pub use sequence::SequenceIds;
 pub use snowflake::Snowflake;

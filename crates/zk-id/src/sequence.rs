@@ -12,7 +12,7 @@ use zk_core::ParsePathError;
 use zk_core::Sequence;
 use zk_core::Session;
 
-use crate::charter::ROUNDS;
+use crate::path_schema::ROUNDS;
 use crate::worker::below;
 
 /// Numbers from 0 on in the order in which the ensemble was asked for them, over all processes.

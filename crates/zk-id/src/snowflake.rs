@@ -15,24 +15,24 @@ use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
+use crate::abort_on_drop::Task;
 use crate::clock::Clock;
 use crate::clock::SystemClock;
-use crate::core::Core;
 use crate::error::ClaimError;
 use crate::error::Loss;
 use crate::generator::Generator;
+use crate::generator_state::Core;
+use crate::high_water_mark::Mark;
+use crate::high_water_mark::ReserveError;
+use crate::high_water_mark::TakeOver;
 use crate::layout::Layout;
-use crate::mark::Mark;
-use crate::mark::ReserveError;
-use crate::mark::TakeOver;
 use crate::server_time::ServerTime;
-use crate::slots;
-use crate::task::Task;
 use crate::worker::Place;
 use crate::worker::WorkerId;
 use crate::worker::WorkerIds;
 use crate::worker::below;
 use crate::worker::writer;
+use crate::worker_slots as slots;
 
 /// Generators of ids that share a path and a layout: each claims a worker number and reserves time for it.
 ///

@@ -17,11 +17,11 @@ use zk_core::Session;
 use zk_core::Trusted;
 use zk_core::WatchEvent;
 
-use crate::charter::ROUNDS;
-use crate::charter::settle;
 use crate::error::ClaimError;
 use crate::error::Loss;
-use crate::slots;
+use crate::path_schema::ROUNDS;
+use crate::path_schema::settle;
+use crate::worker_slots as slots;
 
 /// Worker numbers from a fixed range, of which each is one process's at a time: for shards, names, slots in a table.
 ///

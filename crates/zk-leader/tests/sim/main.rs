@@ -19,10 +19,10 @@ use zk_sim::wait::soon;
 
 mod cancellation;
 mod chaos;
+mod known_bugs;
 mod latch;
 mod participants;
 mod selector;
-mod traps;
 
 /// The path of the election of the tests.
 const PATH: &str = "/leaders/a";

@@ -14,18 +14,18 @@ use tokio::time::MissedTickBehavior;
 use tokio::time::timeout;
 use zk_core::Trusted;
 
+use crate::atomic_sequence::Line;
 use crate::clock::AnyClock;
 use crate::clock::Clock;
+use crate::clock_policy::Known;
+use crate::clock_policy::Pace;
+use crate::clock_policy::pace;
 use crate::coarse_clock;
 use crate::error::Loss;
 use crate::error::NextError;
 use crate::id::Id;
 use crate::layout::Layout;
 use crate::layout::Stamp;
-use crate::line::Line;
-use crate::pace::Known;
-use crate::pace::Pace;
-use crate::pace::pace;
 
 #[derive(Debug)]
 pub(crate) struct Core {

@@ -14,10 +14,10 @@ use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::Stat;
 
-use crate::charter::ROUNDS;
-use crate::charter::is_overtaken;
 use crate::error::ClaimError;
 use crate::error::excerpt;
+use crate::path_schema::ROUNDS;
+use crate::path_schema::is_overtaken;
 use crate::server_time::ServerTime;
 
 /// The mark of a worker number that is ours.
