@@ -1,28 +1,28 @@
-//! Tasks that end with their handle.
+//! A task that is aborted when its handle is dropped.
 
 use tokio::task::AbortHandle;
 use zk_core::Session;
 
-/// A task that lives as long as this, at most.
+/// The handle of a task. Dropping it aborts the task.
 #[derive(Debug)]
-pub(crate) struct Task(AbortHandle);
+pub(crate) struct AbortOnDrop(AbortHandle);
 
-impl Task {
-    /// Starts a task on the runtime that this is called on.
-    pub(crate) fn spawn(running: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(tokio::spawn(running).abort_handle())
+impl AbortOnDrop {
+    /// Spawns a task on the current runtime.
+    pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(future).abort_handle())
     }
 
-    /// Starts a task of a session, on the runtime of that.
+    /// Spawns a task on the runtime of a session.
     pub(crate) fn spawn_on(
         session: &Session,
-        running: impl Future<Output = ()> + Send + 'static,
+        future: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        Self(session.spawn(running).abort_handle())
+        Self(session.spawn(future).abort_handle())
     }
 }
 
-impl Drop for Task {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -1,4 +1,4 @@
-//! The line of positions that ids are made of, from which any number of threads take without a lock.
+//! Hands out each position of a sequence once, to any number of threads and without a lock.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,48 +6,50 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 
-/// An atomic number, as threads have it and as the model checker does.
-pub(crate) trait Cell {
+/// The atomic operations of a sequence, for `std` and for the model checker.
+pub(crate) trait AtomicCell {
     fn new(value: u64) -> Self;
     fn load(&self) -> u64;
     fn store(&self, value: u64);
     fn swap(&self, value: u64) -> u64;
-    fn raise(&self, value: u64);
-    /// Replaces `current` by `new`, or tells what is there instead; it may fail without a reason.
-    fn replace(&self, current: u64, new: u64) -> Result<u64, u64>;
+    fn fetch_max(&self, value: u64);
+    /// Replaces `current` by `new`, or returns the actual value. It may fail spuriously.
+    fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64>;
 }
 
-/// Positions, each of which is taken once: a millisecond in the upper bits and a number within it in the lower ones, so that
-/// the one behind the last of a millisecond is the first of the next.
+/// A sequence of positions, each of which is taken once.
 ///
-/// They are taken from the window that is open, until its time is over, which each take compares with the clock:
-/// that does not depend on anything that runs besides.
-/// That each is taken once rests on `next` alone, which only rises, by one atomic step at a time;
-/// that none is taken beyond a window is what every step looks at first.
+/// The upper bits of a position are a millisecond, the lower ones a number within it.
+/// The last position of a millisecond is therefore followed by the first one of the next millisecond.
+///
+/// Positions are taken from the open time window until the window expires.
+/// Each take compares the expiry with the clock, so that it does not depend on any task.
+/// `next` alone makes each position unique: it only grows, by one atomic operation at a time.
+/// Each of these operations first checks that it stays within the window.
 #[derive(Debug)]
-pub(crate) struct Line<C = AtomicU64> {
+pub(crate) struct AtomicSequence<C = AtomicU64> {
     /// The position to be taken next.
     next: C,
     /// The end of the window.
     end: C,
-    /// The time from which on nothing is taken from the window.
-    until: C,
+    /// The time at which the window expires.
+    expires: C,
 }
 
-impl<C: Cell> Line<C> {
-    /// Makes a line without a window, whose first position is `first`.
+impl<C: AtomicCell> AtomicSequence<C> {
+    /// Creates a sequence without a window, whose first position is `first`.
     pub(crate) fn new(first: u64) -> Self {
         Self {
             next: C::new(first),
-            end: C::new(SHUT),
-            until: C::new(0),
+            end: C::new(NO_WINDOW),
+            expires: C::new(0),
         }
     }
 
-    /// Takes up to `most` positions, at least one; `None` when the window has none at the time `now`.
+    /// Takes up to `max` positions, at least one. Returns `None` if the window has none at the time `now`.
     #[inline]
-    pub(crate) fn take(&self, most: u64, now: u64) -> Option<Range<u64>> {
-        if now >= self.until.load() {
+    pub(crate) fn take(&self, max: u64, now: u64) -> Option<Range<u64>> {
+        if now >= self.expires.load() {
             return None;
         }
         let mut next = self.next.load();
@@ -56,59 +58,60 @@ impl<C: Cell> Line<C> {
             if next >= end {
                 return None;
             }
-            let taken = next..end.min(next.saturating_add(most));
-            match self.next.replace(next, taken.end) {
+            let taken = next..end.min(next.saturating_add(max));
+            match self.next.compare_exchange(next, taken.end) {
                 Ok(_) => return Some(taken),
-                Err(other) => next = other,
+                Err(actual) => next = actual,
             }
         }
     }
 
-    /// Takes one position; `None` when the window has none at the time `now`.
+    /// Takes one position. Returns `None` if the window has none at the time `now`.
     #[inline]
     pub(crate) fn take_one(&self, now: u64) -> Option<u64> {
-        if now >= self.until.load() {
+        if now >= self.expires.load() {
             return None;
         }
         let mut next = self.next.load();
         while next < self.end.load() {
-            match self.next.replace(next, next + 1) {
+            match self.next.compare_exchange(next, next + 1) {
                 Ok(_) => return Some(next),
-                Err(other) => next = other,
+                Err(actual) => next = actual,
             }
         }
         None
     }
 
-    /// Returns the position to be taken next; there are no more when it is [`CLOSED`].
+    /// Returns the position to be taken next, or [`CLOSED`].
     pub(crate) fn next(&self) -> u64 {
         self.next.load()
     }
 
-    /// Opens a window up to `end`, of which what is before `floor` is skipped, until the time `until`.
-    pub(crate) fn open(&self, floor: u64, end: u64, until: u64) {
-        self.next.raise(floor);
+    /// Opens a window that ends before `end` and expires at the time `expires`. Positions before `start` are skipped.
+    pub(crate) fn open_window(&self, start: u64, end: u64, expires: u64) {
+        self.next.fetch_max(start);
         self.end.store(end);
-        // Last: who sees that there is more time must not take a position that is before the floor.
-        self.until.store(until);
+        // Last: a thread that sees the new expiry must not take a position before `start`.
+        self.expires.store(expires);
     }
 
-    /// Shuts the window; who is just taking from it may still do so.
-    pub(crate) fn shut(&self) {
-        self.end.store(SHUT);
+    /// Closes the window. A take that runs at the same time may still succeed.
+    pub(crate) fn close_window(&self) {
+        self.end.store(NO_WINDOW);
     }
 
-    /// Ends the line for good: when this returns, nothing is taken any more, not even by who had begun to.
+    /// Ends the sequence for good: once this returns, every take fails, including those that had already begun.
     ///
-    /// Answers the first position that was never taken, the first time.
+    /// The first call returns the first position that was never taken.
     pub(crate) fn close(&self) -> u64 {
-        self.end.store(SHUT);
-        // Whoever has read the old number fails to replace it, and finds none below the end of any window.
+        self.end.store(NO_WINDOW);
+        // A thread that has read the old position fails to replace it, and the new one is not before the end of any
+        // window.
         self.next.swap(CLOSED)
     }
 }
 
-impl Cell for AtomicU64 {
+impl AtomicCell for AtomicU64 {
     fn new(value: u64) -> Self {
         Self::new(value)
     }
@@ -126,21 +129,21 @@ impl Cell for AtomicU64 {
         self.swap(value, Ordering::AcqRel)
     }
 
-    fn raise(&self, value: u64) {
+    fn fetch_max(&self, value: u64) {
         self.fetch_max(value, Ordering::AcqRel);
     }
 
     #[inline]
-    fn replace(&self, current: u64, new: u64) -> Result<u64, u64> {
+    fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64> {
         self.compare_exchange_weak(current, new, Ordering::AcqRel, Ordering::Acquire)
     }
 }
 
-/// The next position of a line that has ended.
+/// The next position of a closed sequence.
 pub(crate) const CLOSED: u64 = u64::MAX;
 
-/// The end of a window that has no positions.
-const SHUT: u64 = 0;
+/// The end of a window without positions.
+const NO_WINDOW: u64 = 0;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Ids from a counter in ZooKeeper, of which each process takes blocks.
+//! Issues numbers from blocks of a shared counter.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,30 +18,30 @@ use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
-use crate::abort_on_drop::Task;
+use crate::abort_on_drop::AbortOnDrop;
 use crate::error::excerpt;
-use crate::path_schema::ROUNDS;
-use crate::path_schema::is_overtaken;
+use crate::path_schema::MAX_ATTEMPTS;
+use crate::path_schema::is_conflict;
+use crate::worker::child;
 
-/// Numbers from 1 on, of which each is given out once, by whichever process: a counter of 64 bits of which every process
-/// takes blocks.
+/// Numbers from 1 on, each issued once over all processes: a 64-bit counter from which each process takes blocks.
 ///
-/// A block is written down as taken before its first number is given out.
-/// Each process gives out rising numbers; which of two processes gives out the smaller one does not tell which was earlier.
-/// What is left of its blocks when a process ends is given out by nobody.
+/// The counter is advanced past a block before the first number of the block is issued.
+/// The numbers of one process rise. The numbers of different processes have no order in time.
+/// When a process ends, the remaining numbers of its blocks are lost.
 /// Clones share their blocks.
 ///
-/// The counter is that of Curator's `DistributedAtomicLong`, 8 bytes with the highest first.
-/// Java processes that take `postValue()` of its `increment()` for an id may use the same path.
+/// The counter is that of Curator's `DistributedAtomicLong`: 8 bytes, big-endian.
+/// Java processes that use the `postValue()` of its `increment()` as an id can share the path.
 ///
 /// # Cost
 ///
-/// No round trip while there are numbers: the next block is fetched when less than half of one is left.
-/// A block costs a read and a write, more when several processes fetch at the same moment.
+/// No round trip while there are numbers: the next block is fetched when less than half a block is left.
+/// A block costs a read and a write, and more if several processes fetch at the same moment.
 ///
 /// # Dropping
 ///
-/// With the last clone, the fetch that is under way ends, and what is left of the blocks is given up.
+/// The last clone aborts the current fetch. The remaining numbers are lost.
 ///
 /// # Examples
 ///
@@ -58,64 +58,69 @@ use crate::path_schema::is_overtaken;
 #[derive(Debug, Clone)]
 pub struct BlockIds {
     shared: Arc<Shared>,
-    /// The task that fetches a block. It ends with this.
-    fetcher: Arc<Mutex<Option<Task>>>,
+    /// The task that fetches a block.
+    fetcher: Arc<Mutex<Option<AbortOnDrop>>>,
 }
 
-/// No number was given out.
+/// No number was issued.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockError {
-    /// The counter has reached the largest number there is.
-    #[error("the counter {path} has reached {}; there are no more ids", i64::MAX)]
+    /// The counter has reached its maximum.
+    #[error(
+        "the counter {path} has reached its maximum of {}; use another path",
+        i64::MAX
+    )]
     Exhausted {
         /// The counter.
         path: NodePath,
     },
     /// The data of the node is not a counter.
-    #[error("{path} has {found:?}, where a counter of 8 bytes should be; use another path")]
-    NoCounter {
+    #[error("{path} contains {found:?} instead of a counter of 8 bytes; use another path")]
+    NotACounter {
         /// The node.
         path: NodePath,
-        /// Its data, or how that begins.
+        /// Its data, or the beginning of its data.
         found: String,
     },
-    /// The counter is below a block that this process was given: somebody has set it back, or deleted it, so that numbers
-    /// would repeat.
+    /// The counter is less than the end of a block that this process took: another client has decreased or deleted it,
+    /// so that numbers would repeat.
     #[error(
-        "the counter {path} is at {found} after {given} was taken; somebody has set it back, set it to {given} at least"
+        "the counter {path} is {found} although all numbers up to {taken} were taken; set it to {taken} or more"
     )]
-    SetBack {
+    CounterDecreased {
         /// The counter.
         path: NodePath,
-        /// Where it is.
+        /// The current value.
         found: i64,
-        /// What was taken.
-        given: i64,
+        /// The largest number of a block of this process.
+        taken: i64,
     },
-    /// Other processes were faster at each attempt, for longer than the operation timeout.
-    #[error("others took blocks of {path} faster, {attempts} times in a row; take larger blocks")]
+    /// Other processes took a block first at each attempt, for longer than the operation timeout.
+    #[error(
+        "other processes took a block of {path} first in {attempts} consecutive attempts; use larger blocks"
+    )]
     Contended {
         /// The counter.
         path: NodePath,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// The ensemble did not do it.
+    /// A request failed.
     #[error(transparent)]
     Failed(#[from] Error),
-    /// The runtime is shutting down.
+    /// The runtime of the session was shut down.
     #[error("the runtime that fetches blocks was shut down")]
     Stopped,
 }
 
 impl BlockError {
-    /// Returns what can be done about it.
+    /// Returns what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Exhausted { .. }
-            | Self::NoCounter { .. }
-            | Self::SetBack { .. }
+            | Self::NotACounter { .. }
+            | Self::CounterDecreased { .. }
             | Self::Stopped => ErrorClass::Outcome,
             Self::Contended { .. } => ErrorClass::Recoverable,
             Self::Failed(error) => error.class(),
@@ -126,34 +131,34 @@ impl BlockError {
 #[derive(Debug)]
 struct Shared {
     counter: Counter,
-    stock: Mutex<Stock>,
-    /// Tells those who wait how many fetches have ended, and how the last one did.
-    fetched: watch::Sender<Fetched>,
+    buffer: Mutex<BlockBuffer>,
+    /// Notifies waiters of the number of completed fetches and the result of the last one.
+    fetched: watch::Sender<FetchStatus>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Fetched {
+struct FetchStatus {
     count: u64,
     error: Option<BlockError>,
 }
 
-/// The numbers that are ours and not given out yet.
+/// The numbers that this process took and has not issued yet.
 #[derive(Debug, Default)]
-struct Stock {
+struct BlockBuffer {
     blocks: VecDeque<RangeInclusive<i64>>,
     is_fetching: bool,
 }
 
 impl BlockIds {
-    /// Makes a handle of the counter at `path`, of which blocks of `block` numbers are taken.
+    /// Creates a handle to the counter at `path`, from which it takes blocks of `block` numbers.
     ///
-    /// The node at the path is made when it is needed, and so are its parents.
-    /// A process that ends gives up to two blocks away; one that gives out more than a block in two round trips waits for
-    /// the next one.
+    /// The node at the path, and its parents, are created on first use.
+    /// A process loses up to two blocks when it ends. A process that issues more than a block in two round trips waits
+    /// for the next block.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(
         session: &Session,
         path: P,
@@ -170,45 +175,43 @@ impl BlockIds {
                     session: session.clone(),
                     path,
                     block: i64::from(block.get()),
-                    given: Mutex::new(i64::MIN),
+                    last_taken: Mutex::new(i64::MIN),
                 },
-                stock: Mutex::default(),
+                buffer: Mutex::default(),
                 fetched: watch::Sender::default(),
             }),
             fetcher: Arc::default(),
         })
     }
 
-    /// Gives out a number if there is one here. Waits for nothing.
+    /// Returns a number of the current blocks without waiting, or `None` if there is none.
     ///
-    /// The next block is fetched in the background when it is time.
-    ///
+    /// Starts a fetch of the next block in the background if necessary.
     pub fn try_next(&self) -> Option<i64> {
-        let (number, is_to_fetch) = {
-            let mut stock = self.shared.stock();
-            let number = stock.pop();
-            (number, stock.begins_fetch(self.shared.counter.block / 2))
+        let (number, starts_fetch) = {
+            let mut buffer = self.shared.buffer();
+            let number = buffer.pop();
+            (number, buffer.starts_fetch(self.shared.counter.block / 2))
         };
-        if is_to_fetch {
+        if starts_fetch {
             self.fetch();
         }
         number
     }
 
-    /// Gives out a number, and waits for a block if there is none here.
+    /// Returns a number. If there is none in the current blocks, waits for the next block.
     ///
     /// # Errors
     ///
-    /// Why there is none.
-    /// [`BlockError::Exhausted`] after the largest number.
+    /// The reason why the fetch of the block failed. [`BlockError::Exhausted`] after the largest number.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened; a block that is being fetched is for the next call.
+    /// Safe. A block that is being fetched is kept for the next call.
     ///
     /// # Session loss
     ///
-    /// What is left of the blocks is given out, since nobody else will; then [`BlockError::Failed`].
+    /// Returns the remaining numbers of the blocks, which no other process can issue; then [`BlockError::Failed`].
     ///
     /// # Cost
     ///
@@ -223,31 +226,27 @@ impl BlockIds {
                 }
                 count
             };
-            // The task that fetches says so in any case; when the runtime shuts down it is dropped, and says that.
-            let answer = match fetched.wait_for(|fetched| fetched.count > count).await {
-                Ok(answer) => answer.error.clone(),
+            // Every fetch reports its end, also when a shutdown of the runtime drops it.
+            let error = match fetched.wait_for(|fetched| fetched.count > count).await {
+                Ok(fetched) => fetched.error.clone(),
                 Err(_) => Some(BlockError::Stopped),
             };
-            if let Some(error) = answer {
-                // Others may have left some.
-                return self.shared.stock().pop().ok_or(error);
+            if let Some(error) = error {
+                // An earlier block may still have numbers.
+                return self.shared.buffer().pop().ok_or(error);
             }
         }
     }
 
-    /// Gives out so many numbers, and waits for blocks if there are not enough here.
+    /// Returns `count` numbers, and waits for blocks if there are not enough.
     ///
     /// # Errors
     ///
-    /// Those of [`next`](Self::next); the numbers that it had are given to nobody then.
+    /// Those of [`next`](Self::next). The numbers taken so far are lost.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the numbers that it had are given to nobody.
-    ///
-    /// # Session loss
-    ///
-    /// [`BlockError::Failed`].
+    /// Safe. The numbers taken so far are lost.
     ///
     /// # Cost
     ///
@@ -260,58 +259,64 @@ impl BlockIds {
         Ok(numbers)
     }
 
-    /// Fetches the next block. To be called without the stock: a fetch that cannot be started says so at once.
+    /// Starts a fetch of the next block.
+    ///
+    /// Must not be called with the buffer locked: a task that cannot be spawned is dropped at once, and then reports
+    /// its end.
     fn fetch(&self) {
-        // Held until the task is stored, so that it never takes the place of a later one.
+        // Locked until the task is stored, so that it never replaces a later task.
         let mut fetcher = lock(&self.fetcher);
-        let fetching = Fetching {
+        let guard = FetchGuard {
             shared: Arc::clone(&self.shared),
-            has_ended: false,
+            is_finished: false,
         };
-        *fetcher = Some(Task::spawn_on(&self.shared.counter.session, async move {
-            let answer = fetching.shared.counter.take().await;
-            fetching.end(answer);
-        }));
+        *fetcher = Some(AbortOnDrop::spawn_on(
+            &self.shared.counter.session,
+            async move {
+                let result = guard.shared.counter.take().await;
+                guard.finish(result);
+            },
+        ));
     }
 }
 
-/// A fetch that is under way. It is told how it ended, also when it is dropped.
-struct Fetching {
+/// Reports the end of a fetch, also if its task is dropped.
+struct FetchGuard {
     shared: Arc<Shared>,
-    has_ended: bool,
+    is_finished: bool,
 }
 
-impl Fetching {
-    fn end(mut self, answer: Result<RangeInclusive<i64>, BlockError>) {
-        self.has_ended = true;
-        self.shared.ended(answer);
+impl FetchGuard {
+    fn finish(mut self, result: Result<RangeInclusive<i64>, BlockError>) {
+        self.is_finished = true;
+        self.shared.fetch_ended(result);
     }
 }
 
-impl Drop for Fetching {
+impl Drop for FetchGuard {
     fn drop(&mut self) {
-        if !self.has_ended {
-            self.shared.ended(Err(BlockError::Stopped));
+        if !self.is_finished {
+            self.shared.fetch_ended(Err(BlockError::Stopped));
         }
     }
 }
 
 impl Shared {
-    fn stock(&self) -> MutexGuard<'_, Stock> {
-        lock(&self.stock)
+    fn buffer(&self) -> MutexGuard<'_, BlockBuffer> {
+        lock(&self.buffer)
     }
 
-    fn ended(&self, answer: Result<RangeInclusive<i64>, BlockError>) {
-        let mut stock = self.stock();
-        stock.is_fetching = false;
-        let error = match answer {
+    fn fetch_ended(&self, result: Result<RangeInclusive<i64>, BlockError>) {
+        let mut buffer = self.buffer();
+        buffer.is_fetching = false;
+        let error = match result {
             Ok(block) => {
-                stock.blocks.push_back(block);
+                buffer.blocks.push_back(block);
                 None
             }
             Err(error) => Some(error),
         };
-        drop(stock);
+        drop(buffer);
         self.fetched.send_modify(|fetched| {
             fetched.count += 1;
             fetched.error = error;
@@ -319,7 +324,7 @@ impl Shared {
     }
 }
 
-impl Stock {
+impl BlockBuffer {
     fn pop(&mut self) -> Option<i64> {
         loop {
             match self.blocks.front_mut()?.next() {
@@ -329,15 +334,15 @@ impl Stock {
         }
     }
 
-    /// Tells whether a fetch is to be started by whoever asks, which is when there are not more numbers than these.
-    fn begins_fetch(&mut self, few: i64) -> bool {
-        let begins = !self.is_fetching && !self.has(few);
-        self.is_fetching |= begins;
-        begins
+    /// Returns whether the caller must start a fetch: none is running, and at most `threshold` numbers are left.
+    fn starts_fetch(&mut self, threshold: i64) -> bool {
+        let starts = !self.is_fetching && !self.has_more_than(threshold);
+        self.is_fetching |= starts;
+        starts
     }
 
-    /// Whether there are more numbers than these.
-    fn has(&self, numbers: i64) -> bool {
+    /// Returns whether more than `numbers` numbers are left.
+    fn has_more_than(&self, numbers: i64) -> bool {
         let mut left = i128::from(numbers);
         self.blocks.iter().any(|block| {
             if !block.is_empty() {
@@ -348,31 +353,31 @@ impl Stock {
     }
 }
 
-/// The counter in ZooKeeper.
+/// The counter node.
 struct Counter {
     session: Session,
     path: NodePath,
     block: i64,
-    /// The largest number of a block of ours.
-    given: Mutex<i64>,
+    /// The largest number of a block that this process took.
+    last_taken: Mutex<i64>,
 }
 
 impl Counter {
-    /// Takes a block, which is nobody else's when this answers.
+    /// Takes a block for this process alone.
     ///
-    /// A block whose answer was lost is not looked for but given up, and the next one taken: the numbers need not be dense,
-    /// and another process that took a block of the same size would have written the same.
+    /// If the reply to a write is lost, the block is skipped and the next one taken: the numbers may have gaps, and the
+    /// written value does not identify the writer, since another process with the same block size writes the same.
     async fn take(&self) -> Result<RangeInclusive<i64>, BlockError> {
         let since = Instant::now();
         let mut attempts = 0;
         loop {
             let (value, version) = self.read().await?;
-            let given = *lock(&self.given);
-            if value < given {
-                return Err(BlockError::SetBack {
+            let taken = *lock(&self.last_taken);
+            if value < taken {
+                return Err(BlockError::CounterDecreased {
                     path: self.path.clone(),
                     found: value,
-                    given,
+                    taken,
                 });
             }
             let Some(block) = block_after(value, self.block) else {
@@ -381,39 +386,39 @@ impl Counter {
                 });
             };
             let data = block.end().to_be_bytes();
-            let written = match guard_of(version) {
-                Guard::Absent => {
+            let written = match condition_for(version) {
+                WriteCondition::Absent => {
                     let create = self.session.create(&self.path, data).parents();
                     create.await.map(drop)
                 }
-                Guard::Version(version) => {
+                WriteCondition::Version(version) => {
                     let set = self.session.set(&self.path, data).version(version);
                     set.await.map(drop)
                 }
-                Guard::Child { mzxid } => self.write_once(mzxid, data).await,
+                WriteCondition::Marker { mzxid } => self.write_once(mzxid, data).await,
             };
             match written {
                 Ok(()) => {
-                    *lock(&self.given) = *block.end();
+                    *lock(&self.last_taken) = *block.end();
                     return Ok(block);
                 }
-                Err(error) if is_overtaken(error.kind()) => {}
+                Err(error) if is_conflict(error.kind()) => {}
                 Err(error) => return Err(error.into()),
             }
             attempts += 1;
-            if attempts >= ROUNDS && since.elapsed() >= self.session.operation_timeout() {
+            if attempts >= MAX_ATTEMPTS && since.elapsed() >= self.session.operation_timeout() {
                 return Err(BlockError::Contended {
                     path: self.path.clone(),
                     attempts,
                 });
             }
-            let pause = pause(attempts, fastrand::f64());
+            let pause = backoff(attempts, fastrand::f64());
             drop(timeout(pause, std::future::pending::<()>()).await);
             self.session.sync(&self.path).await?;
         }
     }
 
-    /// Returns the counter, and what tells it from later ones; zero if there is none.
+    /// Returns the value of the counter, with the node's `version` and `mzxid`. Zero if there is no node.
     async fn read(&self) -> Result<(i64, Option<(i32, i64)>), BlockError> {
         let (data, stat) = match self.session.get(&self.path).await {
             Ok(found) => found,
@@ -422,10 +427,10 @@ impl Counter {
         };
         let value = match <[u8; 8]>::try_from(data.as_slice()) {
             Ok(bytes) => i64::from_be_bytes(bytes),
-            // As Curator reads it.
+            // Curator reads empty data as zero.
             Err(_) if data.is_empty() => 0,
             Err(_) => {
-                return Err(BlockError::NoCounter {
+                return Err(BlockError::NotACounter {
                     path: self.path.clone(),
                     found: excerpt(&data),
                 });
@@ -434,14 +439,12 @@ impl Counter {
         Ok((value, Some((stat.version, stat.mzxid))))
     }
 
-    /// Replaces the data that the transaction `mzxid` wrote, once: by a child that only one can make.
+    /// Replaces the data that the transaction `mzxid` wrote, together with a marker node that only one writer can
+    /// create.
     async fn write_once(&self, mzxid: i64, data: [u8; 8]) -> Result<(), Error> {
         let name = format!("after-{mzxid:016x}");
-        let child = self
-            .path
-            .join(&name)
-            .expect("a name of letters, digits and a hyphen");
-        let transaction = self.session.transaction().create(child, "");
+        let marker = child(&self.path, &name);
+        let transaction = self.session.transaction().create(marker, "");
         transaction.set(&self.path, data).commit().await.map(drop)
     }
 }
@@ -455,43 +458,44 @@ impl fmt::Debug for Counter {
     }
 }
 
-/// What lets only one of those succeed who read the same.
+/// The condition of a write that lets only one of the clients succeed that read the same value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Guard {
-    /// There was no node.
+enum WriteCondition {
+    /// The node does not exist.
     Absent,
-    /// The version, which the server compares.
+    /// The node has this version.
     Version(i32),
-    /// Version -1, which servers take for any: after 2^32-1 writes. The write takes a child with it, one for each of those.
-    Child { mzxid: i64 },
+    /// The version is -1, after 2^32-1 writes, which servers treat as any version. The write also creates a marker
+    /// node.
+    Marker { mzxid: i64 },
 }
 
-const fn guard_of(seen: Option<(i32, i64)>) -> Guard {
+const fn condition_for(seen: Option<(i32, i64)>) -> WriteCondition {
     match seen {
-        None => Guard::Absent,
-        Some((-1, mzxid)) => Guard::Child { mzxid },
-        Some((version, _)) => Guard::Version(version),
+        None => WriteCondition::Absent,
+        Some((-1, mzxid)) => WriteCondition::Marker { mzxid },
+        Some((version, _)) => WriteCondition::Version(version),
     }
 }
 
-/// How long to wait after so many attempts before the next one: any time up to a limit that doubles, so that processes which
-/// began together do not go on together.
-fn pause(attempts: u32, chance: f64) -> Duration {
+/// Returns the pause before the next attempt: random, up to a limit that doubles with each attempt, so that processes
+/// that started together do not retry together.
+fn backoff(attempts: u32, random: f64) -> Duration {
     let doublings = 2_u32.saturating_pow(attempts);
-    let most = SHORTEST_PAUSE.saturating_mul(doublings).min(LONGEST_PAUSE);
-    most.mul_f64(chance)
+    let limit = MIN_BACKOFF.saturating_mul(doublings).min(MAX_BACKOFF);
+    limit.mul_f64(random)
 }
 
-const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_BACKOFF: Duration = Duration::from_millis(2);
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
-/// The block of up to so many numbers behind a counter; `None` when there are none.
+/// Returns the block of up to `block` numbers after `value`, or `None` if there are no more numbers.
 fn block_after(value: i64, block: i64) -> Option<RangeInclusive<i64>> {
     Some(value.checked_add(1)?..=value.saturating_add(block))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind it is whole at every moment.
+    // The value is consistent at every moment, also after a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -500,7 +504,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_end_with_the_numbers_there_are() {
+    fn the_last_block_ends_at_the_largest_number() {
         assert_eq!(block_after(0, 10), Some(1..=10));
         assert_eq!(block_after(-5, 1), Some(-4..=-4));
         assert_eq!(block_after(i64::MAX - 3, 10), Some(i64::MAX - 2..=i64::MAX));
@@ -509,43 +513,51 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_up_to_a_second_and_vary_from_nothing() {
+    fn backoff_doubles_up_to_a_second_and_starts_at_zero() {
         let ms = Duration::from_millis;
-        assert_eq!(pause(1, 0.0), Duration::ZERO);
-        assert_eq!(pause(1, 0.5), ms(2));
-        assert_eq!(pause(4, 0.5), ms(16));
-        assert_eq!(pause(u32::MAX, 0.5), ms(500));
+        assert_eq!(backoff(1, 0.0), Duration::ZERO);
+        assert_eq!(backoff(1, 0.5), ms(2));
+        assert_eq!(backoff(4, 0.5), ms(16));
+        assert_eq!(backoff(u32::MAX, 0.5), ms(500));
     }
 
     #[test]
-    fn stock_gives_out_each_number_of_its_blocks_once() {
-        let mut stock = Stock::default();
-        assert!(!stock.has(0));
-        stock.blocks.extend([1..=2, 7..=7, i64::MAX - 1..=i64::MAX]);
-        assert!(stock.has(4) && !stock.has(5));
-        let all: Vec<i64> = std::iter::from_fn(|| stock.pop()).collect();
+    fn a_buffer_returns_each_number_of_its_blocks_once() {
+        let mut buffer = BlockBuffer::default();
+        assert!(!buffer.has_more_than(0));
+        buffer
+            .blocks
+            .extend([1..=2, 7..=7, i64::MAX - 1..=i64::MAX]);
+        assert!(buffer.has_more_than(4) && !buffer.has_more_than(5));
+        let all: Vec<i64> = std::iter::from_fn(|| buffer.pop()).collect();
         assert_eq!(all, [1, 2, 7, i64::MAX - 1, i64::MAX]);
-        assert!(!stock.has(0));
+        assert!(!buffer.has_more_than(0));
     }
 
     #[test]
-    fn version_that_servers_take_for_any_is_never_sent() {
-        assert_eq!(guard_of(Some((-1, 9))), Guard::Child { mzxid: 9 });
+    fn the_version_that_matches_any_is_never_sent() {
+        assert_eq!(
+            condition_for(Some((-1, 9))),
+            WriteCondition::Marker { mzxid: 9 }
+        );
         for version in [0, 1, -2, i32::MAX, i32::MIN] {
-            assert_eq!(guard_of(Some((version, 9))), Guard::Version(version));
+            assert_eq!(
+                condition_for(Some((version, 9))),
+                WriteCondition::Version(version)
+            );
         }
-        assert_eq!(guard_of(None), Guard::Absent);
+        assert_eq!(condition_for(None), WriteCondition::Absent);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_two_that_saw_version_minus_one_only_one_writes() {
+    async fn of_two_that_read_version_minus_one_only_one_writes() {
         let ensemble = zk_sim::Ensemble::new(3);
         let session = ensemble.connect().await;
         let counter = Counter {
             session: session.clone(),
             path: NodePath::parse("/c").unwrap(),
             block: 10,
-            given: Mutex::new(i64::MIN),
+            last_taken: Mutex::new(i64::MIN),
         };
         counter.take().await.unwrap();
         let (_, seen) = counter.read().await.unwrap();
@@ -558,8 +570,8 @@ mod tests {
             .write_once(mzxid, 20_i64.to_be_bytes())
             .await
             .unwrap_err();
-        assert!(is_overtaken(error.kind()), "{error}");
-        // Who reads again takes the next block, also the next time that this is the version.
+        assert!(is_conflict(error.kind()), "{error}");
+        // A client that reads again takes the next block, also at the same version.
         let (value, seen) = counter.read().await.unwrap();
         assert_eq!(value, 20);
         counter

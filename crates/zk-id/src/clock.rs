@@ -1,14 +1,14 @@
-//! The time that goes into ids.
+//! The source of the time in ids.
 
 use std::fmt;
 use std::time::SystemTime;
 
-/// What tells the time that goes into ids.
+/// The source of the time in ids.
 ///
-/// It may be wrong, jump and go back: ids do not repeat for that, but are late.
-/// Any function that answers a [`SystemTime`] is one.
+/// A clock may be wrong, jump and go back: ids are then late, but do not repeat.
+/// Every function that returns a [`SystemTime`] is a clock.
 pub trait Clock: Send + Sync + 'static {
-    /// Returns the time now.
+    /// Returns the current time.
     fn now(&self) -> SystemTime;
 }
 
@@ -32,11 +32,11 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock among other fields.
-pub(crate) struct AnyClock(pub(crate) Box<dyn Clock>);
+/// A boxed clock with a `Debug` implementation.
+pub(crate) struct BoxedClock(pub(crate) Box<dyn Clock>);
 
-impl fmt::Debug for AnyClock {
+impl fmt::Debug for BoxedClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AnyClock")
+        f.write_str("BoxedClock")
     }
 }

@@ -1,4 +1,4 @@
-//! Which positions may be taken now: what the clock, what was taken and what is reserved allow.
+//! Decides which positions may be taken now, from the clock, the positions already taken and the reserved time.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,70 +6,71 @@ use std::time::Duration;
 
 use crate::layout::Layout;
 
-/// What is known when more is asked for than the window has.
+/// What is known when the window has no more positions.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
-    /// What the clock says, as the time since the Unix epoch.
+pub(crate) struct ClockInput {
+    /// The time on the clock, since the Unix epoch.
     pub(crate) now: Duration,
     /// The position to be taken next.
     pub(crate) next: u64,
-    /// Whether a window was used up just before, so that somebody may have waited.
-    pub(crate) is_pressed: bool,
+    /// Whether the previous window was used up, so that callers may be waiting.
+    pub(crate) has_waiters: bool,
     /// The first millisecond of the epoch that is not reserved for this worker.
     pub(crate) reserved: u64,
 }
 
-/// What to do then.
+/// What the generator does if its window has no more positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// Take what is before `end`, and nothing before `floor`.
-    Open { floor: u64, end: u64 },
-    /// The millisecond has no more: wait for the next one.
-    UsedUp { wait: Duration },
-    /// The clock is behind what was taken, or reserved by another process: wait until it is not.
-    Behind { by: Duration },
-    /// The ensemble has not reserved this time for this worker.
+pub(crate) enum ClockDecision {
+    /// Open a window of the positions from `start` up to, and without, `end`.
+    Open { start: u64, end: u64 },
+    /// All positions of this millisecond are taken: wait for the next one.
+    MillisecondExhausted { wait: Duration },
+    /// The clock is behind positions that were taken, or reserved by another process: wait for it.
+    ClockBehind { by: Duration },
+    /// This time is not reserved for this worker.
     Unreserved,
-    /// The layout has no such time.
-    Over,
+    /// The layout cannot represent this time.
+    TimeExhausted,
 }
 
-pub(crate) fn pace(layout: &Layout, known: &Known) -> Pace {
+/// Decides what the generator does.
+pub(crate) fn decide(layout: &Layout, input: &ClockInput) -> ClockDecision {
     let shift = layout.sequence_bits();
-    let at = known.next >> shift;
+    let at = input.next >> shift;
     if at >= layout.ticks() {
-        return Pace::Over;
+        return ClockDecision::TimeExhausted;
     }
-    let ahead = layout.begin_of(at).saturating_sub(known.now);
-    let Some(now) = layout.tick_at(known.now) else {
-        // Before the epoch: the first millisecond there is begins when the clock is there.
-        return Pace::Behind { by: ahead };
+    let ahead = layout.begin_of(at).saturating_sub(input.now);
+    let Some(now) = layout.tick_at(input.now) else {
+        // Before the epoch: the first millisecond begins when the clock reaches the epoch.
+        return ClockDecision::ClockBehind { by: ahead };
     };
     if at == now + 1 {
-        return Pace::UsedUp { wait: ahead };
+        return ClockDecision::MillisecondExhausted { wait: ahead };
     }
     if at > now {
-        return Pace::Behind { by: ahead };
+        return ClockDecision::ClockBehind { by: ahead };
     }
     if now >= layout.ticks() {
-        return Pace::Over;
+        return ClockDecision::TimeExhausted;
     }
-    let from = if known.is_pressed {
-        // Whoever waits oversleeps: what it could have taken meanwhile is not lost.
+    let from = if input.has_waiters {
+        // Timers fire late: callers that waited may take the positions that they missed meanwhile.
         now.saturating_sub(CATCH_UP)
     } else {
         now
     };
-    let floor = known.next.max(from << shift);
-    let end = (now + 1).min(known.reserved) << shift;
-    if floor < end {
-        Pace::Open { floor, end }
+    let start = input.next.max(from << shift);
+    let end = (now + 1).min(input.reserved) << shift;
+    if start < end {
+        ClockDecision::Open { start, end }
     } else {
-        Pace::Unreserved
+        ClockDecision::Unreserved
     }
 }
 
-/// How many milliseconds the time of an id may be in the past, for the sake of those who wait.
+/// How many milliseconds the time of an id may be in the past, for callers that waited.
 pub(crate) const CATCH_UP: u64 = 10;
 
 #[cfg(test)]
@@ -79,78 +80,78 @@ mod tests {
     /// Two ids in a millisecond, 32 milliseconds from 100 on.
     const LAYOUT: Layout = Layout::new(5, 0, 1, Duration::from_millis(100));
 
-    fn known(micros: u64, next: u64, reserved: u64) -> Known {
-        Known {
+    fn input(micros: u64, next: u64, reserved: u64) -> ClockInput {
+        ClockInput {
             now: Duration::from_micros(micros),
             next,
-            is_pressed: false,
+            has_waiters: false,
             reserved,
         }
     }
 
     // covers: I3
     #[test]
-    fn what_may_be_taken_is_the_millisecond_of_the_clock() {
+    fn the_window_is_the_millisecond_of_the_clock() {
         let ms = Duration::from_millis;
         for (micros, next, reserved, expected) in [
-            (100_000, 0, 32, Pace::Open { floor: 0, end: 2 }),
-            (100_999, 1, 32, Pace::Open { floor: 1, end: 2 }),
-            (107_500, 1, 32, Pace::Open { floor: 14, end: 16 }),
+            (100_000, 0, 32, ClockDecision::Open { start: 0, end: 2 }),
+            (100_999, 1, 32, ClockDecision::Open { start: 1, end: 2 }),
+            (107_500, 1, 32, ClockDecision::Open { start: 14, end: 16 }),
             (
                 107_500,
                 16,
                 32,
-                Pace::UsedUp {
+                ClockDecision::MillisecondExhausted {
                     wait: Duration::from_micros(500),
                 },
             ),
-            (107_000, 18, 32, Pace::Behind { by: ms(2) }),
-            (99_000, 0, 32, Pace::Behind { by: ms(1) }),
-            (0, 4, 32, Pace::Behind { by: ms(102) }),
-            (107_000, 4, 8, Pace::Open { floor: 14, end: 16 }),
-            (107_000, 4, 7, Pace::Unreserved),
-            (107_000, 15, 7, Pace::Unreserved),
-            (131_000, 0, 32, Pace::Open { floor: 62, end: 64 }),
-            (132_000, 0, 32, Pace::Over),
-            (131_000, 64, 32, Pace::Over),
+            (107_000, 18, 32, ClockDecision::ClockBehind { by: ms(2) }),
+            (99_000, 0, 32, ClockDecision::ClockBehind { by: ms(1) }),
+            (0, 4, 32, ClockDecision::ClockBehind { by: ms(102) }),
+            (107_000, 4, 8, ClockDecision::Open { start: 14, end: 16 }),
+            (107_000, 4, 7, ClockDecision::Unreserved),
+            (107_000, 15, 7, ClockDecision::Unreserved),
+            (131_000, 0, 32, ClockDecision::Open { start: 62, end: 64 }),
+            (132_000, 0, 32, ClockDecision::TimeExhausted),
+            (131_000, 64, 32, ClockDecision::TimeExhausted),
         ] {
-            let known = known(micros, next, reserved);
-            assert_eq!(pace(&LAYOUT, &known), expected, "{known:?}");
+            let input = input(micros, next, reserved);
+            assert_eq!(decide(&LAYOUT, &input), expected, "{input:?}");
         }
     }
 
     #[test]
-    fn who_waited_takes_what_it_overslept_but_no_more() {
-        let mut known = known(120_000, 4, 32);
-        known.is_pressed = true;
-        let open = |floor| Pace::Open { floor, end: 42 };
-        assert_eq!(pace(&LAYOUT, &known), open(2 * (20 - CATCH_UP)));
-        known.next = 38;
-        assert_eq!(pace(&LAYOUT, &known), open(38));
+    fn a_late_timer_loses_no_positions_of_the_last_ten_milliseconds() {
+        let mut input = input(120_000, 4, 32);
+        input.has_waiters = true;
+        let open = |start| ClockDecision::Open { start, end: 42 };
+        assert_eq!(decide(&LAYOUT, &input), open(2 * (20 - CATCH_UP)));
+        input.next = 38;
+        assert_eq!(decide(&LAYOUT, &input), open(38));
     }
 
     // covers: I3
     #[test]
-    fn nothing_is_given_out_twice_or_early_whatever_the_clock_does() {
+    fn no_clock_makes_positions_repeat_or_come_early() {
         let mut opened = 0;
         for micros in (98_000..134_000).step_by(250) {
             for next in 0..66 {
                 for reserved in 0..33 {
-                    for is_pressed in [false, true] {
-                        let known = Known {
-                            is_pressed,
-                            ..known(micros, next, reserved)
+                    for has_waiters in [false, true] {
+                        let input = ClockInput {
+                            has_waiters,
+                            ..input(micros, next, reserved)
                         };
-                        let Pace::Open { floor, end } = pace(&LAYOUT, &known) else {
+                        let ClockDecision::Open { start, end } = decide(&LAYOUT, &input) else {
                             continue;
                         };
                         opened += 1;
-                        assert!(next <= floor && floor < end, "{known:?}");
-                        // No time of the future, none that is not reserved, none long past.
+                        assert!(next <= start && start < end, "{input:?}");
+                        // No time in the future, unreserved, or long past.
                         let last = (end - 1) >> 1;
                         let now = micros / 1000 - 100;
-                        assert!(last <= now && last < reserved && last < 32, "{known:?}");
-                        assert!(floor >> 1 >= now.saturating_sub(CATCH_UP), "{known:?}");
+                        assert!(last <= now && last < reserved && last < 32, "{input:?}");
+                        assert!(start >> 1 >= now.saturating_sub(CATCH_UP), "{input:?}");
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! What can go wrong, and what can be done about it.
+//! The errors of generators and claims, and the reasons for the loss of a worker number.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,77 +8,80 @@ use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
 
-/// There is no id now.
+/// No id was issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NextError {
-    /// The ids of this millisecond are used up.
-    #[error("the ids of this millisecond are used up, there are more in {wait:?}")]
-    UsedUp {
-        /// How long it is until the next one.
+    /// All ids of this millisecond are issued.
+    #[error("all ids of this millisecond are issued; the next one is available in {wait:?}")]
+    MillisecondExhausted {
+        /// The time until the next id.
         wait: Duration,
     },
-    /// The clock is behind the time of ids that were given out, here or by the process that had the worker number before.
+    /// The clock is behind the time of ids that this generator issued, or that a former holder of the worker number
+    /// reserved.
     #[error(
-        "the clock is {by:?} behind the time of ids that were given out or reserved before; is it set right?"
+        "the clock is {by:?} behind the time of issued or reserved ids; check the clock, or wait for it"
     )]
     ClockBehind {
-        /// How far.
+        /// By how much.
         by: Duration,
     },
-    /// The time that is reserved for the worker number is used up, and was not extended in time: the ensemble did not answer,
-    /// or the clock is [further ahead](crate::Snowflakes::with_max_clock_ahead) of the servers' than allowed.
+    /// The time reserved for the worker number is used up and was not extended: the ensemble did not reply, or the
+    /// clock is [too far ahead](crate::Snowflakes::with_max_clock_ahead) of the servers' clock.
     #[error(
-        "the time reserved for this worker is used up, and not extended yet; does the ensemble answer, is the clock right?"
+        "the time reserved for this worker is used up and not extended yet; check the connection and the clock"
     )]
     Unreserved,
-    /// The session is not known to be alive now, so that the worker number may be somebody else's soon.
+    /// The session may have expired, so that another process may hold the worker number soon.
     #[error(
-        "the ensemble was not heard of for too long, so that the worker number may be somebody else's soon"
+        "no reply from the ensemble for too long; another process may hold the worker number soon"
     )]
     Untrusted,
-    /// The worker number is no longer ours, for good.
+    /// The worker number is lost for good.
     #[error("the worker number is lost: {0}")]
-    Lost(Loss),
-    /// The layout has no later time.
-    #[error("the layout has no bits for time after {end:?}; use one with a later epoch")]
+    Lost(WorkerLoss),
+    /// The layout cannot represent the current time.
+    #[error("the layout cannot represent time from {end:?} on; use one with a later epoch")]
     TimeExhausted {
-        /// The first moment without ids.
+        /// The first time without ids.
         end: SystemTime,
     },
 }
 
 impl NextError {
-    /// Returns what can be done about it.
+    /// Returns what a caller can do about it.
     pub const fn class(&self) -> ErrorClass {
         match self {
-            Self::UsedUp { .. } | Self::ClockBehind { .. } | Self::Unreserved | Self::Untrusted => {
-                ErrorClass::Recoverable
-            }
+            Self::MillisecondExhausted { .. }
+            | Self::ClockBehind { .. }
+            | Self::Unreserved
+            | Self::Untrusted => ErrorClass::Recoverable,
             Self::Lost(loss) => loss.class(),
             Self::TimeExhausted { .. } => ErrorClass::Outcome,
         }
     }
 }
 
-/// Why a worker number is no longer held, or can no longer be relied on, which counts as the same.
+/// Why a worker number is lost: it is no longer held, or no longer proven to be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Loss {
-    /// The session is over, and its nodes with it.
+pub enum WorkerLoss {
+    /// The session is over, and its nodes are deleted.
     SessionLost,
-    /// Somebody else deleted the worker's node, an operator perhaps.
+    /// Another client deleted the worker's node, perhaps an operator.
     NodeDeleted,
-    /// Somebody else changed or deleted the mark up to which time is reserved for the worker.
+    /// Another client changed or deleted the worker's mark.
     MarkChanged,
-    /// For too long nothing was heard of the ensemble: it may have expired the session and let another one have the number.
+    /// The ensemble did not reply for too long: it may have expired the session and let another process claim the
+    /// number.
     TrustLapsed,
-    /// It was released, or dropped.
+    /// The handle was released or dropped.
     Released,
 }
 
-impl Loss {
-    /// Returns what can be done about it.
+impl WorkerLoss {
+    /// Returns what a caller can do about it.
     pub const fn class(self) -> ErrorClass {
         match self {
             Self::SessionLost => ErrorClass::Fatal,
@@ -88,16 +91,14 @@ impl Loss {
     }
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for WorkerLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SessionLost => "the session is over",
-            Self::NodeDeleted => "somebody else deleted the worker's node",
-            Self::MarkChanged => {
-                "somebody else changed the mark of the time reserved for the worker"
-            }
-            Self::TrustLapsed => "the ensemble was not heard of for too long",
-            Self::Released => "it was released",
+            Self::NodeDeleted => "another client deleted the worker's node",
+            Self::MarkChanged => "another client changed or deleted the worker's mark",
+            Self::TrustLapsed => "the ensemble did not reply for too long",
+            Self::Released => "the worker number was released",
         })
     }
 }
@@ -113,66 +114,69 @@ pub enum ClaimError {
     AllTaken {
         /// The node below which they are claimed.
         path: NodePath,
-        /// How many there are.
+        /// How many numbers there are.
         workers: u32,
     },
-    /// The path is used for other workers: with another layout or another number of them.
+    /// The path is used for something else, or with another layout or number of workers.
     #[error(
-        "{path} is used by others for {found:?}, not for {wanted:?}; use another path, or the same everywhere"
+        "{path} is used for {found:?}, not for {expected:?}; use another path, or the same settings everywhere"
     )]
-    OtherUse {
+    SchemaMismatch {
         /// The node.
         path: NodePath,
-        /// What its data says, or how it begins.
+        /// Its data, or the beginning of its data.
         found: String,
-        /// What it would have to say.
-        wanted: String,
+        /// The expected data.
+        expected: String,
     },
-    /// What a mark says cannot be read, so that nobody knows what time was reserved.
+    /// The data of a mark is invalid, so that the reserved time is unknown.
     #[error(
-        "{path} has {found:?}, where the Unix time in milliseconds and a writer should be; write a later time than that of all ids of this worker"
+        "{path} contains {found:?} instead of a Unix time in milliseconds; \
+         write a time after that of all ids of this worker"
     )]
     BadMark {
         /// The mark.
         path: NodePath,
-        /// What it says, or how that begins.
+        /// Its data, or the beginning of its data.
         found: String,
     },
-    /// The clock of this process is too far ahead of the servers'. Nothing was reserved, and the number is free again.
+    /// The clock of this process is too far ahead of the servers' clock. No time was reserved, and the number is free
+    /// again.
     #[error(
-        "the clock is {by:?} ahead of the servers' clock, {most:?} is allowed; set it right, or that of the servers"
+        "the clock is {by:?} ahead of the servers' clock, and at most {max:?} is allowed; \
+         correct the clock, or that of the servers"
     )]
     ClockAhead {
-        /// How far it is ahead, at least.
+        /// The least by which it is ahead.
         by: Duration,
-        /// How far it may be, see [`Snowflakes::with_max_clock_ahead`](crate::Snowflakes::with_max_clock_ahead).
-        most: Duration,
+        /// The limit, see [`Snowflakes::with_max_clock_ahead`](crate::Snowflakes::with_max_clock_ahead).
+        max: Duration,
     },
-    /// Somebody else wrote to the mark of a worker number that was just claimed, again and again.
-    #[error("somebody else keeps writing to {path}")]
-    Disturbed {
-        /// The mark.
+    /// Other clients wrote to the node at each attempt.
+    #[error("other clients keep writing to {path}; try again")]
+    Contended {
+        /// The node at the path, or a mark below it.
         path: NodePath,
     },
-    /// The ensemble did not do it.
+    /// A request to the ensemble failed.
     #[error(transparent)]
     Failed(#[from] Error),
 }
 
 impl ClaimError {
-    /// Returns what can be done about it.
+    /// Returns what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::AllTaken { .. } | Self::ClockAhead { .. } | Self::Disturbed { .. } => {
+            Self::AllTaken { .. } | Self::ClockAhead { .. } | Self::Contended { .. } => {
                 ErrorClass::Recoverable
             }
-            Self::OtherUse { .. } | Self::BadMark { .. } => ErrorClass::Outcome,
+            Self::SchemaMismatch { .. } | Self::BadMark { .. } => ErrorClass::Outcome,
             Self::Failed(error) => error.class(),
         }
     }
 }
 
-/// What a node says, as a message can have it.
+/// Returns the beginning of a node's data, for a message.
 pub(crate) fn excerpt(data: &[u8]) -> String {
     String::from_utf8_lossy(data).chars().take(60).collect()
 }

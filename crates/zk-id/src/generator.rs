@@ -1,37 +1,38 @@
-//! Giving out ids for a worker number.
+//! Issues snowflakes for a worker number.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::Session;
 
-use crate::abort_on_drop::Task;
+use crate::abort_on_drop::AbortOnDrop;
 use crate::clock::Clock;
 use crate::error::NextError;
-use crate::generator_state::Core;
+use crate::generator_state::GeneratorState;
 use crate::id::Id;
-use crate::id_range::Run;
+use crate::id_range::IdRange;
 use crate::layout::Layout;
 
-/// Gives out ids for a worker number that nobody else uses, which is for you to see to.
+/// A generator of snowflakes for a worker number that the caller assigns.
 ///
-/// A [`Snowflake`](crate::Snowflake) has its worker number from ZooKeeper and remembers across restarts which time was
-/// used; use this one where numbers are fixed and clocks do not go back while a process is restarted.
+/// No other process may use the same number.
+/// A [`Snowflake`](crate::Snowflake) leases its worker number from ZooKeeper and stores the used time there across
+/// restarts. Use this type if the numbers are fixed and clocks do not go back while a process restarts.
 ///
-/// Ids of one generator rise, and so do those that one thread takes, also when the clock goes back: it waits then.
-/// Clones are the same generator.
+/// Ids of one generator rise, and so do the ids that one thread takes. If the clock goes back, the generator waits for
+/// it. Clones share one generator.
 ///
 /// # Cost
 ///
-/// A read of a coarse monotonic clock and one compare-and-swap for an id.
-/// A task looks at the clock each millisecond for as long as ids are taken, and sleeps otherwise; without it, see
-/// [`new`](Self::new), each call looks at the clock, and takes a lock for that.
-/// The task is for speed: if it starves, or its runtime ends, a call that finds the millisecond to be over looks at the clock
-/// itself, and at whether the worker number is still its own.
+/// A read of a coarse monotonic clock and one compare-and-swap for each id.
+/// A task reads the exact clock each millisecond while ids are taken, and sleeps otherwise. Without the task, see
+/// [`new`](Self::new), each call reads the exact clock under a mutex.
+/// The task only saves time: if it starves, or its runtime shuts down, the first call of each millisecond reads the
+/// clock itself, and checks that the worker number is still held.
 ///
 /// # Dropping
 ///
-/// The task ends with the last clone.
+/// The last clone aborts the task.
 ///
 /// # Examples
 ///
@@ -51,163 +52,163 @@ use crate::layout::Layout;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Generator {
-    core: Arc<Core>,
-    patience: Duration,
-    _ticker: Option<Arc<Task>>,
+    state: Arc<GeneratorState>,
+    max_wait: Duration,
+    _ticker: Option<Arc<AbortOnDrop>>,
 }
 
 impl Generator {
-    /// Makes a generator that needs no runtime, for which it looks at the clock for each call.
+    /// Creates a generator that needs no runtime and reads the exact clock for each call.
     ///
     /// # Panics
     ///
-    /// When the layout has no such worker.
+    /// If the layout has no such worker.
     pub fn new(layout: Layout, worker: u32, clock: impl Clock) -> Self {
         assert!(
             worker < layout.workers(),
-            "there is no worker {worker} in a layout of {} workers",
+            "worker {worker} is out of range for a layout of {} workers",
             layout.workers()
         );
         let ticks = layout.ticks();
-        let core = Core::new(layout, worker, clock, None, 0, ticks);
-        Self::of(Arc::new(core), None)
+        let state = GeneratorState::new(layout, worker, clock, None, 0, ticks);
+        Self::with_ticker(Arc::new(state), None)
     }
 
-    /// Makes a generator with a task that looks at the clock.
+    /// Creates a generator with a task that reads the clock.
     ///
     /// # Panics
     ///
-    /// When the layout has no such worker, or outside of a Tokio runtime with its time driver enabled.
+    /// If the layout has no such worker, or outside of a Tokio runtime with its time driver enabled.
     pub fn spawn(layout: Layout, worker: u32, clock: impl Clock) -> Self {
-        let Self { core, .. } = Self::new(layout, worker, clock);
-        let ticking = Arc::clone(&core);
-        let ticker = Task::spawn(async move { ticking.tick().await });
-        Self::of(core, Some(Arc::new(ticker)))
+        let Self { state, .. } = Self::new(layout, worker, clock);
+        let ticking = Arc::clone(&state);
+        let ticker = AbortOnDrop::spawn(async move { ticking.tick().await });
+        Self::with_ticker(state, Some(Arc::new(ticker)))
     }
 
-    /// Makes a generator whose time goes on as long as the runtime of the session does.
-    pub(crate) fn ticking_with(session: &Session, core: Arc<Core>) -> Self {
-        let ticking = Arc::clone(&core);
-        let ticker = Task::spawn_on(session, async move { ticking.tick().await });
-        Self::of(core, Some(Arc::new(ticker)))
+    /// Creates a generator whose task runs on the runtime of a session.
+    pub(crate) fn with_session_runtime(session: &Session, state: Arc<GeneratorState>) -> Self {
+        let ticking = Arc::clone(&state);
+        let ticker = AbortOnDrop::spawn_on(session, async move { ticking.tick().await });
+        Self::with_ticker(state, Some(Arc::new(ticker)))
     }
 
-    fn of(core: Arc<Core>, ticker: Option<Arc<Task>>) -> Self {
+    fn with_ticker(state: Arc<GeneratorState>, ticker: Option<Arc<AbortOnDrop>>) -> Self {
         Self {
-            core,
-            patience: PATIENCE,
+            state,
+            max_wait: DEFAULT_MAX_WAIT,
             _ticker: ticker,
         }
     }
 
-    /// Sets for how long [`next`](Self::next) and [`next_many`](Self::next_many) of this clone wait for an id before they
-    /// answer why there is none; default 10 s, none with zero.
+    /// Sets how long [`next`](Self::next) and [`next_many`](Self::next_many) of this clone wait for an id before they
+    /// fail. The default is 10 s. With zero they do not wait.
     #[must_use]
-    pub const fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub const fn with_max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = max_wait;
         self
     }
 
     /// Returns the layout of the ids.
     pub fn layout(&self) -> Layout {
-        self.core.layout
+        self.state.layout
     }
 
     /// Returns the worker number.
     pub fn worker(&self) -> u32 {
-        self.core.worker
+        self.state.worker
     }
 
-    /// Takes an id if there is one now. Waits for nothing.
+    /// Takes an id without waiting.
     ///
     /// # Errors
     ///
-    /// Why there is none, which is not the end unless its [class](NextError::class) says so.
+    /// The reason why there is no id now. A later call may succeed, unless the [class](NextError::class) of the error
+    /// says otherwise.
     #[inline]
     pub fn try_next(&self) -> Result<Id, NextError> {
-        self.core.take_one()
+        self.state.take_one()
     }
 
-    /// Takes up to `most` ids that follow each other, at least one unless `most` is zero, if there are any now, in one
-    /// step. Waits for nothing.
+    /// Takes up to `max` consecutive ids in one step, without waiting. Takes at least one unless `max` is zero.
     ///
     /// # Errors
     ///
     /// Those of [`try_next`](Self::try_next).
-    pub fn try_next_many(&self, most: usize) -> Result<Run, NextError> {
-        let most = u64::try_from(most).unwrap_or(u64::MAX);
-        let positions = match most {
+    pub fn try_next_many(&self, max: usize) -> Result<IdRange, NextError> {
+        let max = u64::try_from(max).unwrap_or(u64::MAX);
+        let positions = match max {
             0 => 0..0,
-            _ => self.core.take(most)?,
+            _ => self.state.take(max)?,
         };
-        Ok(Run::new(self.core.stamp, positions))
+        Ok(IdRange::new(self.state.encoding, positions))
     }
 
-    /// Takes an id, and waits for it if there is none now: for the next millisecond, for the clock to catch up, for the
+    /// Takes an id. If there is none now, waits for the next millisecond, for the clock to catch up, or for the
     /// ensemble.
     ///
-    /// It needs a Tokio runtime with its time driver enabled when it waits.
+    /// Waiting needs a Tokio runtime with its time driver enabled.
     ///
     /// # Errors
     ///
-    /// Why there was none for as long as the [patience](Self::with_patience) lasts; at once, if that is known to be too
-    /// short for a clock that is behind, or if there will never be any.
+    /// The reason why there was no id within the [maximum wait](Self::with_max_wait). Fails at once if a clock that is
+    /// behind cannot catch up in that time, or if there will never be an id.
     ///
     /// # Cancel safety
     ///
-    /// Safe, at most an id is skipped.
+    /// Safe. At most one id is skipped.
     ///
     /// # Session loss
     ///
-    /// [`NextError::Lost`], for a generator whose worker number is leased.
+    /// [`NextError::Lost`], if the worker number is leased.
     ///
     /// # Cost
     ///
-    /// See the [type](Self); no round trip.
+    /// See the [type](Self). No round trip.
     pub async fn next(&self) -> Result<Id, NextError> {
-        match self.core.take_one() {
+        match self.state.take_one() {
             Ok(id) => Ok(id),
             Err(_) => self.wait().await,
         }
     }
 
     async fn wait(&self) -> Result<Id, NextError> {
-        let taken = self.core.wait_and_take(1, self.patience).await?;
-        Ok(self.core.stamp.id(taken.start))
+        let taken = self.state.wait_and_take(1, self.max_wait).await?;
+        Ok(self.state.encoding.id(taken.start))
     }
 
-    /// Takes so many ids, and waits for them if there are not enough now.
+    /// Takes `count` ids, and waits for them if there are not enough now.
     ///
-    /// They rise; others may take ids in between.
+    /// The ids rise. Other callers may take ids in between.
     ///
     /// # Errors
     ///
-    /// Those of [`next`](Self::next), whose patience counts for each time it waits; the ids that it had are skipped then.
+    /// Those of [`next`](Self::next). The maximum wait applies to each wait. The ids taken so far are skipped.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the ids that it had are skipped.
+    /// Safe. The ids taken so far are skipped.
     ///
     /// # Session loss
     ///
-    /// [`NextError::Lost`], for a generator whose worker number is leased.
+    /// [`NextError::Lost`], if the worker number is leased.
     ///
     /// # Cost
     ///
-    /// One compare-and-swap for each millisecond whose ids it takes; no round trip.
+    /// One compare-and-swap for each millisecond whose ids it takes. No round trip.
     pub async fn next_many(&self, count: usize) -> Result<Vec<Id>, NextError> {
         let mut ids = Vec::with_capacity(count);
         while ids.len() < count {
-            let most = u64::try_from(count - ids.len()).unwrap_or(u64::MAX);
-            let positions = self.core.wait_and_take(most, self.patience).await?;
-            ids.extend(Run::new(self.core.stamp, positions));
+            let max = u64::try_from(count - ids.len()).unwrap_or(u64::MAX);
+            let positions = self.state.wait_and_take(max, self.max_wait).await?;
+            ids.extend(IdRange::new(self.state.encoding, positions));
         }
         Ok(ids)
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
+    pub(crate) fn state(&self) -> &Arc<GeneratorState> {
+        &self.state
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEFAULT_MAX_WAIT: Duration = Duration::from_secs(10);

@@ -1,5 +1,6 @@
-//! What a generator is made of: the line of positions, and the gate that opens windows on it.
+//! Takes ids from the sequence of a worker, and opens its time windows as the clock policy decides.
 
+use std::ops::ControlFlow;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -14,244 +15,241 @@ use tokio::time::MissedTickBehavior;
 use tokio::time::timeout;
 use zk_core::Trusted;
 
-use crate::atomic_sequence::Line;
-use crate::clock::AnyClock;
+use crate::atomic_sequence::AtomicSequence;
+use crate::clock::BoxedClock;
 use crate::clock::Clock;
-use crate::clock_policy::Known;
-use crate::clock_policy::Pace;
-use crate::clock_policy::pace;
+use crate::clock_policy::ClockDecision;
+use crate::clock_policy::ClockInput;
+use crate::clock_policy::decide;
 use crate::coarse_clock;
-use crate::error::Loss;
 use crate::error::NextError;
+use crate::error::WorkerLoss;
 use crate::id::Id;
+use crate::layout::Encoding;
 use crate::layout::Layout;
-use crate::layout::Stamp;
 
+/// The state that all clones of a generator share.
 #[derive(Debug)]
-pub(crate) struct Core {
-    // What each id needs comes first.
-    line: Line,
-    pub(crate) stamp: Stamp,
+pub(crate) struct GeneratorState {
+    // The fields that each id needs come first.
+    sequence: AtomicSequence,
+    pub(crate) encoding: Encoding,
     pub(crate) layout: Layout,
     pub(crate) worker: u32,
-    gate: Mutex<Gate>,
-    clock: AnyClock,
-    /// Says that the session which has the worker number is alive; a fixed worker number needs none.
+    window: Mutex<WindowState>,
+    clock: BoxedClock,
+    /// The proof that the session with the worker number is alive. A fixed worker number needs none.
     trusted: Option<Trusted>,
-    /// Tells the ticker that a window is open.
+    /// Wakes the ticker when a window was opened.
     opened: Notify,
-    /// Tells those who wait that more is reserved, or that it is over.
+    /// Notifies waiters that more time was reserved, or that the generator stopped.
     changes: watch::Sender<()>,
 }
 
 #[derive(Debug)]
-struct Gate {
+struct WindowState {
     /// The first millisecond of the epoch that is not reserved.
     reserved: u64,
     /// The end of the window that was opened last.
     end: u64,
-    /// The next position when the gate was passed last.
-    seen: u64,
+    /// The next position at the last tick, or when the ticker was woken.
+    last_seen: u64,
     has_ticker: bool,
     is_ticking: bool,
-    lost: Option<Loss>,
+    loss: Option<WorkerLoss>,
 }
 
-/// Whether the ticker is needed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Demand {
-    Some,
-    None,
-}
-
-impl Core {
-    /// Makes the core of a generator that gives out nothing before the millisecond `floor` of the epoch, and nothing from
-    /// `reserved` on.
+impl GeneratorState {
+    /// Creates the state of a generator that issues nothing before the millisecond `start` of the epoch, and nothing
+    /// from `reserved` on.
     pub(crate) fn new(
         layout: Layout,
         worker: u32,
         clock: impl Clock,
         trusted: Option<Trusted>,
-        floor: u64,
+        start: u64,
         reserved: u64,
     ) -> Self {
         let ticks = layout.ticks();
         Self {
-            stamp: layout.stamp(worker),
+            encoding: layout.encoding(worker),
             layout,
             worker,
-            line: Line::new(floor.min(ticks) << layout.sequence_bits()),
-            gate: Mutex::new(Gate {
+            sequence: AtomicSequence::new(start.min(ticks) << layout.sequence_bits()),
+            window: Mutex::new(WindowState {
                 reserved: reserved.min(ticks),
                 end: 0,
-                seen: 0,
+                last_seen: 0,
                 has_ticker: false,
                 is_ticking: false,
-                lost: None,
+                loss: None,
             }),
-            clock: AnyClock(Box::new(clock)),
+            clock: BoxedClock(Box::new(clock)),
             trusted,
             opened: Notify::new(),
             changes: watch::Sender::new(()),
         }
     }
 
-    /// Takes one id: by a look at the coarse clock and one atomic step while a window is open, which it is for about a
-    /// millisecond.
+    /// Takes one id.
+    ///
+    /// While a window is open, for about a millisecond, this costs a read of the coarse clock and one atomic operation.
     #[inline]
     pub(crate) fn take_one(&self) -> Result<Id, NextError> {
-        let taken = match self.line.take_one(coarse_clock::now()) {
+        let taken = match self.sequence.take_one(coarse_clock::now()) {
             Some(taken) => taken,
-            None => self.pass(1)?.start,
+            None => self.take_from_new_window(1)?.start,
         };
-        Ok(self.stamp.id(taken))
+        Ok(self.encoding.id(taken))
     }
 
-    /// Takes up to `most` positions, at least one.
+    /// Takes up to `max` positions, at least one.
     #[inline]
-    pub(crate) fn take(&self, most: u64) -> Result<Range<u64>, NextError> {
-        match self.line.take(most, coarse_clock::now()) {
+    pub(crate) fn take(&self, max: u64) -> Result<Range<u64>, NextError> {
+        match self.sequence.take(max, coarse_clock::now()) {
             Some(taken) => Ok(taken),
-            None => self.pass(most),
+            None => self.take_from_new_window(max),
         }
     }
 
-    /// Looks at the clock and takes from the window that it allows.
+    /// Opens the window that the clock allows and takes from it.
     #[cold]
     #[inline(never)]
-    fn pass(&self, most: u64) -> Result<Range<u64>, NextError> {
-        let mut gate = self.gate();
+    fn take_from_new_window(&self, max: u64) -> Result<Range<u64>, NextError> {
+        let mut window = self.window();
         loop {
-            let next = self.line.next();
-            let now = self.open(&mut gate, next)?;
-            let taken = self.line.take(most, now);
-            if !gate.has_ticker {
-                // Nobody would notice that the millisecond is over.
-                self.line.shut();
-            } else if !gate.is_ticking {
-                gate.is_ticking = true;
-                gate.seen = next;
+            let next = self.sequence.next();
+            let now = self.open_window(&mut window, next)?;
+            let taken = self.sequence.take(max, now);
+            if !window.has_ticker {
+                // Without a ticker, no task would close the window at the end of the millisecond.
+                self.sequence.close_window();
+            } else if !window.is_ticking {
+                window.is_ticking = true;
+                window.last_seen = next;
                 self.opened.notify_one();
             }
-            // Others have taken all of it already: then the clock has another answer now.
+            // Other threads may have taken the whole window; the next decision then differs.
             if let Some(taken) = taken {
                 return Ok(taken);
             }
         }
     }
 
-    /// Opens the window that the clock allows, if the worker number is ours; returns since when, by the coarse clock.
-    fn open(&self, gate: &mut Gate, next: u64) -> Result<u64, NextError> {
-        let since = coarse_clock::now();
-        if let Some(loss) = gate.lost {
+    /// Opens the window that the clock allows, if the worker number is held. Returns the coarse time of the opening.
+    fn open_window(&self, window: &mut WindowState, next: u64) -> Result<u64, NextError> {
+        let opened = coarse_clock::now();
+        if let Some(loss) = window.loss {
             return Err(NextError::Lost(loss));
         }
         if !self.is_trusted() {
             return Err(NextError::Untrusted);
         }
-        // A clock before 1970 is as one that is there: behind.
+        // A clock before 1970 counts as a clock at 1970, which is behind.
         let now = self.now().duration_since(SystemTime::UNIX_EPOCH);
-        let known = Known {
+        let input = ClockInput {
             now: now.unwrap_or_default(),
             next,
-            is_pressed: gate.end > 0 && next >= gate.end,
-            reserved: gate.reserved,
+            has_waiters: window.end > 0 && next >= window.end,
+            reserved: window.reserved,
         };
-        match pace(&self.layout, &known) {
-            Pace::Open { floor, end } => {
-                self.line.open(floor, end, since + OPEN_FOR);
-                gate.end = end;
-                Ok(since)
+        match decide(&self.layout, &input) {
+            ClockDecision::Open { start, end } => {
+                self.sequence.open_window(start, end, opened + WINDOW_NANOS);
+                window.end = end;
+                Ok(opened)
             }
-            Pace::UsedUp { wait } => Err(NextError::UsedUp { wait }),
-            Pace::Behind { by } => Err(NextError::ClockBehind { by }),
-            Pace::Unreserved => Err(NextError::Unreserved),
-            Pace::Over => Err(NextError::TimeExhausted {
+            ClockDecision::MillisecondExhausted { wait } => {
+                Err(NextError::MillisecondExhausted { wait })
+            }
+            ClockDecision::ClockBehind { by } => Err(NextError::ClockBehind { by }),
+            ClockDecision::Unreserved => Err(NextError::Unreserved),
+            ClockDecision::TimeExhausted => Err(NextError::TimeExhausted {
                 end: self.layout.end(),
             }),
         }
     }
 
-    /// Tells whether the worker number will be ours until a window that is opened now is shut.
+    /// Returns whether the worker number is certainly held until a window that is opened now has expired.
     fn is_trusted(&self) -> bool {
         let Some(trusted) = &self.trusted else {
             return true;
         };
-        let shut = Instant::now().into_std() + WINDOW;
-        trusted.until().is_some_and(|until| shut < until)
+        let expired = Instant::now().into_std() + TRUST_MARGIN;
+        trusted.until().is_some_and(|until| expired < until)
     }
 
-    /// Takes up to `most` positions, and waits for them for as long as it makes sense, at most for `patience`.
+    /// Takes up to `max` positions. Waits for them at most `max_wait`, and only if waiting can help.
     pub(crate) async fn wait_and_take(
         &self,
-        most: u64,
-        patience: Duration,
+        max: u64,
+        max_wait: Duration,
     ) -> Result<Range<u64>, NextError> {
         let mut changes = self.changes.subscribe();
         let since = Instant::now();
         loop {
             changes.mark_unchanged();
-            let error = match self.take(most) {
+            let error = match self.take(max) {
                 Ok(taken) => return Ok(taken),
                 Err(error) => error,
             };
-            let left = patience.saturating_sub(since.elapsed());
+            let left = max_wait.saturating_sub(since.elapsed());
             let wait = match error {
-                NextError::UsedUp { wait } => wait,
-                NextError::ClockBehind { by } if by <= left => by.min(LOOK_AT_CLOCK),
-                NextError::Unreserved | NextError::Untrusted => LOOK_AGAIN,
+                NextError::MillisecondExhausted { wait } => wait,
+                NextError::ClockBehind { by } if by <= left => by.min(CLOCK_POLL),
+                NextError::Unreserved | NextError::Untrusted => ENSEMBLE_POLL,
                 _ => return Err(error),
             };
             if left.is_zero() {
                 return Err(error);
             }
-            let waited = changes.changed();
-            drop(timeout(wait.min(left), waited).await);
+            let changed = changes.changed();
+            drop(timeout(wait.min(left), changed).await);
         }
     }
 
-    /// Lets ids be given out up to this millisecond of the epoch.
+    /// Allows ids before the millisecond `reserved` of the epoch.
     pub(crate) fn reserve(&self, reserved: u64) {
-        let mut gate = self.gate();
-        gate.reserved = gate.reserved.max(reserved.min(self.layout.ticks()));
-        drop(gate);
+        let mut window = self.window();
+        window.reserved = window.reserved.max(reserved.min(self.layout.ticks()));
+        drop(window);
         self.changes.send_replace(());
     }
 
-    /// Gives out nothing any more; answers the first millisecond of which nothing was given out, the first time.
-    pub(crate) fn stop(&self, loss: Loss) -> Option<u64> {
-        let mut gate = self.gate();
-        if gate.lost.is_some() {
+    /// Stops the generator for good. The first call returns the first millisecond without an id.
+    pub(crate) fn stop(&self, loss: WorkerLoss) -> Option<u64> {
+        let mut window = self.window();
+        if window.loss.is_some() {
             return None;
         }
-        gate.lost = Some(loss);
-        let next = self.line.close();
-        drop(gate);
+        window.loss = Some(loss);
+        let next = self.sequence.close();
+        drop(window);
         self.changes.send_replace(());
         Some(next.div_ceil(u64::from(self.layout.ids_per_millisecond())))
     }
 
-    /// Waits until nothing is given out any more, and answers why.
-    pub(crate) async fn ended(&self) -> Loss {
+    /// Waits until the generator has stopped, and returns why.
+    pub(crate) async fn stopped(&self) -> WorkerLoss {
         let mut changes = self.changes.subscribe();
         loop {
-            let lost = self.gate().lost;
-            if let Some(loss) = lost {
+            let loss = self.window().loss;
+            if let Some(loss) = loss {
                 return loss;
             }
-            // The sender is ours.
+            // Never an error: `self` owns the sender.
             drop(changes.changed().await);
         }
     }
 
-    /// Returns what the clock tells.
+    /// Returns the time on the clock.
     pub(crate) fn now(&self) -> SystemTime {
         self.clock.0.now()
     }
 
-    /// Opens the window of each millisecond, for as long as somebody takes from it.
+    /// Opens the window of each millisecond, for as long as ids are taken.
     pub(crate) async fn tick(&self) {
-        self.gate().has_ticker = true;
+        self.window().has_ticker = true;
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -259,48 +257,49 @@ impl Core {
             ticks.reset();
             loop {
                 ticks.tick().await;
-                if self.follow() == Demand::None {
+                if self.on_tick().is_break() {
                     break;
                 }
             }
         }
     }
 
-    fn follow(&self) -> Demand {
-        let mut gate = self.gate();
-        let next = self.line.next();
-        if next == gate.seen {
-            self.line.shut();
-            gate.end = 0;
-            gate.is_ticking = false;
-            return Demand::None;
+    /// Opens the next window. Breaks if no id was taken since the last tick.
+    fn on_tick(&self) -> ControlFlow<()> {
+        let mut window = self.window();
+        let next = self.sequence.next();
+        if next == window.last_seen {
+            self.sequence.close_window();
+            window.end = 0;
+            window.is_ticking = false;
+            return ControlFlow::Break(());
         }
-        gate.seen = next;
-        if self.open(&mut gate, next).is_err() {
-            self.line.shut();
+        window.last_seen = next;
+        if self.open_window(&mut window, next).is_err() {
+            self.sequence.close_window();
         }
-        Demand::Some
+        ControlFlow::Continue(())
     }
 
-    fn gate(&self) -> MutexGuard<'_, Gate> {
-        // What is behind it is whole at every moment.
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    fn window(&self) -> MutexGuard<'_, WindowState> {
+        // The state is consistent at every moment, also after a panic.
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How often windows are opened and shut.
+/// How often the ticker opens a window.
 const TICK: Duration = Duration::from_millis(1);
 
-/// After how many nanoseconds of the coarse clock nothing is taken from a window any more, also if the task that would have
-/// shut it is late or gone.
-const OPEN_FOR: u64 = 1_000_000;
+/// The nanoseconds of the coarse clock after which a window expires, even if the ticker is late or gone.
+const WINDOW_NANOS: u64 = 1_000_000;
 
-/// For how long the worker number must be ours when a window is opened: longer than it can be open, which is [`OPEN_FOR`] and
-/// the 10 ms that the coarse clock may be late.
-const WINDOW: Duration = Duration::from_millis(20);
+/// How long the worker number must be held from the opening of a window on.
+///
+/// This is longer than a window can be open: [`WINDOW_NANOS`] and the 10 ms by which the coarse clock may be late.
+const TRUST_MARGIN: Duration = Duration::from_millis(20);
 
-/// After which time who waits for a clock looks at it again: it may have been set right.
-const LOOK_AT_CLOCK: Duration = Duration::from_millis(250);
+/// How often a caller that waits for the clock reads it again: it may have been corrected.
+const CLOCK_POLL: Duration = Duration::from_millis(250);
 
-/// After which time who waits for the ensemble looks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often a caller that waits for the ensemble tries again.
+const ENSEMBLE_POLL: Duration = Duration::from_millis(20);

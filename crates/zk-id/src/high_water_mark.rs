@@ -1,8 +1,10 @@
-//! Up to which time ids of a worker number may have been given out, as a node says it.
+//! Stores the time up to which ids of a worker number may have been issued.
 //!
-//! A process reserves time before it uses it, and the next one begins where the reservation ends: whether the clock went
-//! back meanwhile, or is another one's, and whether the last process knows that it lost its number, does not matter.
-//! Each write is under the version that was read, so that a process that has lost its number cannot reserve any more.
+//! A process reserves time in the mark before it uses that time, and the next holder of the number starts at the end of
+//! the reservation. Ids therefore do not repeat if the clock went back meanwhile, if the next process has another
+//! clock, or if the last process does not know yet that it lost its number.
+//! Each write is conditional on the version that was read, so that a process without the number cannot reserve more
+//! time.
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -16,54 +18,54 @@ use zk_core::Stat;
 
 use crate::error::ClaimError;
 use crate::error::excerpt;
-use crate::path_schema::ROUNDS;
-use crate::path_schema::is_overtaken;
+use crate::path_schema::MAX_ATTEMPTS;
+use crate::path_schema::is_conflict;
 use crate::server_time::ServerTime;
 
-/// The mark of a worker number that is ours.
+/// The mark of a worker number that this process holds.
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub(crate) struct HighWaterMark {
     session: Session,
     path: NodePath,
-    /// Who we are, in the data; nobody else has it.
+    /// The unique text that identifies this writer in the data.
     writer: String,
-    /// What we have written last, as far as we know.
+    /// The version of our last known write.
     version: i32,
     reserved: SystemTime,
-    /// The leader's clock when it carried out the last write that we know of.
+    /// The leader's clock at our last known write.
     server: ServerTime,
     /// When the last write was sent.
-    asked: Instant,
-    /// Whether a write of ours may have been carried out that we do not know of.
-    is_in_doubt: bool,
+    sent_at: Instant,
+    /// Whether the outcome of our last write is unknown.
+    has_unknown_write: bool,
 }
 
-/// What became of taking a mark over.
+/// The result of taking a mark over.
 #[derive(Debug)]
 pub(crate) enum TakeOver {
-    /// It is ours. The last process may have given out ids before `floor`; `None` when there was none.
+    /// The mark is ours. The previous holder may have issued ids before `previous`; `None` if there was no mark.
     Done {
-        mark: Mark,
-        floor: Option<SystemTime>,
+        mark: HighWaterMark,
+        previous: Option<SystemTime>,
     },
-    /// It was left alone: more is reserved than was to be accepted.
+    /// The mark is unchanged, because it reserves time after the accepted limit.
     TooFarAhead { reserved: SystemTime },
 }
 
-/// A reservation was refused.
+/// Time was not reserved.
 #[derive(Debug)]
 pub(crate) enum ReserveError {
-    /// Somebody else has written the mark, or deleted it.
+    /// Another client has written or deleted the mark.
     Changed,
-    /// The clock is ahead of the servers' by more than it may be.
+    /// The clock is too far ahead of the servers' clock.
     ClockAhead { by: Duration },
-    /// The ensemble did not do it, which it may later unless the error is fatal.
+    /// The request failed. A later one may succeed unless the error is fatal.
     Failed(Error),
 }
 
-impl Mark {
-    /// Takes the mark over from the process that had the number before, and reserves time: `until`, or more if that one
-    /// had more; but leaves it alone if that one had time after `latest`.
+impl HighWaterMark {
+    /// Takes the mark over from the previous holder of the number and reserves time up to `until`, or up to the end of
+    /// the previous reservation if that is later. Leaves the mark alone if it reserves time after `latest`.
     pub(crate) async fn take_over(
         session: &Session,
         path: NodePath,
@@ -71,34 +73,34 @@ impl Mark {
         until: SystemTime,
         latest: Option<SystemTime>,
     ) -> Result<TakeOver, ClaimError> {
-        let mut floor = None;
-        for _ in 0..ROUNDS {
+        let mut previous = None;
+        for _ in 0..MAX_ATTEMPTS {
             let found = match session.get(&path).await {
                 Ok((data, stat)) => {
-                    let entry = Entry::parse(&data).ok_or_else(|| ClaimError::BadMark {
+                    let found = MarkData::parse(&data).ok_or_else(|| ClaimError::BadMark {
                         path: path.clone(),
                         found: excerpt(&data),
                     })?;
-                    // What is reserved by a write of ours in doubt was not used.
-                    if entry.writer != writer {
-                        if latest.is_some_and(|latest| entry.reserved > latest) {
+                    // Time that we reserved ourselves, by a write with an unknown outcome, is unused.
+                    if found.writer != writer {
+                        if latest.is_some_and(|latest| found.reserved > latest) {
                             return Ok(TakeOver::TooFarAhead {
-                                reserved: entry.reserved,
+                                reserved: found.reserved,
                             });
                         }
-                        floor = Some(entry.reserved);
+                        previous = Some(found.reserved);
                     }
                     Some(stat.version)
                 }
                 Err(error) if error.is_no_node() => None,
                 Err(error) => return Err(error.into()),
             };
-            let entry = Entry {
-                reserved: floor.unwrap_or(until).max(until),
+            let new = MarkData {
+                reserved: previous.unwrap_or(until).max(until),
                 writer: &writer,
             };
-            let data = entry.to_string();
-            let asked = Instant::now();
+            let data = new.to_string();
+            let sent_at = Instant::now();
             let written = if let Some(version) = found {
                 session.set(&path, data).version(version).idempotent().await
             } else {
@@ -111,22 +113,22 @@ impl Mark {
                         session: session.clone(),
                         path,
                         version: stat.version,
-                        reserved: entry.reserved,
+                        reserved: new.reserved,
                         writer,
-                        server: ServerTime::new(stat.mtime, asked),
-                        asked,
-                        is_in_doubt: false,
+                        server: ServerTime::new(stat.mtime, sent_at),
+                        sent_at,
+                        has_unknown_write: false,
                     };
-                    return Ok(TakeOver::Done { mark, floor });
+                    return Ok(TakeOver::Done { mark, previous });
                 }
-                Err(error) if is_overtaken(error.kind()) => session.sync(&path).await?,
+                Err(error) if is_conflict(error.kind()) => session.sync(&path).await?,
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(ClaimError::Disturbed { path })
+        Err(ClaimError::Contended { path })
     }
 
-    /// Returns the time up to which ids may be given out.
+    /// Returns the time up to which ids may be issued.
     pub(crate) fn reserved(&self) -> SystemTime {
         self.reserved
     }
@@ -135,19 +137,19 @@ impl Mark {
         &self.session
     }
 
-    /// Reserves `span` from the time `now` of our clock on, unless that is ahead of the servers' by more than `most`.
+    /// Reserves `span` from the local time `now` on, unless `now` is more than `max_ahead` ahead of the servers' clock.
     pub(crate) async fn reserve(
         &mut self,
         now: SystemTime,
         span: Duration,
-        most: Duration,
+        max_ahead: Duration,
     ) -> Result<(), ReserveError> {
-        self.settle_doubt().await?;
-        if self.ahead(now) > most {
-            // Or our monotonic clock stood still since the last write: another write has a new timestamp.
+        self.resolve_unknown_write().await?;
+        if self.ahead(now) > max_ahead {
+            // Our monotonic clock may have stood still since the last write. Another write has a new timestamp.
             self.write(self.reserved).await?;
             let by = self.ahead(now);
-            if by > most {
+            if by > max_ahead {
                 return Err(ReserveError::ClockAhead { by });
             }
         }
@@ -158,29 +160,29 @@ impl Mark {
         Ok(())
     }
 
-    /// Gives back what is reserved from `until` on, for a process that will never give out another id.
+    /// Releases the reservation from `until` on. The process must never issue another id.
     pub(crate) async fn give_back(&mut self, until: SystemTime) -> Result<(), ReserveError> {
-        self.settle_doubt().await?;
+        self.resolve_unknown_write().await?;
         if until < self.reserved {
             self.write(until).await?;
         }
         Ok(())
     }
 
-    /// Finds out what became of a write whose answer was lost, or that was dropped.
-    async fn settle_doubt(&mut self) -> Result<(), ReserveError> {
-        if !self.is_in_doubt {
+    /// Reads the outcome of a write whose reply was lost, or whose future was dropped.
+    async fn resolve_unknown_write(&mut self) -> Result<(), ReserveError> {
+        if !self.has_unknown_write {
             return Ok(());
         }
         let sync = self.session.sync(&self.path);
         sync.await.map_err(ReserveError::of)?;
         let get = self.session.get(&self.path);
         let (data, stat) = get.await.map_err(ReserveError::of)?;
-        match Entry::parse(&data) {
-            Some(entry) if entry.writer == self.writer => {
+        match MarkData::parse(&data) {
+            Some(found) if found.writer == self.writer => {
                 self.wrote(&stat);
-                self.reserved = entry.reserved;
-                self.is_in_doubt = false;
+                self.reserved = found.reserved;
+                self.has_unknown_write = false;
                 Ok(())
             }
             _ => Err(ReserveError::Changed),
@@ -188,25 +190,25 @@ impl Mark {
     }
 
     async fn write(&mut self, reserved: SystemTime) -> Result<(), ReserveError> {
-        let entry = Entry {
+        let new = MarkData {
             reserved,
             writer: &self.writer,
         };
-        let set = self.session.set(&self.path, entry.to_string());
-        // Until it is known, also when this is dropped.
-        self.is_in_doubt = true;
-        self.asked = Instant::now();
-        let answer = set.version(self.version).idempotent().await;
-        let stat = answer.map_err(ReserveError::of)?;
+        let set = self.session.set(&self.path, new.to_string());
+        // True until the reply arrives, and for good if this future is dropped before.
+        self.has_unknown_write = true;
+        self.sent_at = Instant::now();
+        let reply = set.version(self.version).idempotent().await;
+        let stat = reply.map_err(ReserveError::of)?;
         self.wrote(&stat);
         self.reserved = reserved;
-        self.is_in_doubt = false;
+        self.has_unknown_write = false;
         Ok(())
     }
 
     fn wrote(&mut self, stat: &Stat) {
         self.version = stat.version;
-        self.server = ServerTime::new(stat.mtime, self.asked);
+        self.server = ServerTime::new(stat.mtime, self.sent_at);
     }
 
     fn ahead(&self, now: SystemTime) -> Duration {
@@ -223,14 +225,14 @@ impl ReserveError {
     }
 }
 
-/// What a mark says: Unix time in milliseconds, and who wrote it.
+/// The data of a mark: Unix time in milliseconds, and the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry<'a> {
+struct MarkData<'a> {
     reserved: SystemTime,
     writer: &'a str,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> MarkData<'a> {
     fn parse(data: &'a [u8]) -> Option<Self> {
         let text = str::from_utf8(data).ok()?;
         let (millis, writer) = text.split_once(' ').unwrap_or((text, ""));
@@ -245,7 +247,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-impl std::fmt::Display for Entry<'_> {
+impl std::fmt::Display for MarkData<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let since = self.reserved.duration_since(SystemTime::UNIX_EPOCH);
         write!(
@@ -262,16 +264,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_says_the_time_and_its_writer() {
-        let entry = Entry {
+    fn a_mark_holds_the_time_and_its_writer() {
+        let data = MarkData {
             reserved: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
             writer: "0x7-1",
         };
-        assert_eq!(entry.to_string(), "1700000000123 0x7-1");
-        assert_eq!(Entry::parse(b"1700000000123 0x7-1"), Some(entry));
-        // As a person repairs it.
-        let repaired = Entry::parse(b"1700000000123").unwrap();
-        assert_eq!((repaired.reserved, repaired.writer), (entry.reserved, ""));
+        assert_eq!(data.to_string(), "1700000000123 0x7-1");
+        assert_eq!(MarkData::parse(b"1700000000123 0x7-1"), Some(data));
+        // As an operator repairs it.
+        let repaired = MarkData::parse(b"1700000000123").unwrap();
+        assert_eq!((repaired.reserved, repaired.writer), (data.reserved, ""));
         for wrong in [
             &b""[..],
             b"+1",
@@ -280,7 +282,7 @@ mod tests {
             b"\xff",
             b"99999999999999999999 x",
         ] {
-            assert_eq!(Entry::parse(wrong), None, "{wrong:?}");
+            assert_eq!(MarkData::parse(wrong), None, "{wrong:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An id, and the texts it is written as.
+//! An id and its text formats.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// An id of 64 bits.
 ///
 /// It is displayed and parsed as a decimal number.
-/// The two shorter texts have a fixed length, so that they are in the order of the ids:
+/// The two shorter formats have a fixed length, so that texts sort like the ids:
 ///
 /// ```
 /// use zk_id::Id;
@@ -24,7 +24,7 @@ use std::str::FromStr;
 pub struct Id(u64);
 
 impl Id {
-    /// Makes an id of its bits.
+    /// Creates an id from its bits.
     pub const fn new(bits: u64) -> Self {
         Self(bits)
     }
@@ -34,42 +34,42 @@ impl Id {
         self.0
     }
 
-    /// Writes the id as 11 of the characters `0-9A-Za-z`.
+    /// Formats the id as 11 of the characters `0-9A-Za-z`.
     ///
-    /// Upper and lower case differ: not for names of files or for reading aloud.
+    /// Upper and lower case differ: do not use it for file names or for reading aloud.
     pub fn base62(self) -> String {
-        written(self.0, BASE62, BASE62_LENGTH)
+        encode(self.0, BASE62, BASE62_LENGTH)
     }
 
-    /// Reads what [`base62`](Self::base62) has written; leading zeros may be missing.
+    /// Parses the format of [`base62`](Self::base62). Leading zeros are optional.
     ///
     /// # Errors
     ///
-    /// When it is not such a text.
+    /// If the text is not in this format.
     pub fn from_base62(text: &str) -> Result<Self, ParseIdError> {
-        let wrong = |why| ParseIdError::new(text, why);
+        let error = |reason| ParseIdError::new(text, reason);
         let digit = |character| match character {
             '0'..='9' => Some(u64::from(character) - u64::from('0')),
             'A'..='Z' => Some(u64::from(character) - u64::from('A') + 10),
             'a'..='z' => Some(u64::from(character) - u64::from('a') + 36),
             _ => None,
         };
-        read(text, 62, digit).map(Self).map_err(wrong)
+        decode(text, 62, digit).map(Self).map_err(error)
     }
 
-    /// Writes the id as 13 characters of Crockford's base 32, `0-9A-Z` without `I`, `L`, `O` and `U`.
+    /// Formats the id as 13 characters of Crockford's base 32, `0-9A-Z` without `I`, `L`, `O` and `U`.
     pub fn crockford(self) -> String {
-        written(self.0, CROCKFORD, CROCKFORD_LENGTH)
+        encode(self.0, CROCKFORD, CROCKFORD_LENGTH)
     }
 
-    /// Reads what [`crockford`](Self::crockford) has written, or a person: in upper or lower case, `I` and `L` for 1, `O`
-    /// for 0, hyphens anywhere; leading zeros may be missing.
+    /// Parses the format of [`crockford`](Self::crockford), also as people write it: in upper or lower case, with `I`
+    /// and `L` for 1, `O` for 0, and hyphens. Leading zeros are optional.
     ///
     /// # Errors
     ///
-    /// When it is not such a text.
+    /// If the text is not in this format.
     pub fn from_crockford(text: &str) -> Result<Self, ParseIdError> {
-        let wrong = |why| ParseIdError::new(text, why);
+        let error = |reason| ParseIdError::new(text, reason);
         let digit = |character: char| {
             let character = match character.to_ascii_uppercase() {
                 'I' | 'L' => '1',
@@ -82,26 +82,26 @@ impl Id {
             u64::try_from(at).ok()
         };
         let digits: String = text.chars().filter(|character| *character != '-').collect();
-        read(&digits, 32, digit).map(Self).map_err(wrong)
+        decode(&digits, 32, digit).map(Self).map_err(error)
     }
 }
 
-/// A decimal number.
+/// Formats a decimal number.
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }
 }
 
-/// Reads a decimal number.
+/// Parses a decimal number.
 impl FromStr for Id {
     type Err = ParseIdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digit = |character: char| character.to_digit(10).map(u64::from);
-        read(text, 10, digit)
+        decode(text, 10, digit)
             .map(Self)
-            .map_err(|why| ParseIdError::new(text, why))
+            .map_err(|reason| ParseIdError::new(text, reason))
     }
 }
 
@@ -117,7 +117,7 @@ impl From<Id> for u64 {
     }
 }
 
-/// For databases, whose numbers have a sign: the ids of every [`Layout`](crate::Layout) are positive.
+/// For databases with signed integers. The ids of every [`Layout`](crate::Layout) are positive.
 impl From<Id> for i64 {
     fn from(id: Id) -> Self {
         id.0.cast_signed()
@@ -132,52 +132,56 @@ impl From<i64> for Id {
 
 /// A text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not an id: {why}")]
+#[error("{text:?} is not an id: {reason}")]
 pub struct ParseIdError {
     text: String,
-    why: Wrong,
+    reason: ParseIdErrorReason,
 }
 
 impl ParseIdError {
-    fn new(text: &str, why: Wrong) -> Self {
+    fn new(text: &str, reason: ParseIdErrorReason) -> Self {
         Self {
-            // An id is 20 characters at most; what is not one may be anything.
+            // An id has at most 20 characters, but an invalid text may be long.
             text: text.chars().take(40).collect(),
-            why,
+            reason,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-enum Wrong {
-    #[error("it is empty")]
+enum ParseIdErrorReason {
+    #[error("the text is empty")]
     Empty,
     #[error("{0:?} is not a digit of base {1}")]
-    NoDigit(char, u64),
-    #[error("it is more than 64 bits")]
+    InvalidDigit(char, u64),
+    #[error("the number has more than 64 bits")]
     TooLarge,
 }
 
-fn written(bits: u64, digits: &[u8], length: usize) -> String {
+fn encode(bits: u64, digits: &[u8], length: usize) -> String {
     let base = u64::try_from(digits.len()).expect("a few dozens");
     let mut text = vec![b'0'; length];
     let mut rest = bits;
-    for place in text.iter_mut().rev() {
-        *place = digits[usize::try_from(rest % base).expect("less than the base")];
+    for character in text.iter_mut().rev() {
+        *character = digits[usize::try_from(rest % base).expect("less than the base")];
         rest /= base;
     }
     text.into_iter().map(char::from).collect()
 }
 
-fn read(text: &str, base: u64, digit: impl Fn(char) -> Option<u64>) -> Result<u64, Wrong> {
+fn decode(
+    text: &str,
+    base: u64,
+    digit: impl Fn(char) -> Option<u64>,
+) -> Result<u64, ParseIdErrorReason> {
     if text.is_empty() {
-        return Err(Wrong::Empty);
+        return Err(ParseIdErrorReason::Empty);
     }
     text.chars().try_fold(0_u64, |bits, character| {
-        let digit = digit(character).ok_or(Wrong::NoDigit(character, base))?;
+        let digit = digit(character).ok_or(ParseIdErrorReason::InvalidDigit(character, base))?;
         bits.checked_mul(base)
             .and_then(|bits| bits.checked_add(digit))
-            .ok_or(Wrong::TooLarge)
+            .ok_or(ParseIdErrorReason::TooLarge)
     })
 }
 
@@ -203,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_the_edges_are_as_long_as_all_others() {
+    fn every_text_of_a_format_has_the_same_length() {
         assert_eq!(Id::new(0).base62(), "00000000000");
         assert_eq!(Id::new(u64::MAX).base62(), "LygHa16AHYF");
         assert_eq!(Id::new(0).crockford(), "0000000000000");
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused_and_named() {
+    fn an_invalid_text_is_refused_with_the_reason() {
         let refused = |read: fn(&str) -> Result<Id, ParseIdError>, text: &str| {
             read(text).unwrap_err().to_string()
         };
@@ -222,9 +226,12 @@ mod tests {
         );
         assert_eq!(
             refused(str::parse, "18446744073709551616"),
-            "\"18446744073709551616\" is not an id: it is more than 64 bits"
+            "\"18446744073709551616\" is not an id: the number has more than 64 bits"
         );
-        assert_eq!(refused(str::parse, ""), "\"\" is not an id: it is empty");
+        assert_eq!(
+            refused(str::parse, ""),
+            "\"\" is not an id: the text is empty"
+        );
         refused(str::parse, "+1");
         refused(Id::from_base62, "LygHa16AHYG");
         refused(Id::from_base62, "1-2");
@@ -236,7 +243,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_text_is_read_back_and_is_in_the_order_of_the_ids(one: u64, other: u64) {
+        fn texts_round_trip_and_sort_like_their_ids(one: u64, other: u64) {
             let (one, other) = (Id::new(one), Id::new(other));
             prop_assert_eq!(one.to_string().parse(), Ok(one));
             prop_assert_eq!(Id::from_base62(&one.base62()), Ok(one));
@@ -248,7 +255,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text: String) {
+        fn parsing_never_panics(text: String) {
             drop((text.parse::<Id>(), Id::from_base62(&text), Id::from_crockford(&text)));
         }
     }

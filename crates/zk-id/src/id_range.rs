@@ -1,4 +1,4 @@
-//! Ids that follow each other.
+//! Consecutive ids of one worker.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,29 +6,32 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 
 use crate::id::Id;
-use crate::layout::Stamp;
+use crate::layout::Encoding;
 
-/// Ids of one worker that follow each other, taken in one step; those that are not used are skipped.
+/// Consecutive ids of one worker, taken in one step. Ids that are not used are skipped.
 #[derive(Debug, Clone)]
 #[must_use = "ids that are not used are skipped"]
-pub struct Run {
-    stamp: Stamp,
+pub struct IdRange {
+    encoding: Encoding,
     positions: Range<u64>,
 }
 
-impl Run {
-    pub(crate) fn new(stamp: Stamp, positions: Range<u64>) -> Self {
-        Self { stamp, positions }
+impl IdRange {
+    pub(crate) fn new(encoding: Encoding, positions: Range<u64>) -> Self {
+        Self {
+            encoding,
+            positions,
+        }
     }
 }
 
-impl Iterator for Run {
+impl Iterator for IdRange {
     type Item = Id;
 
     #[inline]
     fn next(&mut self) -> Option<Id> {
         let position = self.positions.next()?;
-        Some(self.stamp.id(position))
+        Some(self.encoding.id(position))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -36,6 +39,6 @@ impl Iterator for Run {
     }
 }
 
-impl ExactSizeIterator for Run {}
+impl ExactSizeIterator for IdRange {}
 
-impl FusedIterator for Run {}
+impl FusedIterator for IdRange {}

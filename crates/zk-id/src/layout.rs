@@ -1,4 +1,4 @@
-//! What the bits of an id mean.
+//! Defines the bit layout of ids.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::SystemTime;
 
 use crate::id::Id;
 
-/// How the 64 bits of an id are shared out: from the top, time since an epoch in milliseconds, worker, sequence within the
+/// The bit layout of an id: from the top, milliseconds since an epoch, worker number, and sequence number within the
 /// millisecond.
 ///
-/// One that does not fit does not compile when it is made in a constant:
+/// An invalid layout in a constant is a compile error:
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,8 +26,8 @@ use crate::id::Id;
 /// # TOO_LONG.workers();
 /// ```
 ///
-/// The bits for the sequence cap the ids that one worker gives out: 12 bits are 4,096 in a millisecond, one in 244 ns,
-/// however little an id costs.
+/// The sequence bits limit the rate of one worker: 12 bits allow 4,096 ids in a millisecond, one in 244 ns, however
+/// little an id costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
     time: u32,
@@ -37,38 +37,38 @@ pub struct Layout {
     epoch: u64,
 }
 
-/// What an id says about itself, read with the [`Layout`] it was made with.
+/// The parts of an id, decoded with the [`Layout`] of its generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Parts {
-    /// The millisecond, as the generator took it.
+    /// The millisecond at which the id was issued, by the clock of its generator.
     pub time: SystemTime,
-    /// The number of the worker.
+    /// The worker number.
     pub worker: u32,
-    /// The number within the millisecond.
+    /// The sequence number within the millisecond.
     pub sequence: u32,
 }
 
 impl Layout {
-    /// 41 bits of time since 2010-11-04 01:42:54.657 UTC, 10 of worker, 12 of sequence, as Twitter's snowflakes had them;
-    /// they last until 2080.
+    /// 41 bits of time since 2010-11-04 01:42:54.657 UTC, 10 of worker, 12 of sequence: the layout of Twitter's
+    /// snowflakes, until 2080.
     pub const TWITTER: Self = Self::new(41, 10, 12, Duration::from_millis(1_288_834_974_657));
 
-    /// 40 bits of time since 2017-01-01 UTC, 13 of worker, 10 of sequence: 8,192 workers with 1,024 ids in a millisecond
-    /// each, until 2051.
+    /// 40 bits of time since 2017-01-01 UTC, 13 of worker, 10 of sequence: 8,192 workers with 1,024 ids in a
+    /// millisecond each, until 2051.
     pub const MANY_WORKERS: Self = Self::new(40, 13, 10, Duration::from_secs(1_483_228_800));
 
-    /// 41 bits of time since 2024-01-01 UTC, 6 of worker, 16 of sequence: 64 workers with 65,536 ids in a millisecond each,
-    /// one in 15 ns, until 2093.
+    /// 41 bits of time since 2024-01-01 UTC, 6 of worker, 16 of sequence: 64 workers with 65,536 ids in a millisecond
+    /// each, one in 15 ns, until 2093.
     pub const WIDE: Self = Self::new(41, 6, 16, Duration::from_secs(1_704_067_200));
 
-    /// Makes a layout of the numbers of bits for time, worker and sequence, and the moment from which time is counted,
-    /// as the time since the Unix epoch.
+    /// Creates a layout from the numbers of bits for time, worker and sequence, and the epoch from which time is
+    /// counted, as the time since the Unix epoch.
     ///
     /// # Panics
     ///
-    /// At build time when it is called in a constant: unless the bits are 63 in all or less, so that an id is a positive
-    /// `i64`; time has at least one of them, and worker and sequence have at most 31 each.
+    /// If there are more than 63 bits in all, no bit of time, or more than 31 bits of worker or of sequence. With 63
+    /// bits an id is a positive `i64`. In a constant, the panic is a compile error.
     pub const fn new(time: u32, worker: u32, sequence: u32, epoch: Duration) -> Self {
         assert!(
             time >= 1 && time <= 63,
@@ -80,17 +80,17 @@ impl Layout {
         );
         assert!(
             time + worker + sequence <= 63,
-            "the bits of a layout are 63 in all or less"
+            "a layout has at most 63 bits in all"
         );
-        // The largest one that is cut off is in the year 584,556,019.
+        // The milliseconds of a `u64` last until the year 584,556,019.
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "it is checked one line above"
+            reason = "checked by the assertion before"
         )]
         let epoch = {
             assert!(
                 epoch.as_millis() <= u64::MAX as u128 / 2,
-                "the epoch of a layout is too far away"
+                "the epoch of a layout is too late"
             );
             epoch.as_millis() as u64
         };
@@ -102,44 +102,44 @@ impl Layout {
         }
     }
 
-    /// Returns the bits of time.
+    /// Returns the number of bits of time.
     pub const fn time_bits(&self) -> u32 {
         self.time
     }
 
-    /// Returns the bits of worker.
+    /// Returns the number of bits of the worker number.
     pub const fn worker_bits(&self) -> u32 {
         self.worker
     }
 
-    /// Returns the bits of sequence.
+    /// Returns the number of bits of the sequence number.
     pub const fn sequence_bits(&self) -> u32 {
         self.sequence
     }
 
-    /// Returns the moment from which time is counted, as the time since the Unix epoch.
+    /// Returns the epoch from which time is counted, as the time since the Unix epoch.
     pub const fn epoch(&self) -> Duration {
         Duration::from_millis(self.epoch)
     }
 
-    /// Returns how many workers there can be.
+    /// Returns the number of workers.
     pub const fn workers(&self) -> u32 {
         1 << self.worker
     }
 
-    /// Returns how many ids a worker can give out in a millisecond.
+    /// Returns how many ids one worker can issue in a millisecond.
     pub const fn ids_per_millisecond(&self) -> u32 {
         1 << self.sequence
     }
 
-    /// Returns the first moment that has no ids any more.
+    /// Returns the first time after the epoch that has no ids.
     pub fn end(&self) -> SystemTime {
         self.moment(self.ticks())
     }
 
-    /// Reads the parts of an id.
+    /// Decodes the parts of an id.
     ///
-    /// The bits above those of the layout are not looked at.
+    /// Bits above those of the layout are ignored.
     pub fn parts(&self, id: Id) -> Parts {
         let bits = id.as_u64();
         #[expect(
@@ -155,70 +155,71 @@ impl Layout {
         }
     }
 
-    /// Returns the first id there can be of this moment: with worker and sequence 0.
+    /// Returns the smallest id of this time, which has worker number and sequence number 0.
     ///
-    /// Of two ids of one layout the one with the later time is the larger one, so that this bounds a search by time.
-    /// `None` when the layout has no ids of the moment.
+    /// Ids of one layout are ordered by time, so that this is the bound of a search by time.
+    /// Returns `None` if the layout cannot represent the time.
     pub fn first_of(&self, time: SystemTime) -> Option<Id> {
         let tick = self.tick(time).filter(|tick| *tick < self.ticks())?;
         Some(Id::new(tick << (self.worker + self.sequence)))
     }
 
-    /// How many milliseconds there are.
+    /// Returns the number of milliseconds.
     pub(crate) const fn ticks(&self) -> u64 {
         1 << self.time
     }
 
-    /// The millisecond of the epoch that a moment lies in; `None` before it.
+    /// Returns the millisecond of the epoch at a time, or `None` before the epoch.
     pub(crate) fn tick(&self, time: SystemTime) -> Option<u64> {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         self.tick_at(since)
     }
 
-    /// The same, of the time since the Unix epoch.
+    /// Like [`tick`](Self::tick), from the time since the Unix epoch.
     pub(crate) fn tick_at(&self, unix: Duration) -> Option<u64> {
         u64::try_from(unix.as_millis())
             .ok()?
             .checked_sub(self.epoch)
     }
 
-    /// The beginning of a millisecond of the epoch.
+    /// Returns the start of a millisecond of the epoch.
     pub(crate) fn moment(&self, tick: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + self.begin_of(tick)
     }
 
-    /// The same, as the time since the Unix epoch.
+    /// Like [`moment`](Self::moment), as the time since the Unix epoch.
     pub(crate) fn begin_of(&self, tick: u64) -> Duration {
         self.epoch() + Duration::from_millis(tick)
     }
 
-    /// How the ids of a worker are made of positions.
-    pub(crate) const fn stamp(&self, worker: u32) -> Stamp {
-        Stamp {
+    /// Returns the encoding of a worker's positions.
+    pub(crate) const fn encoding(&self, worker: u32) -> Encoding {
+        Encoding {
             shift: self.worker,
-            within: (1 << self.sequence) - 1,
+            sequence_mask: (1 << self.sequence) - 1,
             worker: (worker as u64) << self.sequence,
         }
     }
 }
 
-/// How the ids of a worker are made of positions, which are a millisecond and a number within it in the bits of both: what
-/// can be computed before is.
+/// Encodes the positions of one worker as ids, with precomputed shifts and masks.
+///
+/// A position is the millisecond and, in its lower bits, the sequence number.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stamp {
+pub(crate) struct Encoding {
     shift: u32,
-    /// The bits of the number within the millisecond.
-    within: u64,
-    /// The worker, in its place.
+    /// The mask of the sequence bits.
+    sequence_mask: u64,
+    /// The worker number, shifted to its bits.
     worker: u64,
 }
 
-impl Stamp {
-    /// The id at a position.
+impl Encoding {
+    /// Returns the id at a position.
     #[inline]
     pub(crate) const fn id(&self, position: u64) -> Id {
-        let time = (position & !self.within) << self.shift;
-        Id::new(time | self.worker | (position & self.within))
+        let time = (position & !self.sequence_mask) << self.shift;
+        Id::new(time | self.worker | (position & self.sequence_mask))
     }
 }
 
@@ -243,12 +244,12 @@ mod tests {
 
     // covers: I3
     #[test]
-    fn the_named_layouts_are_those_of_the_sources() {
+    fn the_named_layouts_have_the_documented_bits() {
         let shape = |layout: Layout| (layout.time, layout.worker, layout.sequence);
         assert_eq!(shape(Layout::TWITTER), (41, 10, 12));
         assert_eq!(shape(Layout::MANY_WORKERS), (40, 13, 10));
         assert_eq!(shape(Layout::WIDE), (41, 6, 16));
-        // The most quoted of Twitter's: of 2013-02-21 04:02:10.619 UTC or thereabouts, and its parts by hand.
+        // A known snowflake of Twitter, of about 2013-02-21 04:02:10.619 UTC, with its parts computed by hand.
         let id = Id::new(304_447_236_292_935_680);
         let parts = Layout::TWITTER.parts(id);
         let since = (304_447_236_292_935_680_u64 >> 22) + 1_288_834_974_657;
@@ -262,7 +263,7 @@ mod tests {
 
     // covers: I3
     #[test]
-    fn layouts_that_do_not_fit_are_refused() {
+    fn layouts_of_too_many_bits_are_refused() {
         for (time, worker, sequence) in [
             (41, 11, 12),
             (0, 10, 12),
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_outside_have_no_first_id() {
+    fn times_outside_of_a_layout_have_no_first_id() {
         let layout = Layout::new(4, 2, 2, Duration::from_millis(100));
         let at = |millis| layout.first_of(SystemTime::UNIX_EPOCH + Duration::from_millis(millis));
         assert_eq!(at(99), None);
@@ -292,7 +293,7 @@ mod tests {
     proptest! {
         // covers: I3
         #[test]
-        fn parts_of_an_id_are_what_it_was_made_of(
+        fn an_id_decodes_to_the_parts_it_was_encoded_from(
             (time_bits, worker_bits, sequence_bits) in (1_u32..=41, 0_u32..=10, 0_u32..=12),
             epoch in 0_u64..=2_000_000_000_000,
             (time, worker, sequence) in any::<(u64, u32, u32)>(),
@@ -303,15 +304,15 @@ mod tests {
             let worker = worker % layout.workers();
             let sequence = sequence % layout.ids_per_millisecond();
             let position = (time << sequence_bits) | u64::from(sequence);
-            let id = layout.stamp(worker).id(position);
+            let id = layout.encoding(worker).id(position);
             prop_assert!(i64::try_from(id.as_u64()).is_ok());
             let parts = layout.parts(id);
             prop_assert_eq!(parts.time, layout.moment(time));
             prop_assert_eq!((parts.worker, parts.sequence), (worker, sequence));
             prop_assert!(layout.first_of(parts.time).unwrap() <= id);
-            // The next position is a larger id, whoever makes it.
+            // The id at the next position is larger, for every worker.
             let next = position + u64::from(layout.ids_per_millisecond());
-            prop_assert!(layout.stamp(0).id(next) > id);
+            prop_assert!(layout.encoding(0).id(next) > id);
         }
     }
 }

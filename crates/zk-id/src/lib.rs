@@ -1,19 +1,19 @@
-//! Ids that never repeat, from ZooKeeper or with its help.
+//! Ids that never repeat, issued by ZooKeeper or with its help.
 //!
 //! | | [`Snowflakes`] | [`BlockIds`] | [`SequenceIds`] |
 //! |---|---|---|---|
-//! | an id is | time, worker number, sequence, in 63 bits | a number from 1 on, 63 bits | a number from 0 on, 31 bits |
-//! | order | by time, to about a millisecond and the clocks' difference | of each process alone | of all processes |
-//! | gaps | always | when a process ends | when a call is given up |
-//! | costs | a compare-and-swap, and a write every few seconds | a read and a write for each block | a round trip and two writes |
-//! | without ZooKeeper it goes on | until the session is in doubt | until the blocks are used up | not at all |
+//! | an id is | time, worker number and sequence number, in 63 bits | a number from 1 on, of 63 bits | a number from 0 on, of 31 bits |
+//! | order | by time, to about a millisecond and the difference of the clocks | within each process | over all processes |
+//! | gaps | always | when a process ends | when a call fails or is dropped |
+//! | cost | a compare-and-swap, and a write every few seconds | a read and a write for each block | a round trip and two writes |
+//! | without ZooKeeper | continues while the session is trusted | continues until the blocks are used up | fails |
 //!
-//! [`WorkerIds`] are small numbers for processes, each one process's at a time; a [`Generator`] makes snowflakes for a worker
-//! number that you see to yourself.
-//! [Choosing an id](choosing_an_id) compares them with what needs no ZooKeeper.
+//! [`WorkerIds`] are small numbers, each held by one process at a time. A [`Generator`] issues snowflakes for a worker
+//! number that you assign yourself.
+//! [Choosing an id](choosing_an_id) compares these ids with others that need no ZooKeeper.
 //!
-//! Do not use them where an id must not be guessed, or must not tell when and where it was made;
-//! nor where nothing is coordinated and 128 bits are welcome: that is what UUIDs are for.
+//! Do not use them where an id must be unguessable, or must not reveal when and where it was issued.
+//! If 128 bits are acceptable, UUIDs need no coordination.
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,78 +33,81 @@
 //!
 //! # Guarantees
 //!
-//! 1. No snowflake of one path is given out twice, whatever clocks, sessions, networks and processes do, as long as nobody
-//!    deletes or sets back its [marks](#layout-of-the-nodes).
-//!    The time that goes into ids is reserved in ZooKeeper before it is used, and whoever has a worker number next begins
-//!    behind it; that does not depend on any clock, nor on a process noticing in time that it lost its number.
-//! 2. Snowflakes of one generator rise, and none has a time that its clock has not reached.
-//! 3. A generator gives out nothing once its worker number may be another process's, as [`Trusted`](zk_core::Trusted)
-//!    tells: each call compares the monotonic clock with the end of the proof, and it ends 20 ms early.
-//!    That depends on no task and no runtime.
-//!    A thread that was stopped within a call may get one id, or one [`Run`], when it goes on: unique nonetheless, by 1.
-//! 4. No number of one counter is given out twice by [`BlockIds`], whatever becomes of requests and replies, as long as
-//!    nobody sets the counter back; a handle that notices refuses to go on.
-//! 5. Numbers of [`SequenceIds`] rise in the order of the calls over all processes, as long as nobody deletes the node.
-//!    Near the end of their 31 bits they are refused, and not given out twice as the servers would.
-//! 6. A worker number is one process's at a time while it is [trusted](WorkerId::is_trusted), as long as nobody deletes the
-//!    node of another one.
-//! 7. Whatever is dropped, wherever, leaves no node that others would have to wait for: the session removes it in the
-//!    background, also one whose creation was in doubt, and its end removes it for certain.
+//! 1. No snowflake of one path is issued twice, whatever clocks, sessions, networks and processes do, as long as no
+//!    client deletes or decreases the [marks](#layout-of-the-nodes).
+//!    The time in ids is reserved in ZooKeeper before it is used, and the next holder of a worker number starts after
+//!    the reservation. This depends neither on clocks, nor on a process noticing in time that it lost its number.
+//! 2. The snowflakes of one generator rise, and none has a time that the generator's clock has not reached.
+//! 3. A generator stops before another process can hold its worker number, under the assumptions of
+//!    [`Trusted`](zk_core::Trusted): each call compares the monotonic clock with the end of the proof, less 20 ms.
+//!    This depends on no task and no runtime.
+//!    A thread that was paused within a call may get one id, or one [`IdRange`], afterwards; by 1 it is still unique.
+//! 4. [`BlockIds`] issue no number of a counter twice, even if requests and replies are lost, as long as no client
+//!    decreases the counter. A handle that notices a decreased counter fails.
+//! 5. The numbers of [`SequenceIds`] rise in the order of the calls over all processes, as long as no client deletes
+//!    the node. Near the end of the 31 bits the calls fail; the servers would repeat numbers.
+//! 6. A worker number is held by one process at a time while it is [trusted](WorkerId::is_trusted), as long as no
+//!    client deletes the node of another one.
+//! 7. A dropped future or handle leaves no node that other processes have to wait for. The session deletes the node in
+//!    the background, even if the reply to its creation was lost, and the end of the session deletes it for certain.
 //!
-//! Not guaranteed: that ids have no gaps; that the larger of two snowflakes is the later one, when they are of two
-//! processes whose clocks differ or less than ten milliseconds apart; anything against a process that writes what is not
-//! true into these nodes.
+//! Not guaranteed: ids without gaps; that the larger of two snowflakes is the later one, if their processes have
+//! different clocks or they are less than ten milliseconds apart; protection against a process that writes wrong data
+//! to these nodes.
 //!
 //! # Failure behaviour
 //!
+//! Unless stated otherwise, a call fails with an error of the [class](zk_core::ErrorClass) *fatal* once the session is
+//! lost.
+//!
 //! | event | snowflakes | blocks | sequences |
 //! |---|---|---|---|
-//! | the connection breaks | go on for as long as the session is trusted and time is reserved; then [`NextError::Untrusted`] | go on until the blocks are used up, then wait | wait, then an error |
-//! | the reply to a write is lost | nothing | the block is given up and the next one taken | found by its name |
-//! | the session expires or is closed | [`NextError::Lost`] | go on until the blocks are used up, then a fatal error | a fatal error |
-//! | the clock goes back | wait until it is where it was; [`NextError::ClockBehind`] after the [patience](Snowflakes::with_patience), at once if that would be too short | – | – |
-//! | the clock goes forwards | follow it, once that time is reserved; when it goes back again, see above | – | – |
-//! | the clock is [far ahead](Snowflakes::with_max_clock_ahead) of the servers' | [`ClaimError::ClockAhead`], and no mark is written; a generator that runs uses up what is reserved, then [`NextError::Unreserved`] | – | – |
-//! | a mark is far in the future | another free number is taken, if there is one | – | – |
-//! | the process dies | the next one with the number waits until what was reserved is over, at most the session timeout; it can have the number only after that | up to two blocks are lost | – |
-//! | ids are asked for too fast | wait for the next millisecond | wait for the next block | – |
-//! | all is used up | [`NextError::TimeExhausted`] | [`BlockError::Exhausted`] | [`SequenceError::SequenceExhausted`] |
-//! | somebody deletes a worker's node | [`NextError::Lost`] within about a round trip | – | – |
-//! | another layout is used on the path | [`ClaimError::OtherUse`] | – | – |
+//! | the connection breaks | continue while the session is trusted and time is reserved; then [`NextError::Untrusted`] | continue until the blocks are used up, then wait | wait, then fail |
+//! | the reply to a write is lost | no effect | the block is skipped, and the next one is taken | the node is found by its name |
+//! | the session expires or is closed | [`NextError::Lost`] | continue until the blocks are used up, then fail | fail |
+//! | the clock goes back | wait until it has caught up; [`NextError::ClockBehind`] after the [maximum wait](Snowflakes::with_max_wait), or at once if that is too short | – | – |
+//! | the clock goes forwards | follow it, once that time is reserved; if it goes back again, see above | – | – |
+//! | the clock is [too far ahead](Snowflakes::with_max_clock_ahead) of the servers' clock | [`ClaimError::ClockAhead`], and no mark is written; a running generator uses up its reserved time, then [`NextError::Unreserved`] | – | – |
+//! | a mark is far in the future | another free number is claimed, if there is one | – | – |
+//! | the process dies | the next holder of the number waits for the end of the reservation, at most the session timeout; it can claim the number only after that | up to two blocks are lost | – |
+//! | ids are requested too fast | wait for the next millisecond | wait for the next block | – |
+//! | all ids are issued | [`NextError::TimeExhausted`] | [`BlockError::Exhausted`] | [`SequenceError::SequenceExhausted`] |
+//! | another client deletes a worker's node | [`NextError::Lost`] within about a round trip | – | – |
+//! | the path is used with another layout | [`ClaimError::SchemaMismatch`] | – | – |
 //!
 //! # Layout of the nodes
 //!
 //! ```text
 //! /ids/orders                "zk-id snowflakes of 41/10/12 bits since 1288834974657 ms"
-//! ├── worker-00007           ephemeral: who has the number; a unique text, and the description behind a line break
-//! ├── mark-00007             "1800000012345 0x1000…-0": up to which Unix millisecond ids may have been given out, and by whom
+//! ├── worker-00007           ephemeral: the holder of number 7; a unique text, a line break, and the description
+//! ├── mark-00007             "1800000012345 0x1000…-0": ids may be issued up to this Unix millisecond; the writer
 //! └── mark-00008
-//! /ids/invoices              the counter, 8 bytes, highest first: the largest number that was taken
+//! /ids/invoices              the counter, 8 bytes, big-endian: the largest number that was taken
 //! └── after-00000001000001f3 one for each 4,294,967,295 blocks
-//! /ids/tickets               no data; ephemeral children that come and go
+//! /ids/tickets               no data; short-lived ephemeral children
 //! ```
 //!
-//! All but the workers' are persistent. Never delete a mark: to retire a path, stop its processes and delete it whole, and do
-//! not use it again before its last reservation is over.
+//! All nodes are persistent, except those of workers and the children of sequences. Never delete a mark. To retire a
+//! path, stop its processes, delete it recursively, and do not use it again before its last reservation is over.
 //!
-//! A counter is that of Apache Curator's `DistributedAtomicLong`; Java processes that take the `postValue()` of its
-//! `increment()` as an id share it. The `SharedCount` of Curator, of four bytes, is refused.
+//! A counter is that of Apache Curator's `DistributedAtomicLong`: Java processes that use the `postValue()` of its
+//! `increment()` as an id can share it. Curator's `SharedCount`, of four bytes, is refused.
 //!
 //! # Observing
 //!
-//! The operations on nodes have the spans of [`zk_core`]; a reservation that cannot be extended and a node that cannot be
-//! watched are warned of.
-//! [`WorkerIds::holders`] lists who has which number.
+//! The operations on nodes have the spans of [`zk_core`]. A warning is logged if a reservation cannot be extended, or a
+//! node cannot be watched.
+//! [`WorkerIds::holders`] lists the holder of each number.
 //!
-//! # What it does not do
+//! # Limitations
 //!
-//! A clock that is ahead by less than the [tolerance](Snowflakes::with_max_clock_ahead), a minute by default, is believed:
-//! ids get that time, and so does the mark, so that the next process with the worker number waits for as long.
-//! Run with synchronised clocks, on the servers as well.
+//! A clock that is ahead by less than the [limit](Snowflakes::with_max_clock_ahead), a minute by default, is accepted:
+//! ids and the mark get that time, and the next holder of the worker number waits that long.
+//! Synchronise the clocks, those of the servers included.
 //!
 //! # Features
 //!
-//! - `serde`: [`Id`] is written and read by serde, by default as decimal digits in formats that people can read.
+//! - `serde`: serializes an [`Id`], by default as decimal digits in human-readable formats.
 
 mod abort_on_drop;
 mod atomic_sequence;
@@ -131,8 +134,8 @@ pub use block::BlockIds;
 pub use clock::Clock;
 pub use clock::SystemClock;
 pub use error::ClaimError;
-pub use error::Loss;
 pub use error::NextError;
+pub use error::WorkerLoss;
 pub use generator::Generator;
 pub use id::Id;
 pub use id::ParseIdError;
@@ -142,7 +145,7 @@ pub use id::as_base62;
 pub use id::as_crockford;
 #[cfg(feature = "serde")]
 pub use id::as_number;
-pub use id_range::Run;
+pub use id_range::IdRange;
 pub use layout::Layout;
 pub use layout::Parts;
 pub use sequence::SequenceError;

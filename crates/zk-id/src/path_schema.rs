@@ -1,4 +1,4 @@
-//! What a node is used for, written in its data, so that nobody uses it for something that does not go together.
+//! Records in the data of a node what the node is used for, so that incompatible uses of one path are refused.
 
 use zk_core::ErrorKind;
 use zk_core::NodePath;
@@ -7,46 +7,46 @@ use zk_core::Session;
 use crate::error::ClaimError;
 use crate::error::excerpt;
 
-/// Makes sure that the node is there and that all its users mean the same by it.
+/// Makes sure that the node exists and that its data is `schema`.
 ///
-/// A node without data is taken for nobody's yet: somebody has made it, perhaps for its access rules.
-pub(crate) async fn settle(
+/// A node without data is adopted: an operator may have created it, for example to set its ACL.
+pub(crate) async fn ensure_schema(
     session: &Session,
     path: &NodePath,
-    wanted: &str,
+    schema: &str,
 ) -> Result<(), ClaimError> {
-    for _ in 0..ROUNDS {
-        let missed = match session.get(path).await {
-            Ok((data, _)) if data == wanted.as_bytes() => return Ok(()),
+    for _ in 0..MAX_ATTEMPTS {
+        let written = match session.get(path).await {
+            Ok((data, _)) if data == schema.as_bytes() => return Ok(()),
             Ok((data, stat)) if data.is_empty() => {
-                let set = session.set(path, wanted).version(stat.version);
+                let set = session.set(path, schema).version(stat.version);
                 set.idempotent().await.map(drop)
             }
             Ok((data, _)) => {
-                return Err(ClaimError::OtherUse {
+                return Err(ClaimError::SchemaMismatch {
                     path: path.clone(),
                     found: excerpt(&data),
-                    wanted: wanted.to_owned(),
+                    expected: schema.to_owned(),
                 });
             }
             Err(error) if error.is_no_node() => {
-                let create = session.create(path, wanted).parents();
+                let create = session.create(path, schema).parents();
                 create.idempotent().await.map(drop)
             }
             Err(error) => Err(error),
         };
-        match missed {
+        match written {
             Ok(()) => return Ok(()),
-            // Somebody else was faster: see what it has written, when the server shows it.
-            Err(error) if is_overtaken(error.kind()) => session.sync(path).await?,
+            // Another client was faster: read what it has written, once the server has it.
+            Err(error) if is_conflict(error.kind()) => session.sync(path).await?,
             Err(error) => return Err(error.into()),
         }
     }
-    Err(ClaimError::Disturbed { path: path.clone() })
+    Err(ClaimError::Contended { path: path.clone() })
 }
 
-/// Whether a write was refused because somebody else was faster.
-pub(crate) fn is_overtaken(kind: ErrorKind) -> bool {
+/// Returns whether a conditional write failed because another client may have been faster.
+pub(crate) fn is_conflict(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::NodeExists
@@ -56,5 +56,5 @@ pub(crate) fn is_overtaken(kind: ErrorKind) -> bool {
     )
 }
 
-/// How often others may be faster.
-pub(crate) const ROUNDS: u32 = 16;
+/// How often a write is attempted while other clients are faster.
+pub(crate) const MAX_ATTEMPTS: u32 = 16;

@@ -1,4 +1,4 @@
-//! Ids from the numbers that servers append to the names of sequential nodes.
+//! Issues the numbers that servers append to the names of sequential nodes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use zk_core::ParsePathError;
 use zk_core::Sequence;
 use zk_core::Session;
 
-use crate::path_schema::ROUNDS;
-use crate::worker::below;
+use crate::path_schema::MAX_ATTEMPTS;
+use crate::worker::child;
 
-/// Numbers from 0 on in the order in which the ensemble was asked for them, over all processes.
+/// Numbers from 0 on, ordered over all processes.
 ///
-/// Each is the number of a sequential node, which is removed again at once, so that nodes do not pile up.
-/// They are what orders events of many processes strictly; [`BlockIds`](crate::BlockIds) and
+/// Each is the sequence number of a sequential node, which is deleted at once, so that nodes do not accumulate.
+/// These numbers order events of many processes strictly. [`BlockIds`](crate::BlockIds) and
 /// [`Snowflakes`](crate::Snowflakes) cost a thousandth.
 ///
-/// The numbers have 31 bits, and begin anew when the node at the path is deleted: it is a persistent one, and no container,
-/// so that the ensemble does not do that by itself.
+/// The numbers have 31 bits. They restart if the node at the path is deleted. It is a persistent node, not a container,
+/// so that the ensemble does not delete it by itself.
 ///
 /// # Examples
 ///
@@ -39,61 +39,61 @@ use crate::worker::below;
 pub struct SequenceIds {
     session: Session,
     path: NodePath,
-    /// The largest number that a call of a clone of this has answered.
+    /// The largest number that any clone has returned.
     last: Arc<AtomicI64>,
 }
 
-/// No number was given out.
+/// No number was issued.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SequenceError {
-    /// The counter of the node is used up; servers from 3.6 on give out the last number again and again, older ones begin
+    /// The node's counter is used up. From then on, servers from 3.6 on repeat the last number, and older ones continue
     /// below zero.
     #[error(
-        "the numbers of {path} are used up, at {number}; go on with another path, and add {} to its numbers",
+        "the numbers of {path} are used up at {number}; continue with another path, and add {} to its numbers",
         i32::MAX
     )]
     SequenceExhausted {
         /// The node.
         path: NodePath,
-        /// The number that it gave.
+        /// The number that the server appended.
         number: i32,
     },
-    /// The numbers have begun anew: somebody has deleted the node.
+    /// The numbers have restarted: another client has deleted the node.
     #[error(
-        "{path} gave {number} after {last}; somebody has deleted it, so that its numbers repeat"
+        "{path} issued {number} after {last}; it was deleted meanwhile, and its numbers repeat: use another path"
     )]
-    StartedAnew {
+    SequenceRestarted {
         /// The node.
         path: NodePath,
-        /// The number that it gave.
+        /// The number that the server appended.
         number: i32,
-        /// What it had given before.
+        /// The largest number that was issued before.
         last: i64,
     },
-    /// The ensemble did not do it; a number may be skipped.
+    /// A request failed. A number may be skipped.
     #[error(transparent)]
     Failed(#[from] Error),
 }
 
 impl SequenceError {
-    /// Returns what can be done about it.
+    /// Returns what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::SequenceExhausted { .. } | Self::StartedAnew { .. } => ErrorClass::Outcome,
+            Self::SequenceExhausted { .. } | Self::SequenceRestarted { .. } => ErrorClass::Outcome,
             Self::Failed(error) => error.class(),
         }
     }
 }
 
 impl SequenceIds {
-    /// Makes a handle of the numbers of the node at `path`.
+    /// Creates a handle to the numbers of the node at `path`.
     ///
-    /// The node is made when it is needed, and so are its parents; use it for nothing else.
+    /// The node, and its parents, are created on first use. Use the path for nothing else.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -106,24 +106,20 @@ impl SequenceIds {
         })
     }
 
-    /// Asks the ensemble for the next number.
+    /// Requests the next number from the ensemble.
     ///
-    /// It is greater than that of every call, of any process, that had been answered before this one was made.
-    /// Numbers are skipped when a call is dropped.
+    /// It is greater than the numbers of all calls, of any process, that had returned before this call.
+    /// A dropped call skips a number.
     ///
     /// # Errors
     ///
-    /// [`SequenceError::SequenceExhausted`] when the 31 bits are used up, [`SequenceError::StartedAnew`] when somebody has
-    /// deleted the node, and [`SequenceError::Failed`] when the ensemble did not do it within the session's operation
-    /// timeout.
+    /// [`SequenceError::SequenceExhausted`] if the 31 bits are used up, [`SequenceError::SequenceRestarted`] if another
+    /// client has deleted the node, and [`SequenceError::Failed`] if the requests did not succeed within the session's
+    /// operation timeout.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the node that was made, or will be by a request that has left, is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal [`SequenceError::Failed`].
+    /// Safe. A node that was created, or is created by a request that was already sent, is deleted in the background.
     ///
     /// # Cost
     ///
@@ -131,14 +127,14 @@ impl SequenceIds {
     pub async fn next(&self) -> Result<i64, SequenceError> {
         let last = self.last.load(Ordering::Acquire);
         let parent = &self.path;
-        let child = below(parent, "id-");
+        let prefix = child(parent, "id-");
         let mut round = 0;
         let node = loop {
-            let create = self.session.create(&child, "").ephemeral().sequential();
+            let create = self.session.create(&prefix, "").ephemeral().sequential();
             match create.owned().await {
                 Ok(node) => break node,
-                // Somebody may remove it again.
-                Err(error) if error.is_no_node() && round < ROUNDS => {
+                // Another client may delete the parent again.
+                Err(error) if error.is_no_node() && round < MAX_ATTEMPTS => {
                     round += 1;
                     match self.session.create(parent, "").parents().await {
                         Ok(_) => {}
@@ -151,9 +147,9 @@ impl SequenceIds {
         };
         let name = node.path().name().unwrap_or_default();
         let Some((_, sequence)) = Sequence::split(name) else {
-            unreachable!("servers number sequential nodes, and not like this: {name}")
+            unreachable!("a sequential node without a sequence number: {name}")
         };
-        // Its end is not waited for.
+        // The node is deleted in the background.
         drop(node);
         let number = sequence.number();
         if sequence.is_near_end() {
@@ -163,7 +159,7 @@ impl SequenceIds {
             });
         }
         if i64::from(number) <= last {
-            return Err(SequenceError::StartedAnew {
+            return Err(SequenceError::SequenceRestarted {
                 path: parent.clone(),
                 number,
                 last,
@@ -173,7 +169,7 @@ impl SequenceIds {
         Ok(number.into())
     }
 
-    /// Returns the node whose numbers these are.
+    /// Returns the path of the node whose numbers are issued.
     pub fn path(&self) -> &NodePath {
         &self.path
     }

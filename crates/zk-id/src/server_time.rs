@@ -1,4 +1,4 @@
-//! How far a clock is ahead of the servers', judged from a timestamp that the leader put on a write of ours.
+//! Computes how far a clock is ahead of the servers' clock, from the timestamp that the leader gave one of our writes.
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -9,24 +9,24 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerTime {
     /// The timestamp of the write.
-    read: SystemTime,
+    timestamp: SystemTime,
     /// An instant before the write was sent.
-    asked: Instant,
+    sent_at: Instant,
 }
 
 impl ServerTime {
-    pub(crate) const fn new(read: SystemTime, asked: Instant) -> Self {
-        Self { read, asked }
+    pub(crate) const fn new(timestamp: SystemTime, sent_at: Instant) -> Self {
+        Self { timestamp, sent_at }
     }
 
     /// Returns the latest time that the leader's clock may show at the instant `at`.
     pub(crate) fn latest(&self, at: Instant) -> SystemTime {
-        self.read + at.saturating_duration_since(self.asked)
+        self.timestamp + at.saturating_duration_since(self.sent_at)
     }
 
-    /// Returns by how much `clock`, read at the instant `at`, is ahead of the leader's clock at least.
+    /// Returns the least by which `clock`, read at the instant `at`, is ahead of the leader's clock.
     ///
-    /// A slow answer, or a process that was stopped in between, makes it less, not more.
+    /// A slow reply, or a pause of the process, makes the result smaller, never larger.
     pub(crate) fn ahead(&self, clock: SystemTime, at: Instant) -> Duration {
         let ahead = clock.duration_since(self.latest(at));
         ahead.unwrap_or_default()
@@ -42,13 +42,16 @@ mod tests {
     fn time_since_the_reading_does_not_count_as_ahead() {
         let second = Duration::from_secs(1);
         let read = SystemTime::UNIX_EPOCH + 100 * second;
-        let asked = Instant::now();
-        let server = ServerTime::new(read, asked);
-        assert_eq!(server.ahead(read - second, asked), Duration::ZERO);
-        assert_eq!(server.ahead(read + 3 * second, asked), 3 * second);
-        assert_eq!(server.ahead(read + 3 * second, asked + 2 * second), second);
+        let sent_at = Instant::now();
+        let server = ServerTime::new(read, sent_at);
+        assert_eq!(server.ahead(read - second, sent_at), Duration::ZERO);
+        assert_eq!(server.ahead(read + 3 * second, sent_at), 3 * second);
         assert_eq!(
-            server.ahead(read + second, asked + 2 * second),
+            server.ahead(read + 3 * second, sent_at + 2 * second),
+            second
+        );
+        assert_eq!(
+            server.ahead(read + second, sent_at + 2 * second),
             Duration::ZERO
         );
     }

@@ -1,4 +1,4 @@
-//! Ids for a worker number that is leased, and time that is reserved for it.
+//! Snowflakes on a leased worker number, whose time is reserved in ZooKeeper.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,26 +15,26 @@ use zk_core::NodePath;
 use zk_core::ParsePathError;
 use zk_core::Session;
 
-use crate::abort_on_drop::Task;
+use crate::abort_on_drop::AbortOnDrop;
 use crate::clock::Clock;
 use crate::clock::SystemClock;
 use crate::error::ClaimError;
-use crate::error::Loss;
+use crate::error::WorkerLoss;
 use crate::generator::Generator;
-use crate::generator_state::Core;
-use crate::high_water_mark::Mark;
+use crate::generator_state::GeneratorState;
+use crate::high_water_mark::HighWaterMark;
 use crate::high_water_mark::ReserveError;
 use crate::high_water_mark::TakeOver;
 use crate::layout::Layout;
 use crate::server_time::ServerTime;
-use crate::worker::Place;
 use crate::worker::WorkerId;
 use crate::worker::WorkerIds;
-use crate::worker::below;
-use crate::worker::writer;
-use crate::worker_slots as slots;
+use crate::worker::WorkerNode;
+use crate::worker::child;
+use crate::worker::unique_writer;
+use crate::worker_slots;
 
-/// Generators of ids that share a path and a layout: each claims a worker number and reserves time for it.
+/// Snowflake generators that share a path and a layout. Each claims a worker number and reserves time for it.
 ///
 /// # Examples
 ///
@@ -55,95 +55,94 @@ pub struct Snowflakes {
     session: Session,
     layout: Layout,
     clock: Arc<dyn Clock>,
-    span: Duration,
-    patience: Option<Duration>,
-    most_ahead: Duration,
+    reserve: Duration,
+    max_wait: Option<Duration>,
+    max_clock_ahead: Duration,
 }
 
 impl Snowflakes {
-    /// Makes a handle of the generators at `path`, which all have to have the same layout.
+    /// Creates a handle to the generators at `path`. All processes must use the same layout.
     ///
-    /// The node at the path is made when it is needed, and so are its parents; use it for nothing else, and never delete
-    /// what is below it: the [marks](crate#layout-of-the-nodes) are what keeps ids from repeating.
+    /// The node at the path, and its parents, are created on first use. Use the path for nothing else.
+    /// Never delete the [marks](crate#layout-of-the-nodes) below it: they keep ids from repeating.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P, layout: Layout) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
         let path = path.try_into().map_err(Into::into)?;
-        let charter = format!("zk-id snowflakes of {layout}");
+        let schema = format!("zk-id snowflakes of {layout}");
         Ok(Self {
-            workers: WorkerIds::chartered(session, path, layout.workers(), &charter),
+            workers: WorkerIds::with_schema(session, path, layout.workers(), &schema),
             session: session.clone(),
             layout,
             clock: Arc::new(SystemClock),
-            span: session.session_timeout(),
-            patience: None,
-            most_ahead: CLOCK_AHEAD,
+            reserve: session.session_timeout(),
+            max_wait: None,
+            max_clock_ahead: DEFAULT_MAX_CLOCK_AHEAD,
         })
     }
 
-    /// Sets the clock; default, [`SystemClock`].
+    /// Sets the clock. The default is [`SystemClock`].
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Sets how much time is reserved ahead; default, the session timeout; at least 100 ms, at most a day.
+    /// Sets how much time is reserved ahead, from 100 ms to one day. The default is the session timeout.
     ///
-    /// It is extended when half of it is left, which costs a write; the next process that gets the number of one that
-    /// died waits until it is over.
-    /// The ensemble keeps the number of a process that died for the session timeout, so that the default lets nobody
-    /// wait for longer.
+    /// The reservation is extended when half of it is left, which costs a write.
+    /// If a process dies, the next holder of its number waits until the reservation is over.
+    /// The ensemble keeps the number for the session timeout anyway, so that the default adds no wait.
     #[must_use]
-    pub fn with_reserve(mut self, span: Duration) -> Self {
-        self.span = span.clamp(SHORTEST, LONGEST);
+    pub fn with_reserve(mut self, reserve: Duration) -> Self {
+        self.reserve = reserve.clamp(MIN_RESERVE, MAX_RESERVE);
         self
     }
 
-    /// Sets by how much the [clock](Self::with_clock) may be ahead of the servers'; default, one minute.
+    /// Sets by how much the [clock](Self::with_clock) may be ahead of the servers' clock. The default is one minute.
     ///
-    /// The time that a worker number was used for is closed to its next process, so that a clock which is years ahead would
-    /// make a number useless for years. [`claim`](Self::claim) compares the clock with the timestamp that the leader gave the
-    /// worker's node, and refuses before anything is reserved; a generator whose clock jumps later is not given more time.
-    /// Free numbers that have more than this and the [reserve](Self::with_reserve) reserved ahead of the servers' clock are
-    /// taken only when there are no others.
+    /// Time that was reserved for a worker number is never issued again, so that a clock that is years ahead would make
+    /// a number useless for years. [`claim`](Self::claim) therefore compares the clock with the timestamp that the
+    /// leader gave the worker's node, and fails before it reserves time. A generator whose clock jumps later cannot
+    /// reserve more time. A free number whose mark is ahead of the servers' clock by more than this limit and the
+    /// [reserve](Self::with_reserve) is claimed only if there is no other free number.
     ///
-    /// A leader whose clock is behind looks like a clock that is ahead, to all processes at once: keep the servers' clocks
-    /// right as well. More than a hundred years are taken for a hundred, which allows any clock.
+    /// If the leader's clock is behind, the clocks of all processes seem to be ahead: synchronise the servers' clocks,
+    /// too. The limit is capped at a hundred years, which allows any clock.
     #[must_use]
-    pub fn with_max_clock_ahead(mut self, most: Duration) -> Self {
-        self.most_ahead = most.min(HUNDRED_YEARS);
+    pub fn with_max_clock_ahead(mut self, max: Duration) -> Self {
+        self.max_clock_ahead = max.min(HUNDRED_YEARS);
         self
     }
 
-    /// Sets for how long a generator waits for an id, see [`Generator::with_patience`].
+    /// Sets how long a generator waits for an id, see [`Generator::with_max_wait`].
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
+    pub fn with_max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = Some(max_wait);
         self
     }
 
-    /// Sets the worker number to be claimed if it is free, see [`WorkerIds::with_preferred`].
+    /// Sets the worker number to claim if it is free, see [`WorkerIds::with_preferred`].
     #[must_use]
     pub fn with_preferred(mut self, number: u32) -> Self {
         self.workers = self.workers.with_preferred(number);
         self
     }
 
-    /// Sets a text by which people know the process, see [`WorkerIds::with_description`].
+    /// Sets a description of the process for people, see [`WorkerIds::with_description`].
     #[must_use]
     pub fn with_description(mut self, description: &str) -> Self {
         self.workers = self.workers.with_description(description);
         self
     }
 
-    /// Returns the worker numbers, of which others may be claimed and those that are may be listed.
+    /// Returns the worker numbers of the path, to claim others and to list the holders.
     pub fn workers(&self) -> &WorkerIds {
         &self.workers
     }
@@ -152,36 +151,33 @@ impl Snowflakes {
     ///
     /// # Errors
     ///
-    /// [`ClaimError::AllTaken`], [`ClaimError::OtherUse`] when others use the path with another layout,
-    /// [`ClaimError::ClockAhead`] when the clock is [too far ahead](Self::with_max_clock_ahead) of the servers', and
-    /// [`ClaimError::Failed`] when the ensemble did not do it within the session's operation timeout.
+    /// [`ClaimError::AllTaken`], [`ClaimError::SchemaMismatch`] if the path is used with another layout,
+    /// [`ClaimError::ClockAhead`] if the clock is [too far ahead](Self::with_max_clock_ahead) of the servers' clock,
+    /// and [`ClaimError::Failed`] if the requests did not succeed within the session's operation timeout.
     ///
     /// # Cancel safety
     ///
-    /// Safe: a number that was claimed, or will be by a request that has left, is released in the background; at most the
-    /// time that was reserved is not used.
-    ///
-    /// # Session loss
-    ///
-    /// [`ClaimError::Failed`].
+    /// Safe. A number that was claimed, or is claimed by a request that was already sent, is released in the
+    /// background. Its reserved time stays unused.
     ///
     /// # Cost
     ///
-    /// That of [`WorkerIds::claim`], and two round trips; again for each number whose mark is far in the future.
+    /// That of [`WorkerIds::claim`] and two round trips; again for each number whose mark is far in the future.
     pub async fn claim(&self) -> Result<Snowflake, ClaimError> {
-        let mut poisoned = BTreeSet::new();
+        let mut skipped = BTreeSet::new();
         loop {
-            let asked = Instant::now();
-            let worker = self.workers.claim_avoiding(&poisoned).await?;
-            let server = ServerTime::new(worker.claimed_at(), asked);
-            match self.take_over(&worker, server, &mut poisoned).await {
-                Ok(TakeOver::Done { mark, floor }) => {
-                    return Ok(self.generate(worker, mark, floor));
+            let sent_at = Instant::now();
+            let worker = self.workers.claim_avoiding(&skipped).await?;
+            let server = ServerTime::new(worker.claimed_at(), sent_at);
+            match self.take_over(&worker, server, &mut skipped).await {
+                Ok(TakeOver::Done { mark, previous }) => {
+                    return Ok(self.generate(worker, mark, previous));
                 }
                 Ok(TakeOver::TooFarAhead { reserved }) => {
                     let number = worker.number();
-                    tracing::warn!(path = %self.workers.path(), number, ?reserved, "this worker number is skipped: its mark is far in the future");
-                    // If it is in doubt, the session goes on with it.
+                    let path = self.workers.path();
+                    tracing::warn!(%path, number, ?reserved, "skipped a worker number whose mark is far ahead");
+                    // The session retries in the background if this fails.
                     drop(worker.release().await);
                 }
                 Err(error) => {
@@ -192,60 +188,70 @@ impl Snowflakes {
         }
     }
 
-    /// Takes over the mark of a number that is ours, unless the clock is too far ahead or the mark is, the first time.
+    /// Takes over the mark of a claimed number.
+    ///
+    /// Fails if the clock is too far ahead. Leaves the mark alone if it is too far ahead and was not skipped before.
     async fn take_over(
         &self,
         worker: &WorkerId,
         server: ServerTime,
-        poisoned: &mut BTreeSet<u32>,
+        skipped: &mut BTreeSet<u32>,
     ) -> Result<TakeOver, ClaimError> {
         let now = self.clock.now();
         let by = server.ahead(now, Instant::now());
-        let most = self.most_ahead;
-        if by > most {
-            return Err(ClaimError::ClockAhead { by, most });
+        let max = self.max_clock_ahead;
+        if by > max {
+            return Err(ClaimError::ClockAhead { by, max });
         }
-        let is_first_time = poisoned.insert(worker.number());
-        let latest = server.latest(Instant::now()) + most + self.span;
-        let path = below(self.workers.path(), &slots::mark_name(worker.number()));
-        let writer = writer(&self.session);
-        let until = now + self.span;
-        let latest = is_first_time.then_some(latest);
-        Mark::take_over(&self.session, path, writer, until, latest).await
+        let is_first_attempt = skipped.insert(worker.number());
+        let latest = server.latest(Instant::now()) + max + self.reserve;
+        let path = child(
+            self.workers.path(),
+            &worker_slots::mark_name(worker.number()),
+        );
+        let writer = unique_writer(&self.session);
+        let until = now + self.reserve;
+        let latest = is_first_attempt.then_some(latest);
+        HighWaterMark::take_over(&self.session, path, writer, until, latest).await
     }
 
-    fn generate(&self, worker: WorkerId, mark: Mark, floor: Option<SystemTime>) -> Snowflake {
-        // The reservation is in whole milliseconds, and one before the epoch reserves nothing.
+    fn generate(
+        &self,
+        worker: WorkerId,
+        mark: HighWaterMark,
+        previous: Option<SystemTime>,
+    ) -> Snowflake {
+        // A reservation has whole milliseconds. One that ends before the epoch reserves nothing.
         let tick = |time: Option<SystemTime>| {
             let tick = time.and_then(|time| self.layout.tick(time));
             tick.unwrap_or_default()
         };
         let clock = Arc::clone(&self.clock);
-        let core = Arc::new(Core::new(
+        let state = Arc::new(GeneratorState::new(
             self.layout,
             worker.number(),
             move || clock.now(),
             Some(self.session.keep_trusted()),
-            tick(floor),
+            tick(previous),
             tick(Some(mark.reserved())),
         ));
         let mark = Arc::new(Mutex::new(mark));
-        let keeping = keep(
-            Arc::clone(&core),
-            worker.place(),
+        let renewal = renew_until_lost(
+            Arc::clone(&state),
+            worker.node(),
             Arc::clone(&mark),
-            self.span,
-            self.most_ahead,
+            self.reserve,
+            self.max_clock_ahead,
         );
-        let generator = Generator::ticking_with(&self.session, core);
+        let generator = Generator::with_session_runtime(&self.session, state);
         Snowflake {
-            generator: match self.patience {
-                Some(patience) => generator.with_patience(patience),
+            generator: match self.max_wait {
+                Some(max_wait) => generator.with_max_wait(max_wait),
                 None => generator,
             },
             worker: Some(worker),
             mark,
-            keeper: Some(Task::spawn_on(&self.session, keeping)),
+            renewal: Some(AbortOnDrop::spawn_on(&self.session, renewal)),
         }
     }
 }
@@ -255,29 +261,29 @@ impl fmt::Debug for Snowflakes {
         f.debug_struct("Snowflakes")
             .field("workers", &self.workers)
             .field("layout", &self.layout)
-            .field("reserve", &self.span)
+            .field("reserve", &self.reserve)
             .finish_non_exhaustive()
     }
 }
 
-/// A [`Generator`] whose worker number nobody else has, and whose time nobody had.
+/// A [`Generator`] on a leased worker number, with reserved time.
 ///
-/// Clones of the generator may be handed to whoever makes ids; they end with this.
+/// Clones of the generator can be passed to other tasks and threads. They stop when this is released or dropped.
 ///
 /// # Dropping
 ///
-/// No id is given out any more, and the number is released in the background.
-/// The time that is still reserved is not given back, as it is by [`release`](Self::release): the next one with the number
-/// waits until it is over.
+/// The generator stops, and the worker number is released in the background.
+/// Unlike [`release`](Self::release), a drop does not give back the reserved time: the next holder of the number waits
+/// until the reservation is over.
 #[derive(Debug)]
 #[must_use = "the worker number is released when this is dropped"]
 pub struct Snowflake {
     generator: Generator,
-    /// Until it is released.
+    /// `None` once it is released.
     worker: Option<WorkerId>,
-    mark: Arc<Mutex<Mark>>,
+    mark: Arc<Mutex<HighWaterMark>>,
     /// The task that extends the reservation.
-    keeper: Option<Task>,
+    renewal: Option<AbortOnDrop>,
 }
 
 impl Snowflake {
@@ -286,51 +292,53 @@ impl Snowflake {
         &self.generator
     }
 
-    /// Waits until no more ids are given out, for good.
+    /// Waits until the generator has stopped for good, and returns why.
     ///
-    /// A short break of the connection is none, although there may be [no ids](crate::NextError::Untrusted) meanwhile.
+    /// A short connection loss does not stop it, but there may be [no ids](crate::NextError::Untrusted) meanwhile.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
+    /// Safe.
     ///
     /// # Session loss
     ///
-    /// [`Loss::SessionLost`].
-    pub async fn lost(&self) -> Loss {
-        self.generator.core().ended().await
+    /// [`WorkerLoss::SessionLost`].
+    pub async fn lost(&self) -> WorkerLoss {
+        self.generator.state().stopped().await
     }
 
-    /// Gives out no more ids, gives back the time that was reserved and not used, releases the number and waits until the
-    /// ensemble has done it; at most for twice the operation timeout.
+    /// Stops the generator, gives back the unused reserved time, releases the worker number and waits until the
+    /// ensemble has released it, at most for twice the operation timeout.
     ///
     /// # Errors
     ///
-    /// When the number is not known to be released; the release then continues in the background, while the session
-    /// lives.
+    /// If the number may not be released yet. The release then continues in the background while the session lives.
     ///
     /// # Cancel safety
     ///
-    /// Safe: no id is given out any more once it was polled, and the release continues in the background.
+    /// Safe. The generator stops at the first poll, and the release continues in the background.
     ///
     /// # Session loss
     ///
-    /// A fatal error; the number is released with the session.
+    /// A fatal error. The number is released with the session.
     pub async fn release(mut self) -> Result<(), Error> {
-        let core = Arc::clone(self.generator.core());
-        let unused = core.stop(Loss::Released);
-        // What it has asked for and not heard of is looked for below.
-        self.keeper = None;
+        let state = Arc::clone(self.generator.state());
+        let unused = state.stop(WorkerLoss::Released);
+        // This may drop a write. `give_back` reads its outcome.
+        self.renewal = None;
         let worker = self.worker.take();
         if let Some(tick) = unused {
             let mut mark = self.mark.lock().await;
-            let patience = mark.session().operation_timeout();
-            let given_back = mark.give_back(core.layout.moment(tick));
-            // Dropped half-way it harms nobody: no id is given out any more.
-            match timeout(patience, given_back).await {
+            let limit = mark.session().operation_timeout();
+            let given_back = mark.give_back(state.layout.moment(tick));
+            // A write that is cut short by the timeout is harmless: the generator has stopped.
+            match timeout(limit, given_back).await {
                 Ok(Ok(())) => {}
                 failed => {
-                    tracing::debug!(?failed, "the next one with this worker number has to wait");
+                    tracing::debug!(
+                        ?failed,
+                        "reserved time not given back; the next holder of this worker number waits"
+                    );
                 }
             }
         }
@@ -351,67 +359,75 @@ impl Deref for Snowflake {
 
 impl Drop for Snowflake {
     fn drop(&mut self) {
-        // Before the number is released, as it is when this is gone.
-        self.generator.core().stop(Loss::Released);
+        // Before the fields are dropped, which releases the number.
+        self.generator.state().stop(WorkerLoss::Released);
     }
 }
 
-/// Extends the reservation until the number is lost, and stops the generator then.
-async fn keep(
-    core: Arc<Core>,
-    place: Place,
-    mark: Arc<Mutex<Mark>>,
-    span: Duration,
-    most_ahead: Duration,
+/// Extends the reservation until the worker number is lost, then stops the generator.
+async fn renew_until_lost(
+    state: Arc<GeneratorState>,
+    node: WorkerNode,
+    mark: Arc<Mutex<HighWaterMark>>,
+    reserve: Duration,
+    max_clock_ahead: Duration,
 ) {
     let loss = tokio::select! {
         biased;
-        loss = core.ended() => loss,
-        loss = place.gone() => loss,
-        loss = extend(&core, &mark, span, most_ahead) => loss,
+        loss = state.stopped() => loss,
+        loss = node.lost() => loss,
+        loss = renew(&state, &mark, reserve, max_clock_ahead) => loss,
     };
-    core.stop(loss);
+    state.stop(loss);
 }
 
-async fn extend(core: &Core, mark: &Mutex<Mark>, span: Duration, most_ahead: Duration) -> Loss {
+/// Extends the reservation whenever less than half of it is left. Returns why it no longer can.
+async fn renew(
+    state: &GeneratorState,
+    mark: &Mutex<HighWaterMark>,
+    reserve: Duration,
+    max_clock_ahead: Duration,
+) -> WorkerLoss {
     loop {
-        let now = core.now();
+        let now = state.now();
         let mut mark = mark.lock().await;
         let left = mark.reserved().duration_since(now).unwrap_or_default();
-        let early = left.saturating_sub(span / 2);
+        let early = left.saturating_sub(reserve / 2);
         let pause = if early.is_zero() {
-            match mark.reserve(now, span, most_ahead).await {
+            match mark.reserve(now, reserve, max_clock_ahead).await {
                 Ok(()) => {
-                    core.reserve(core.layout.tick(mark.reserved()).unwrap_or_default());
+                    state.reserve(state.layout.tick(mark.reserved()).unwrap_or_default());
                     continue;
                 }
-                Err(ReserveError::Changed) => return Loss::MarkChanged,
+                Err(ReserveError::Changed) => return WorkerLoss::MarkChanged,
                 Err(ReserveError::ClockAhead { by }) => {
                     tracing::warn!(
                         ?by,
-                        "no more time is reserved for this worker: its clock is ahead of the servers'"
+                        "no more time is reserved for this worker: its clock is ahead of the servers' clock"
                     );
-                    span / 4
+                    reserve / 4
                 }
-                Err(ReserveError::Failed(error)) if error.is_fatal() => return Loss::SessionLost,
+                Err(ReserveError::Failed(error)) if error.is_fatal() => {
+                    return WorkerLoss::SessionLost;
+                }
                 Err(ReserveError::Failed(error)) => {
-                    tracing::warn!(%error, "the time reserved for this worker could not be extended yet");
-                    span / 16
+                    tracing::warn!(%error, "cannot extend the time reserved for this worker, trying again");
+                    reserve / 16
                 }
             }
         } else {
-            // The clock may jump: look again long before it would be too late.
-            early.min(span / 8)
+            // The clock may jump: check again long before the reservation ends.
+            early.min(reserve / 8)
         };
         drop(mark);
-        drop(timeout(pause.max(SHORTEST / 10), std::future::pending::<()>()).await);
+        drop(timeout(pause.max(MIN_RESERVE / 10), std::future::pending::<()>()).await);
     }
 }
 
-/// How far a clock may be ahead of the servers' by default.
-const CLOCK_AHEAD: Duration = Duration::from_secs(60);
+/// By how much a clock may be ahead of the servers' clock by default.
+const DEFAULT_MAX_CLOCK_AHEAD: Duration = Duration::from_secs(60);
 /// The least time that is reserved.
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_RESERVE: Duration = Duration::from_millis(100);
+/// The most time that is reserved. The next holder of a number waits that long after its process died.
+const MAX_RESERVE: Duration = Duration::from_secs(24 * 3600);
 const HUNDRED_YEARS: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-/// The most. The next process with the number of one that died waits as long.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);

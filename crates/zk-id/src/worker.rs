@@ -1,4 +1,4 @@
-//! A number for each process, that no other one has at the same time.
+//! Claims worker numbers, each held by one process at a time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use zk_core::Trusted;
 use zk_core::WatchEvent;
 
 use crate::error::ClaimError;
-use crate::error::Loss;
-use crate::path_schema::ROUNDS;
-use crate::path_schema::settle;
-use crate::worker_slots as slots;
+use crate::error::WorkerLoss;
+use crate::path_schema::MAX_ATTEMPTS;
+use crate::path_schema::ensure_schema;
+use crate::worker_slots;
 
-/// Worker numbers from a fixed range, of which each is one process's at a time: for shards, names, slots in a table.
+/// Worker numbers from a fixed range, each held by one process at a time: for shards, names, or slots in a table.
 ///
-/// For ids take a [`Snowflake`](crate::Snowflake), which has one and more: that a number is one process's at a time does
-/// not keep a late id of the last process from being the same as an early one of the next.
+/// For ids use a [`Snowflake`](crate::Snowflake). A worker number alone does not keep a late id of its last holder from
+/// being equal to an early id of the next one.
 ///
 /// # Examples
 ///
@@ -46,106 +46,103 @@ pub struct WorkerIds {
     session: Session,
     path: NodePath,
     workers: u32,
-    /// What the data of the node at the path says.
-    charter: Arc<str>,
+    /// The data of the node at the path.
+    schema: Arc<str>,
     preferred: Option<u32>,
     description: Arc<str>,
 }
 
 impl WorkerIds {
-    /// Makes a handle of the numbers below `workers` that are claimed below `path`.
+    /// Creates a handle to the numbers less than `workers` at `path`.
     ///
-    /// All processes have to say the same number of workers.
-    /// The node at the path is made when it is needed, and so are its parents; use it for nothing else.
+    /// All processes must use the same number of workers.
+    /// The node at the path, and its parents, are created on first use. Use the path for nothing else.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P, workers: u32) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
         let path = path.try_into().map_err(Into::into)?;
-        let charter = format!("zk-id {workers} workers");
-        Ok(Self::chartered(session, path, workers, &charter))
+        let schema = format!("zk-id {workers} workers");
+        Ok(Self::with_schema(session, path, workers, &schema))
     }
 
-    pub(crate) fn chartered(
+    pub(crate) fn with_schema(
         session: &Session,
         path: NodePath,
         workers: u32,
-        charter: &str,
+        schema: &str,
     ) -> Self {
         Self {
             session: session.clone(),
             path,
             workers,
-            charter: charter.into(),
+            schema: schema.into(),
             preferred: None,
             description: "".into(),
         }
     }
 
-    /// Sets the number to be claimed if it is free, as the one that a process had before; default, none.
+    /// Sets the number to claim if it is free, such as the one that the process held before. The default is none.
     ///
-    /// One outside of the range is as none.
+    /// A number outside of the range is ignored.
     #[must_use]
     pub fn with_preferred(mut self, number: u32) -> Self {
         self.preferred = Some(number);
         self
     }
 
-    /// Sets a text by which people know the process, for [`holders`](Self::holders); default, an empty one.
+    /// Sets a description of the process for people, shown by [`holders`](Self::holders). The default is empty.
     #[must_use]
     pub fn with_description(mut self, description: &str) -> Self {
         self.description = description.into();
         self
     }
 
-    /// Returns the node below which the numbers are claimed.
+    /// Returns the path below which the numbers are claimed.
     pub fn path(&self) -> &NodePath {
         &self.path
     }
 
-    /// Claims a number that is free.
+    /// Claims a free number.
     ///
     /// # Errors
     ///
-    /// [`ClaimError::AllTaken`], [`ClaimError::OtherUse`] when others use the path for something else, and
-    /// [`ClaimError::Failed`] when the ensemble did not do it within the session's operation timeout.
+    /// [`ClaimError::AllTaken`], [`ClaimError::SchemaMismatch`] if the path is used for something else, and
+    /// [`ClaimError::Failed`] if the requests did not succeed within the session's operation timeout.
     ///
     /// # Cancel safety
     ///
-    /// Safe: a number that was claimed, or will be by a request that has left, is released in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`ClaimError::Failed`].
+    /// Safe. A number that was claimed, or is claimed by a request that was already sent, is released in the
+    /// background.
     ///
     /// # Cost
     ///
-    /// Three round trips, and one more for each number that somebody else claims at the same moment.
-    /// On a session that has relied on nothing for a minute, two fifths of the session timeout; see
+    /// Three round trips, and one more for each number that another process claims at the same moment.
+    /// On a session that has relied on nothing for a minute, two fifths of the session timeout, see
     /// [`Session::stand_by`].
     pub async fn claim(&self) -> Result<WorkerId, ClaimError> {
         self.claim_avoiding(&BTreeSet::new()).await
     }
 
-    /// Claims a number that is free, one of `avoided` only if no other one is.
+    /// Claims a free number; one of `avoided` only if there is no other.
     pub(crate) async fn claim_avoiding(
         &self,
         avoided: &BTreeSet<u32>,
     ) -> Result<WorkerId, ClaimError> {
         let trusted = self.session.keep_trusted();
-        settle(&self.session, &self.path, &self.charter).await?;
-        for round in 0..ROUNDS {
+        ensure_schema(&self.session, &self.path, &self.schema).await?;
+        for round in 0..MAX_ATTEMPTS {
             match self.try_all(avoided).await {
                 Ok(Some((number, node))) => {
-                    // The answer proves that the session was alive; that it is now is proven by this.
-                    let patience = self.session.operation_timeout();
+                    // The reply only proves that the session was alive when the servers wrote the node.
+                    let limit = self.session.operation_timeout();
                     trusted
-                        .renewed(patience.max(self.session.session_timeout()))
+                        .renewed(limit.max(self.session.session_timeout()))
                         .await?;
                     return Ok(WorkerId {
                         number,
@@ -153,12 +150,12 @@ impl WorkerIds {
                         trusted,
                     });
                 }
-                // The server may have shown numbers that are free again.
+                // The server may lag and list numbers that are free again.
                 Ok(None) if round == 0 => self.session.sync(&self.path).await?,
                 Ok(None) => break,
-                // Somebody has removed the path.
+                // Another client deleted the path.
                 Err(error) if error.is_no_node() => {
-                    settle(&self.session, &self.path, &self.charter).await?;
+                    ensure_schema(&self.session, &self.path, &self.schema).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -169,36 +166,33 @@ impl WorkerIds {
         })
     }
 
-    /// Claims a number, and waits for one to be free, at most for `limit`.
+    /// Claims a number. If none is free, waits for one, at most for `limit`.
     ///
     /// # Errors
     ///
-    /// Those of [`claim`](Self::claim); [`ClaimError::AllTaken`] when none was free in all that time.
+    /// Those of [`claim`](Self::claim). [`ClaimError::AllTaken`] if no number was free within `limit`.
     ///
     /// # Cancel safety
     ///
-    /// Safe: a number that was claimed, or will be by a request that has left, is released in the background.
-    ///
-    /// # Session loss
-    ///
-    /// [`ClaimError::Failed`].
+    /// Safe. A number that was claimed, or is claimed by a request that was already sent, is released in the
+    /// background.
     ///
     /// # Cost
     ///
-    /// That of [`claim`](Self::claim), once and after each change among the workers, and a watch meanwhile.
-    /// Who waits is woken by every one that comes and goes: this is not for many that wait.
+    /// That of [`claim`](Self::claim), at first and after each change among the workers, and a watch meanwhile.
+    /// Each claim and release wakes every waiter: do not use this with many waiters.
     pub async fn claim_timeout(&self, limit: Duration) -> Result<WorkerId, ClaimError> {
         let since = Instant::now();
         loop {
             let error = match self.claim().await {
                 Err(error @ ClaimError::AllTaken { .. }) => error,
-                answer => return answer,
+                result => return result,
             };
             let left = limit.saturating_sub(since.elapsed());
             if left.is_zero() {
                 return Err(error);
             }
-            // This lists again, so that what changed since is not missed.
+            // Lists again, so that no change since the claim is missed.
             let (names, _, mut watch) = self.session.list(&self.path).watched().await?;
             let taken = self.taken(names).len();
             if taken >= usize::try_from(self.workers).unwrap_or(usize::MAX) {
@@ -207,19 +201,15 @@ impl WorkerIds {
         }
     }
 
-    /// Returns the numbers that are taken, with the descriptions of who has them, in order.
+    /// Returns the claimed numbers in order, each with the description of its holder.
     ///
     /// # Errors
     ///
-    /// When the ensemble does not answer.
+    /// If a request fails.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Safe.
     ///
     /// # Cost
     ///
@@ -232,13 +222,15 @@ impl WorkerIds {
         };
         let mut holders = Vec::new();
         for number in self.taken(names) {
-            match self.session.get(self.slot(number)).await {
+            match self.session.get(self.worker_path(number)).await {
                 Ok((data, _)) => {
                     let text = String::from_utf8_lossy(&data);
-                    let description = text.split_once('\n').map_or("", |(_, it)| it);
+                    let description = text
+                        .split_once('\n')
+                        .map_or("", |(_, description)| description);
                     holders.push((number, description.to_owned()));
                 }
-                // It has just gone.
+                // It was deleted since the list.
                 Err(error) if error.is_no_node() => {}
                 Err(error) => return Err(error),
             }
@@ -246,16 +238,19 @@ impl WorkerIds {
         Ok(holders)
     }
 
-    /// Tries every number that seems to be free.
+    /// Tries every number that is free according to the list.
     async fn try_all(&self, avoided: &BTreeSet<u32>) -> Result<Option<(u32, OwnedNode)>, Error> {
         let (names, _) = self.session.list(&self.path).await?;
         let taken = self.taken(names);
         let start = self.session.id().as_i64().cast_unsigned();
-        let free = slots::free(&taken, self.workers, self.preferred, start);
+        let free = worker_slots::free(&taken, self.workers, self.preferred, start);
         let (last, first): (Vec<u32>, Vec<u32>) = free.partition(|number| avoided.contains(number));
         for number in first.into_iter().chain(last) {
-            let data = format!("{}\n{}", writer(&self.session), self.description);
-            let create = self.session.create(self.slot(number), data).claimed();
+            let data = format!("{}\n{}", unique_writer(&self.session), self.description);
+            let create = self
+                .session
+                .create(self.worker_path(number), data)
+                .claimed();
             if let Some(node) = create.await? {
                 return Ok(Some((number, node)));
             }
@@ -266,21 +261,22 @@ impl WorkerIds {
     fn taken(&self, names: Vec<String>) -> BTreeSet<u32> {
         names
             .into_iter()
-            .filter_map(|name| slots::number(&name))
+            .filter_map(|name| worker_slots::number(&name))
             .filter(|number| *number < self.workers)
             .collect()
     }
 
-    fn slot(&self, number: u32) -> NodePath {
-        below(&self.path, &slots::worker_name(number))
+    fn worker_path(&self, number: u32) -> NodePath {
+        child(&self.path, &worker_slots::worker_name(number))
     }
 }
 
-/// A worker number that is this process's for as long as it is [trusted](Self::is_trusted).
+/// A worker number that this process holds while it is [trusted](Self::is_trusted).
 ///
 /// # Dropping
 ///
-/// The number is released in the background, see [`OwnedNode`]; if the process dies, when its session ends.
+/// The number is released in the background, see [`OwnedNode`]. If the process dies, the end of its session releases
+/// it.
 #[derive(Debug)]
 #[must_use = "the number is released when this is dropped"]
 pub struct WorkerId {
@@ -295,12 +291,12 @@ impl WorkerId {
         self.number
     }
 
-    /// Returns the node that says that the number is taken.
+    /// Returns the path of the node that claims the number.
     pub fn path(&self) -> &NodePath {
         self.node.path()
     }
 
-    /// Returns a number that is greater for whoever has the worker number later: the transaction that claimed it.
+    /// Returns a number that is higher for every later holder of the worker number: the zxid of the claim.
     pub fn fencing_token(&self) -> u64 {
         self.node.stat().czxid.cast_unsigned()
     }
@@ -310,84 +306,86 @@ impl WorkerId {
         self.node.stat().ctime
     }
 
-    /// Tells whether certainly nobody else can have the number now, as long as nobody deletes the node of another one.
-    /// Asks nobody.
+    /// Returns whether this process certainly holds the number now, as long as no client deletes the node of another
+    /// one.
+    ///
+    /// Sends no request.
     pub fn is_trusted(&self) -> bool {
         self.trusted.is_trusted()
     }
 
-    /// Waits until the number is lost, or can no longer be relied on.
+    /// Waits until the number is lost or no longer trusted.
     ///
-    /// After [`Loss::TrustLapsed`] it may be [trusted](Self::is_trusted) again, if the session has survived.
+    /// After [`WorkerLoss::TrustLapsed`] it may be [trusted](Self::is_trusted) again, if the session survived.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
+    /// Safe.
     ///
     /// # Session loss
     ///
-    /// It resolves.
+    /// [`WorkerLoss::TrustLapsed`] or [`WorkerLoss::SessionLost`].
     ///
     /// # Cost
     ///
     /// A watch on the node.
-    pub async fn lost(&self) -> Loss {
-        let place = self.place();
+    pub async fn lost(&self) -> WorkerLoss {
+        let node = self.node();
         tokio::select! {
             biased;
-            loss = place.gone() => loss,
+            loss = node.lost() => loss,
             () = self.trusted.lapsed() => match self.trusted.until() {
-                Some(_) => Loss::TrustLapsed,
-                None => Loss::SessionLost,
+                Some(_) => WorkerLoss::TrustLapsed,
+                None => WorkerLoss::SessionLost,
             },
         }
     }
 
-    /// Returns what waits until the node is gone.
-    pub(crate) fn place(&self) -> Place {
-        Place {
+    /// Returns a value that waits for the loss of the node.
+    pub(crate) fn node(&self) -> WorkerNode {
+        WorkerNode {
             session: self.node.session().clone(),
             path: self.node.path().clone(),
             czxid: self.node.stat().czxid,
         }
     }
 
-    /// Releases the number and waits until the ensemble has done it, at most for the operation timeout.
+    /// Releases the number and waits until the ensemble has released it, at most for the operation timeout.
     ///
     /// # Errors
     ///
-    /// When it is not known to be released; the release then continues in the background, while the session lives.
+    /// If the number may not be released yet. The release then continues in the background while the session lives.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the release continues in the background.
+    /// Safe. The release continues in the background.
     ///
     /// # Session loss
     ///
-    /// A fatal error; the number is released with the session.
+    /// A fatal error. The number is released with the session.
     pub async fn release(self) -> Result<(), Error> {
         self.node.delete().await
     }
 }
 
-/// The node of a worker number, for whoever waits until it is gone.
+/// The node of a claimed worker number.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct WorkerNode {
     session: Session,
     path: NodePath,
     czxid: i64,
 }
 
-impl Place {
-    /// Waits until the node is gone, by somebody's deletion or with the session.
-    pub(crate) async fn gone(&self) -> Loss {
+impl WorkerNode {
+    /// Waits until the node is deleted, by another client or with the session.
+    pub(crate) async fn lost(&self) -> WorkerLoss {
         tokio::select! {
             biased;
-            _ = self.session.lost() => Loss::SessionLost,
+            _ = self.session.lost() => WorkerLoss::SessionLost,
             () = self.deleted() => if self.session.is_over().await {
-                Loss::SessionLost
+                WorkerLoss::SessionLost
             } else {
-                Loss::NodeDeleted
+                WorkerLoss::NodeDeleted
             },
         }
     }
@@ -396,18 +394,18 @@ impl Place {
         let session = &self.session;
         let czxid = self.czxid;
         loop {
-            // This looks first, so that what happened before it is not missed.
+            // Reads first, so that no earlier deletion is missed.
             match session.exists(&self.path).watched().await {
                 Ok((Some(stat), mut watch)) if stat.czxid == czxid => match watch.changed().await {
                     WatchEvent::SessionLost => std::future::pending().await,
                     WatchEvent::Deleted => return,
-                    // Somebody wrote to it.
+                    // Another client wrote to it.
                     _ => {}
                 },
                 Ok(_) => return,
                 Err(error) if error.is_fatal() => std::future::pending().await,
                 Err(error) => {
-                    tracing::warn!(path = %self.path, %error, "a deletion of this node of ours would not be noticed now");
+                    tracing::warn!(path = %self.path, %error, "cannot watch our worker node, trying again");
                     drop(timeout(session.session_timeout() / 3, session.lost()).await);
                 }
             }
@@ -415,14 +413,14 @@ impl Place {
     }
 }
 
-/// A text that no other call writes, of this session or another one.
-pub(crate) fn writer(session: &Session) -> String {
+/// Returns a text that no other call writes, of this session or another one.
+pub(crate) fn unique_writer(session: &Session) -> String {
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
     format!("{}-{call}", session.id())
 }
 
-/// The child of a node whose name is one that paths may have.
-pub(crate) fn below(path: &NodePath, name: &str) -> NodePath {
+/// Returns the path of a child. `name` must be a valid name.
+pub(crate) fn child(path: &NodePath, name: &str) -> NodePath {
     path.join(name)
         .expect("a name of letters, digits and a hyphen")
 }

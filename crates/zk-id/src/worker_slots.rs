@@ -1,28 +1,28 @@
-//! Which worker number to try, and what its nodes are called.
+//! Decides which worker number to try next, and names the nodes of a number.
 //!
 //! Pure: no I/O and no clock.
 
 use std::collections::BTreeSet;
 
-/// The name of the node that says that a worker number is taken.
+/// Returns the name of the node that claims a worker number.
 pub(crate) fn worker_name(number: u32) -> String {
     format!("{WORKER}{number:05}")
 }
 
-/// The name of the node that says up to which time the ids of a worker number may have been given out.
+/// Returns the name of the node that stores the high-water mark of a worker number.
 pub(crate) fn mark_name(number: u32) -> String {
     format!("{MARK}{number:05}")
 }
 
-/// The worker number that a node says is taken; others are none of ours.
+/// Returns the worker number that the node of this name claims, or `None` for a foreign node.
 pub(crate) fn number(name: &str) -> Option<u32> {
     let number = name.strip_prefix(WORKER)?.parse().ok()?;
     (worker_name(number) == name).then_some(number)
 }
 
-/// The numbers that are free, in the order in which to try them: the preferred one, then all others from `start` on.
+/// Returns the free numbers in the order in which to try them: the preferred one, then all others from `start` on.
 ///
-/// Processes that start at the same time begin at different places, so that they do not all want the same one.
+/// Processes that start at the same time use different values of `start`, so that they do not all try the same number.
 pub(crate) fn free(
     taken: &BTreeSet<u32>,
     workers: u32,

@@ -1,4 +1,4 @@
-//! Ids in the formats of serde.
+//! Serializes ids with serde.
 
 use std::fmt;
 
@@ -11,8 +11,9 @@ use serde::de;
 use super::Id;
 use super::ParseIdError;
 
-/// As its decimal digits in a text where people can read the format, since what reads JSON as floating point numbers
-/// loses the last digits of numbers above 2^53; as a number otherwise.
+/// Serializes as a string of decimal digits in human-readable formats, and as a number in others.
+///
+/// Clients that read JSON numbers as floating point lose the last digits of numbers above 2^53.
 impl Serialize for Id {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
@@ -23,21 +24,22 @@ impl Serialize for Id {
     }
 }
 
-/// From a number or its decimal digits where people can read the format, otherwise from a number.
+/// Deserializes from a number, or from a string of decimal digits in human-readable formats.
 impl<'de> Deserialize<'de> for Id {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            deserializer.deserialize_any(Either(str::parse, "an id, as a number or its digits"))
+            deserializer
+                .deserialize_any(TextOrNumber(str::parse, "an id, as a number or its digits"))
         } else {
             u64::deserialize(deserializer).map(Self)
         }
     }
 }
 
-/// Reads a text of some kind, or a number.
-struct Either(fn(&str) -> Result<Id, ParseIdError>, &'static str);
+/// Deserializes a number, or a text with the given parser.
+struct TextOrNumber(fn(&str) -> Result<Id, ParseIdError>, &'static str);
 
-impl de::Visitor<'_> for Either {
+impl de::Visitor<'_> for TextOrNumber {
     type Value = Id;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,7 +50,7 @@ impl de::Visitor<'_> for Either {
         Ok(Id(number))
     }
 
-    /// As TOML has them.
+    /// The integers of TOML are signed.
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Id, E> {
         let unsigned = u64::try_from(number);
         unsigned
@@ -61,14 +63,14 @@ impl de::Visitor<'_> for Either {
     }
 }
 
-/// Lets `#[serde(with = "zk_id::as_number")]` write an id as a number.
+/// Serializes an id as a number, with `#[serde(with = "zk_id::as_number")]`.
 pub mod as_number {
     use super::Deserialize as _;
     use super::Deserializer;
     use super::Id;
     use super::Serializer;
 
-    /// Writes an id as a number.
+    /// Serializes an id as a number.
     ///
     /// # Errors
     ///
@@ -77,11 +79,11 @@ pub mod as_number {
         serializer.serialize_u64(id.as_u64())
     }
 
-    /// Reads an id from a number.
+    /// Deserializes an id from a number.
     ///
     /// # Errors
     ///
-    /// When there is no number.
+    /// If the value is not a number.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
         u64::deserialize(deserializer).map(Id::new)
     }
@@ -89,14 +91,14 @@ pub mod as_number {
 
 macro_rules! as_text {
     ($module:ident, $write:ident, $read:ident, $what:literal) => {
-        #[doc = concat!("Lets `#[serde(with = \"zk_id::", stringify!($module), "\")]` write an id as ", $what, ".")]
+        #[doc = concat!("Serializes an id in ", $what, ", with `#[serde(with = \"zk_id::", stringify!($module), "\")]`.")]
         pub mod $module {
             use super::Deserializer;
-            use super::Either;
+            use super::TextOrNumber;
             use super::Id;
             use super::Serializer;
 
-            #[doc = concat!("Writes an id as ", $what, ".")]
+            #[doc = concat!("Serializes an id in ", $what, ".")]
             ///
             /// # Errors
             ///
@@ -105,19 +107,19 @@ macro_rules! as_text {
                 serializer.serialize_str(&id.$write())
             }
 
-            #[doc = concat!("Reads an id from ", $what, ".")]
+            #[doc = concat!("Deserializes an id from ", $what, ".")]
             ///
             /// # Errors
             ///
-            /// When there is no such text.
+            /// If the value is not a text in this format.
             pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
-                deserializer.deserialize_str(Either(Id::$read, concat!("an id in ", $what)))
+                deserializer.deserialize_str(TextOrNumber(Id::$read, concat!("an id in ", $what)))
             }
         }
     };
 }
 
-as_text!(as_base62, base62, from_base62, "the characters of base 62");
+as_text!(as_base62, base62, from_base62, "base 62");
 as_text!(
     as_crockford,
     crockford,

@@ -8,10 +8,10 @@ use std::time::SystemTime;
 use zk_id::BlockIds;
 use zk_id::Id;
 use zk_id::Layout;
-use zk_id::Loss;
 use zk_id::SequenceIds;
 use zk_id::Snowflakes;
 use zk_id::WorkerIds;
+use zk_id::WorkerLoss;
 
 use crate::connect;
 use crate::soon;
@@ -131,7 +131,10 @@ async fn generator_stops_when_its_session_expires_and_the_next_one_repeats_nothi
                 assert!(seen.insert(id), "{id} was given out twice");
             }
             ensemble.expire(session.id().as_i64()).await.unwrap();
-            assert_eq!(soon("it is told", ids.lost()).await, Loss::SessionLost);
+            assert_eq!(
+                soon("it is told", ids.lost()).await,
+                WorkerLoss::SessionLost
+            );
             assert!(ids.try_next().is_err());
         }
     })
@@ -150,7 +153,7 @@ async fn worker_numbers_are_told_lost_and_used_again() {
         let lost = async { soon("it is told", worker.lost()).await };
         let (loss, closed) = tokio::join!(lost, one.close());
         closed.unwrap();
-        assert_eq!(loss, Loss::SessionLost);
+        assert_eq!(loss, WorkerLoss::SessionLost);
         let limit = Duration::from_secs(30);
         let next = others.claim_timeout(limit).await.unwrap();
         assert_eq!(next.number(), 0);

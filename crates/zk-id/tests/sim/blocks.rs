@@ -152,7 +152,7 @@ async fn counter_that_is_none_or_was_set_back_is_refused() {
     let error = blocks(&session, 5).next().await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/ids/a has \"text\", where a counter of 8 bytes should be; use another path"
+        "/ids/a contains \"text\" instead of a counter of 8 bytes; use another path"
     );
     session.set(PATH, "").await.unwrap();
     let ids = blocks(&session, 5);
@@ -164,8 +164,8 @@ async fn counter_that_is_none_or_was_set_back_is_refused() {
     assert!(
         matches!(
             error,
-            BlockError::SetBack {
-                given: 10,
+            BlockError::CounterDecreased {
+                taken: 10,
                 found: 0,
                 ..
             }

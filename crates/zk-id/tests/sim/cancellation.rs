@@ -84,8 +84,8 @@ async fn dropped_claims_and_releases_of_generators_leave_nothing_and_repeat_noth
             let before = tasks();
             let snowflakes = |session: &zk_core::Session| {
                 let snowflakes = Snowflakes::new(session, PATH, ONE).unwrap();
-                let patience = Duration::from_secs(3600);
-                snowflakes.with_clock(clock.clone()).with_patience(patience)
+                let max_wait = Duration::from_secs(3600);
+                snowflakes.with_clock(clock.clone()).with_max_wait(max_wait)
             };
             let mut seen = Seen::default();
             let what = format!("{besides:?} after {polls} polls");

@@ -33,7 +33,7 @@ async fn live(ensemble: Ensemble, seen: Arc<Mutex<Seen>>, mut draw: fastrand::Rn
         let ids = match snowflakes.claim().await {
             Ok(ids) => ids,
             Err(
-                ClaimError::AllTaken { .. } | ClaimError::Failed(_) | ClaimError::Disturbed { .. },
+                ClaimError::AllTaken { .. } | ClaimError::Failed(_) | ClaimError::Contended { .. },
             ) => {
                 pass(Duration::from_millis(draw.u64(..2000))).await;
                 continue;

@@ -159,7 +159,7 @@ async fn restart_with_a_clock_that_went_back_repeats_no_id() {
                 let patient = ids
                     .generator()
                     .clone()
-                    .with_patience(back * 2 + Duration::from_secs(60));
+                    .with_max_wait(back * 2 + Duration::from_secs(60));
                 let many = soon("the clock catches up", patient.next_many(1000)).await;
                 seen.add(many.unwrap());
                 pass(Duration::from_millis(300)).await;
@@ -203,7 +203,7 @@ async fn next_process_need_not_wait_after_a_release() {
     let patient = ids
         .generator()
         .clone()
-        .with_patience(Duration::from_secs(600));
+        .with_max_wait(Duration::from_secs(600));
     seen.add([patient.next().await.unwrap()]);
     assert!(
         since.elapsed() <= session.session_timeout(),
@@ -239,7 +239,7 @@ async fn process_that_is_cut_off_and_the_next_one_share_no_id() {
         let patient = next
             .generator()
             .clone()
-            .with_patience(behind + Duration::from_secs(60));
+            .with_max_wait(behind + Duration::from_secs(60));
         let many = soon("the clock catches up", patient.next_many(1000)).await;
         seen.add(many.unwrap());
         assert!(ids.try_next().is_err());
@@ -257,16 +257,19 @@ async fn path_of_another_layout_is_refused() {
     ids.claim().await.unwrap().release().await.unwrap();
     let other = Snowflakes::new(&session, PATH, Layout::WIDE).unwrap();
     let error = other.claim().await.unwrap_err();
-    assert!(matches!(error, ClaimError::OtherUse { .. }), "{error}");
+    assert!(
+        matches!(error, ClaimError::SchemaMismatch { .. }),
+        "{error}"
+    );
     assert_eq!(
         error.to_string(),
-        "/ids/a is used by others for \"zk-id snowflakes of 41/10/12 bits since 1288834974657 ms\", not for \
-         \"zk-id snowflakes of 41/6/16 bits since 1704067200000 ms\"; use another path, or the same everywhere"
+        "/ids/a is used for \"zk-id snowflakes of 41/10/12 bits since 1288834974657 ms\", not for \
+         \"zk-id snowflakes of 41/6/16 bits since 1704067200000 ms\"; use another path, or the same settings everywhere"
     );
     let workers = WorkerIds::new(&session, PATH, 1024).unwrap();
     assert!(matches!(
         workers.claim().await,
-        Err(ClaimError::OtherUse { .. })
+        Err(ClaimError::SchemaMismatch { .. })
     ));
     // One that was made without data is taken.
     session.create("/mine", "").await.unwrap();

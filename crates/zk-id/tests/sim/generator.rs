@@ -17,8 +17,8 @@ const SMALL: Layout = Layout::new(50, 2, 2, Duration::ZERO);
 fn both(clock: &TestClock, layout: Layout) -> [Generator; 2] {
     let no_wait = Duration::ZERO;
     [
-        Generator::new(layout, 1, clock.clone()).with_patience(no_wait),
-        Generator::spawn(layout, 1, clock.clone()).with_patience(no_wait),
+        Generator::new(layout, 1, clock.clone()).with_max_wait(no_wait),
+        Generator::spawn(layout, 1, clock.clone()).with_max_wait(no_wait),
     ]
 }
 
@@ -32,8 +32,8 @@ async fn a_clock_that_goes_back_repeats_no_id_while_running() {
             seen.add([generator.try_next().unwrap()]);
             clock.back(back);
             // Such a one waits for as long as the clock is behind, such a one does not.
-            let patient = generator.clone().with_patience(back * 2);
-            let hasty = generator.clone().with_patience(back / 2);
+            let patient = generator.clone().with_max_wait(back * 2);
+            let hasty = generator.clone().with_max_wait(back / 2);
             seen.add(generator.try_next_many(5000).into_iter().flatten());
             // The rest of an open millisecond may go on; then it is over.
             pass(Duration::from_micros(2500).min(back / 3)).await;
@@ -69,11 +69,11 @@ async fn used_up_millisecond_is_waited_out_and_none_of_its_ids_are_lost() {
     for generator in both(&clock, SMALL) {
         let first = generator.try_next().unwrap();
         assert_eq!(generator.try_next_many(100).unwrap().len(), 3);
-        let Err(NextError::UsedUp { wait }) = generator.try_next() else {
+        let Err(NextError::MillisecondExhausted { wait }) = generator.try_next() else {
             panic!("there are four in a millisecond");
         };
         assert!(wait <= Duration::from_millis(1));
-        let patient = generator.with_patience(Duration::from_secs(1));
+        let patient = generator.with_max_wait(Duration::from_secs(1));
         let since = tokio::time::Instant::now();
         let ids = patient.next_many(4000).await.unwrap();
         assert!(ids.is_sorted() && ids[0] > first);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use zk_core::transport::Request;
 use zk_id::Layout;
-use zk_id::Loss;
 use zk_id::NextError;
 use zk_id::Snowflakes;
+use zk_id::WorkerLoss;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -50,7 +50,7 @@ async fn no_id_is_given_out_once_another_process_can_have_the_number() {
     let session = ensemble.connect().await;
     // So much time is reserved that nothing else stops it.
     let (ids, _) = claimed_by(&session, Duration::from_secs(3600)).await;
-    let hasty = ids.generator().clone().with_patience(Duration::ZERO);
+    let hasty = ids.generator().clone().with_max_wait(Duration::ZERO);
     ensemble.session(session.id()).partition();
     let mut last = tokio::time::Instant::now();
     // For as long as the ensemble keeps the session, and a little longer.
@@ -67,9 +67,12 @@ async fn no_id_is_given_out_once_another_process_can_have_the_number() {
         early < session.session_timeout() / 2,
         "{early:?} before that is too careful"
     );
-    assert_eq!(soon("it is told", ids.lost()).await, Loss::SessionLost);
+    assert_eq!(
+        soon("it is told", ids.lost()).await,
+        WorkerLoss::SessionLost
+    );
     let error = ids.next().await.unwrap_err();
-    assert_eq!(error, NextError::Lost(Loss::SessionLost));
+    assert_eq!(error, NextError::Lost(WorkerLoss::SessionLost));
     assert_eq!(error.class(), zk_core::ErrorClass::Fatal);
 }
 
@@ -92,8 +95,8 @@ async fn short_break_of_the_connection_ends_nothing() {
 #[tokio::test(start_paused = true)]
 async fn whoever_deletes_the_nodes_of_a_worker_stops_it() {
     for (path, loss) in [
-        ("/ids/a/worker-00000", Loss::NodeDeleted),
-        (MARK, Loss::MarkChanged),
+        ("/ids/a/worker-00000", WorkerLoss::NodeDeleted),
+        (MARK, WorkerLoss::MarkChanged),
     ] {
         let ensemble = Ensemble::new(3);
         let (_session, ids, _) = claimed(&ensemble).await;
@@ -118,7 +121,10 @@ async fn worker_whose_node_was_replaced_while_it_was_away_stops() {
     let path = "/ids/a/worker-00000";
     operator.delete(path).await.unwrap();
     operator.create(path, "").ephemeral().await.unwrap();
-    assert_eq!(soon("it is told", ids.lost()).await, Loss::NodeDeleted);
+    assert_eq!(
+        soon("it is told", ids.lost()).await,
+        WorkerLoss::NodeDeleted
+    );
     drop(ids);
     session.settled().await;
     // It is not ours to remove.
@@ -165,7 +171,7 @@ async fn clones_of_the_generator_end_with_the_lease() {
     let (session, ids, _) = claimed(&ensemble).await;
     let clone = ids.generator().clone();
     drop(ids);
-    assert_eq!(clone.try_next(), Err(NextError::Lost(Loss::Released)));
+    assert_eq!(clone.try_next(), Err(NextError::Lost(WorkerLoss::Released)));
     session.settled().await;
     pass(Duration::from_secs(1)).await;
     assert_eq!(taken(&ensemble), [""; 0]);

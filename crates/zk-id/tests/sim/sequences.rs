@@ -79,7 +79,7 @@ async fn numbers_that_are_used_up_are_refused() {
         );
         let text = error.to_string();
         assert!(
-            text.contains("go on with another path, and add 2147483647"),
+            text.contains("continue with another path, and add 2147483647"),
             "{text}"
         );
         ensemble.set_counter(PATH, i32::MAX);
@@ -114,7 +114,7 @@ async fn numbers_that_begin_anew_are_refused() {
     assert!(
         matches!(
             error,
-            SequenceError::StartedAnew {
+            SequenceError::SequenceRestarted {
                 number: 0,
                 last: 2,
                 ..

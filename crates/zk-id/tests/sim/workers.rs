@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_id::ClaimError;
-use zk_id::Loss;
 use zk_id::WorkerIds;
+use zk_id::WorkerLoss;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -69,7 +69,10 @@ async fn released_number_is_used_again() {
     assert!(second.fencing_token() > token);
     // And when its session is over.
     ensemble.session(other.id()).expire();
-    assert_eq!(soon("it is told", second.lost()).await, Loss::SessionLost);
+    assert_eq!(
+        soon("it is told", second.lost()).await,
+        WorkerLoss::SessionLost
+    );
     assert!(!second.is_trusted());
     let third = workers(&one, 1).claim().await.unwrap();
     let since = tokio::time::Instant::now();
@@ -114,7 +117,10 @@ async fn preferred_number_is_taken_if_it_is_free_and_holders_are_listed() {
     holders.sort();
     assert_eq!(all.holders().await.unwrap(), holders);
     let error = workers(&session, 0).claim().await.unwrap_err();
-    assert!(matches!(error, ClaimError::OtherUse { .. }), "{error}");
+    assert!(
+        matches!(error, ClaimError::SchemaMismatch { .. }),
+        "{error}"
+    );
     drop((first, second, third));
 }
 
@@ -135,7 +141,7 @@ async fn loss_is_told_before_another_process_can_have_the_number() {
         tokio::join!(worker.lost(), next)
     })
     .await;
-    assert_eq!(loss, Loss::TrustLapsed);
+    assert_eq!(loss, WorkerLoss::TrustLapsed);
     // An operator takes it away.
     let operator = ensemble.connect().await;
     let lost = tokio::spawn(async move { next.lost().await });
@@ -144,7 +150,10 @@ async fn loss_is_told_before_another_process_can_have_the_number() {
     pass(Duration::from_secs(1)).await;
     assert!(!lost.is_finished());
     operator.delete("/ids/a/worker-00000").await.unwrap();
-    assert_eq!(soon("it is told", lost).await.unwrap(), Loss::NodeDeleted);
+    assert_eq!(
+        soon("it is told", lost).await.unwrap(),
+        WorkerLoss::NodeDeleted
+    );
 }
 
 // covers: I2
