@@ -24,9 +24,9 @@ use zk_core::RetryPolicy;
 use zk_core::Session;
 use zk_harness::Ensemble;
 use zk_leader::ElectionOptions;
-use zk_leader::End;
-use zk_leader::Handle;
-use zk_leader::Lease;
+use zk_leader::LeaderLease;
+use zk_leader::ParticipantEnd;
+use zk_leader::ParticipantHandle;
 use zk_leader::Selector;
 
 const PATH: &str = "/examples/leader";
@@ -78,7 +78,10 @@ async fn participate(name: &str, connect: &str) -> anyhow::Result<()> {
 }
 
 /// Resigns whenever that is wished.
-async fn obey(handle: Handle, mut wish: tokio::sync::watch::Receiver<usize>) -> End {
+async fn obey(
+    handle: ParticipantHandle,
+    mut wish: tokio::sync::watch::Receiver<usize>,
+) -> ParticipantEnd {
     while wish.changed().await.is_ok() {
         match handle.resign().await {
             Ok(()) => say(&format!("    {} has handed over", std::process::id())),
@@ -89,7 +92,7 @@ async fn obey(handle: Handle, mut wish: tokio::sync::watch::Receiver<usize>) -> 
 }
 
 /// What is done while this process leads. It is dropped when it no longer does.
-async fn lead(name: &str, lease: Lease) -> ControlFlow<()> {
+async fn lead(name: &str, lease: LeaderLease) -> ControlFlow<()> {
     let token = lease.fencing_token();
     say(&format!("{name} leads with token {token}"));
     let _last = Last(format!("{name} stops, token {token}"));

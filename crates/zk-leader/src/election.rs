@@ -1,4 +1,4 @@
-//! Getting in line, and leading when it is one's turn: what the latch and the selector share.
+//! Joins the queue of an election and waits for the leadership, for latches and selectors.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use zk_lock::FencingToken;
 use zk_lock::Guard;
 use zk_lock::Layout;
 
-use crate::error::End;
-use crate::error::Loss;
+use crate::error::LeadershipLoss;
+use crate::error::ParticipantEnd;
 use crate::options::ElectionOptions;
 use crate::options::Rejoin;
 use crate::participant::Participant;
-use crate::state::Standing;
-use crate::state::State;
+use crate::state::ParticipantState;
+use crate::state::SharedState;
 
-/// An election, and how to take part in it.
+/// An election, and the settings of its participant.
 #[derive(Debug, Clone)]
 pub(crate) struct Election {
     lock: FairLock,
@@ -60,43 +60,43 @@ impl Election {
         self.grace
     }
 
-    /// Waits in line until it is our turn, joining as often as that takes.
+    /// Waits for the leadership. Joins as often as that takes.
     ///
-    /// Each attempt is a future of its own with a node of its own, and is gone before the next one begins, so that no
-    /// answer to an old one can be taken for an answer to a new one.
-    /// A new attempt begins only when the old one has failed or lost its node: nothing that others do, such as resetting
-    /// themselves, makes anybody give up a place.
-    pub(crate) async fn win(&self, standing: &Standing) -> Result<Guard, End> {
-        let mut pause = SHORTEST_PAUSE;
+    /// Each attempt has its own future and its own node, and ends before the next attempt begins, so that a late reply
+    /// to an earlier attempt cannot affect a later one.
+    /// A new attempt begins only when the current one has failed or lost its node. Actions of other participants, such
+    /// as a reset, never make a participant give up its place.
+    pub(crate) async fn win(&self, shared: &SharedState) -> Result<Guard, ParticipantEnd> {
+        let mut pause = MIN_PAUSE;
         loop {
-            let error = match self.attempt(standing).await {
+            let error = match self.attempt(shared).await {
                 Ok(guard) => return Ok(guard),
                 Err(error) => error,
             };
             match error {
-                AcquireError::SessionLost { .. } => return Err(End::SessionLost),
+                AcquireError::SessionLost { .. } => return Err(ParticipantEnd::SessionLost),
                 AcquireError::NodeLost { path } if self.rejoin == Rejoin::Never => {
-                    return Err(End::NodeDeleted { path });
+                    return Err(ParticipantEnd::NodeDeleted { path });
                 }
-                AcquireError::NodeLost { .. } => pause = SHORTEST_PAUSE,
-                // Offline, perhaps: then it joins as soon as it can.
-                _ if passes(&error) => {}
-                _ => return Err(End::Refused(error)),
+                AcquireError::NodeLost { .. } => pause = MIN_PAUSE,
+                // Perhaps offline: it joins as soon as there is a connection.
+                _ if is_retryable(&error) => {}
+                _ => return Err(ParticipantEnd::Refused(error)),
             }
-            tracing::warn!(path = %self.path(), %error, "a participant has no place in line, joining again");
-            standing.set(State::Joining { error: Some(error) });
-            // A session that is over is for the next attempt to report.
+            tracing::warn!(path = %self.path(), %error, "a participant is not in the queue, joining again");
+            shared.set(ParticipantState::Joining { error: Some(error) });
+            // The next attempt reports a lost session.
             drop(tokio::time::timeout(pause, self.session().lost()).await);
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
-    async fn attempt(&self, standing: &Standing) -> Result<Guard, AcquireError> {
+    async fn attempt(&self, shared: &SharedState) -> Result<Guard, AcquireError> {
         let waiter = self.lock.enlist().await?;
         let token = waiter.fencing_token();
-        standing.set(State::Waiting { token });
-        // A lock's waiter would notice this at its next wake-up. A participant may wait for days, and is not to believe
-        // meanwhile that it is in the race.
+        shared.set(ParticipantState::Waiting { token });
+        // A waiter of a lock would notice the deletion of its node only at its next wake-up. A participant may wait for
+        // days, and must not report meanwhile that it is in the queue.
         let removed = waiter.removed();
         tokio::select! {
             biased;
@@ -105,20 +105,24 @@ impl Election {
         }
     }
 
-    /// Tells whether it is over after a leadership that ended for this reason.
-    pub(crate) fn end_after(&self, loss: Loss, standing: &Standing) -> Option<End> {
+    /// Returns the end of the participant, if it does not join again after this loss.
+    pub(crate) fn end_after(
+        &self,
+        loss: LeadershipLoss,
+        shared: &SharedState,
+    ) -> Option<ParticipantEnd> {
         match (loss, self.rejoin) {
-            (Loss::SessionLost, _) => Some(End::SessionLost),
-            _ if standing.is_leaving() => Some(End::Left),
+            (LeadershipLoss::SessionLost, _) => Some(ParticipantEnd::SessionLost),
+            _ if shared.is_leaving() => Some(ParticipantEnd::Left),
             (_, Rejoin::Always) => None,
-            (loss, Rejoin::Never) => Some(End::LeadershipLost(loss)),
+            (loss, Rejoin::Never) => Some(ParticipantEnd::LeadershipLost(loss)),
         }
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Error> {
         let contenders = self.lock.contenders().await?.into_iter().enumerate();
         Ok(contenders
-            .map(|(place, contender)| Participant::new(contender, place == 0))
+            .map(|(position, contender)| Participant::new(contender, position == 0))
             .collect())
     }
 
@@ -135,7 +139,7 @@ impl Election {
             let mut watch = match self.leader().await? {
                 Some(leader) if Some(leader.token()) > before => return Ok(leader),
                 Some(leader) => {
-                    // Woken when this one goes, and not when anybody joins.
+                    // Wakes when this leader's node is deleted, not when others join.
                     let path = self.child(leader.node_name());
                     match self.session().get(path).watched().await {
                         Ok((_, _, watch)) => watch,
@@ -145,7 +149,7 @@ impl Election {
                 }
                 None => match self.session().list(self.path()).watched().await {
                     Ok((_, _, watch)) => {
-                        // Somebody may have come before the watch was set.
+                        // A participant may have joined before the watch was set.
                         if self.leader().await?.is_some() {
                             continue;
                         }
@@ -160,7 +164,7 @@ impl Election {
                     Err(error) => return Err(error),
                 },
             };
-            // Whatever it is: the next look tells, also that the session is over.
+            // The next read shows what changed, or that the session is over.
             let _: zk_core::WatchEvent = watch.changed().await;
         }
     }
@@ -175,15 +179,15 @@ impl Election {
     }
 }
 
-/// Tells whether another attempt may succeed without anybody's help.
-fn passes(error: &AcquireError) -> bool {
+/// Returns whether another attempt may succeed without intervention.
+fn is_retryable(error: &AcquireError) -> bool {
     let AcquireError::Failed(error) = error else {
         return error.class() == ErrorClass::Recoverable;
     };
-    // A server without a quorum takes no writes, and a parent may be reaped again and again.
-    let passes = matches!(error.kind(), ErrorKind::ReadOnlyServer | ErrorKind::NoNode);
-    passes || error.class() == ErrorClass::Recoverable
+    // A server without a quorum refuses writes, and the servers may delete the parent container repeatedly.
+    let is_temporary = matches!(error.kind(), ErrorKind::ReadOnlyServer | ErrorKind::NoNode);
+    is_temporary || error.class() == ErrorClass::Recoverable
 }
 
-const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Why a leadership or a whole candidacy ended.
+//! The reasons for the end of a participant or of a leadership.
 
 use std::fmt;
 
@@ -7,38 +7,38 @@ use zk_core::NodePath;
 use zk_lock::AcquireError;
 use zk_lock::ReleaseError;
 
-/// Why a participant is no longer in the race, for good.
+/// Why a participant has left the election for good.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum End {
-    /// It left, or was dropped.
-    #[error("it left the election")]
+pub enum ParticipantEnd {
+    /// The participant left or was dropped.
+    #[error("the participant left the election")]
     Left,
-    /// The session is over, and its nodes with it.
+    /// The session is over, and its nodes are deleted.
     ///
-    /// A participant belongs to one session; join again with the next one, as
+    /// A participant belongs to one session. Join again with the next one, as
     /// [`supervise`](zk_core::SessionBuilder::supervise) does.
     #[error("the session is over")]
     SessionLost,
-    /// It was the leader and no longer is, and it was not to get in line again.
+    /// The leadership ended, and [`Rejoin::Never`](crate::Rejoin::Never) was set.
     #[error("the leadership ended: {0}")]
-    LeadershipLost(Loss),
-    /// Somebody deleted its node while it waited, and it was not to get in line again.
-    #[error("somebody else deleted the node {path} of a participant that waited")]
+    LeadershipLost(LeadershipLoss),
+    /// Another client deleted its node while it waited, and [`Rejoin::Never`](crate::Rejoin::Never) was set.
+    #[error("another client deleted the node {path} of a waiting participant")]
     NodeDeleted {
         /// The node.
         path: NodePath,
     },
-    /// It cannot take part, and trying again would not change that.
-    #[error("it cannot take part in the election")]
+    /// The ensemble refuses the participant, and a retry would not help.
+    #[error("the participant cannot join the election")]
     Refused(#[source] AcquireError),
-    /// The runtime that it ran on, which is that of the session, was shut down.
-    #[error("the runtime that it ran on was shut down")]
+    /// The runtime of the session, on which the participant runs, was shut down.
+    #[error("the runtime of the participant was shut down")]
     Stopped,
 }
 
-impl End {
-    /// Returns what can be done about it.
+impl ParticipantEnd {
+    /// Returns what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::SessionLost => ErrorClass::Fatal,
@@ -50,22 +50,22 @@ impl End {
     }
 }
 
-/// Why a leadership is over, or can no longer be relied on, which counts as the same.
+/// Why a leadership is lost: it is over, or no longer proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Loss {
-    /// The session is over, and its nodes with it.
+pub enum LeadershipLoss {
+    /// The session is over, and its nodes are deleted.
     SessionLost,
-    /// Somebody else deleted the leader's node, an operator perhaps.
+    /// Another client deleted the leader's node, perhaps an operator.
     NodeDeleted,
-    /// For too long nothing was heard of the ensemble: it may have expired the session and let another one lead.
+    /// The ensemble did not reply for too long: it may have expired the session and let another participant lead.
     TrustLapsed,
     /// The leader resigned, left, or was dropped.
     Resigned,
 }
 
-impl Loss {
-    /// Returns what can be done about it.
+impl LeadershipLoss {
+    /// Returns what a caller can do about it.
     pub const fn class(self) -> ErrorClass {
         match self {
             Self::SessionLost => ErrorClass::Fatal,
@@ -79,52 +79,55 @@ impl Loss {
             zk_lock::LockLoss::SessionLost => Self::SessionLost,
             zk_lock::LockLoss::NodeDeleted => Self::NodeDeleted,
             zk_lock::LockLoss::Released => Self::Resigned,
-            // And what may be added there: at least it is not known that we lead.
+            // Includes variants added later: in each case, the leadership is not proven.
             _ => Self::TrustLapsed,
         }
     }
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for LeadershipLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SessionLost => "the session is over",
-            Self::NodeDeleted => "somebody else deleted the leader's node",
-            Self::TrustLapsed => "the ensemble was not heard of for too long",
+            Self::NodeDeleted => "another client deleted the leader's node",
+            Self::TrustLapsed => "the ensemble did not reply for too long",
             Self::Resigned => "the leader resigned",
         })
     }
 }
 
-/// A participant could not resign as it should.
+/// A participant did not resign in order.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResignError {
-    /// It does not lead.
-    #[error("it does not lead, so that there is nothing to resign from")]
+    /// The participant does not lead.
+    #[error("the participant does not lead and cannot resign")]
     NotLeading,
-    /// It had lost its leadership before it could resign: what it did last may have overlapped with another leader.
-    #[error("the leadership had been lost before: {0}")]
-    Lost(Loss),
-    /// It no longer leads, but its node is not known to be gone, so that the next one may have to wait.
+    /// The leadership was lost before the participant resigned: its last actions may have overlapped with another
+    /// leader.
+    #[error("the leadership was lost before the participant resigned: {0}")]
+    Lost(LeadershipLoss),
+    /// The participant no longer leads, but its node may still exist, so that the next participant may have to wait.
     ///
-    /// The removal goes on in the background until the node or the session is gone.
-    #[error("it no longer leads, but its node {path} is not known to be gone yet")]
-    Unfinished {
+    /// The deletion continues in the background until the node is deleted or the session is over.
+    #[error(
+        "the participant no longer leads, but its node {path} may still exist; the deletion continues in the background"
+    )]
+    Pending {
         /// The node.
         path: NodePath,
-        /// What kept it from being removed at once.
+        /// Why it was not deleted at once.
         source: Option<ReleaseError>,
     },
 }
 
 impl ResignError {
-    /// Returns what can be done about it.
+    /// Returns what a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::NotLeading => ErrorClass::Outcome,
             Self::Lost(loss) => loss.class(),
-            Self::Unfinished { source, .. } => source
+            Self::Pending { source, .. } => source
                 .as_ref()
                 .map_or(ErrorClass::Recoverable, ReleaseError::class),
         }

@@ -1,4 +1,4 @@
-//! The latch: am I the leader?
+//! The latch: reports whether a participant leads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use zk_lock::FencingToken;
 use zk_lock::Layout;
 
 use crate::election::Election;
-use crate::error::End;
-use crate::error::Loss;
+use crate::error::LeadershipLoss;
+use crate::error::ParticipantEnd;
 use crate::error::ResignError;
-use crate::lease::Lease;
-use crate::lease::Tenure;
+use crate::lease::LeaderLease;
+use crate::lease::Leadership;
 use crate::options::ElectionOptions;
 use crate::participant::Participant;
-use crate::state::Handle;
-use crate::state::Mover;
-use crate::state::Standing;
-use crate::state::State;
+use crate::state::ParticipantHandle;
+use crate::state::ParticipantState;
+use crate::state::SharedState;
+use crate::state::StateOwner;
 
-/// An election at a path, for those who want to know whether they lead.
+/// An election at a path whose participants report whether they lead.
 ///
-/// Making one costs nothing, and neither does a clone; each [`join`](Self::join) is a participant of its own.
+/// Creating and cloning one sends no request. Each [`join`](Self::join) creates a participant.
 ///
 /// # Examples
 ///
@@ -35,9 +35,9 @@ use crate::state::State;
 /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
 /// use zk_leader::LeaderLatch;
 ///
-/// let candidacy = LeaderLatch::new(&session, "/leaders/billing")?.join();
+/// let participant = LeaderLatch::new(&session, "/leaders/billing")?.join();
 /// loop {
-///     let lease = candidacy.leading().await?;
+///     let lease = participant.leading().await?;
 ///     while lease.is_trusted() {
 ///         tick().await;
 ///     }
@@ -50,15 +50,14 @@ pub struct LeaderLatch {
 }
 
 impl LeaderLatch {
-    /// Makes a handle to the election at `path`, with default options.
+    /// Creates a handle to the election at `path`, with default options.
     ///
-    /// The node at the path is made when it is needed, as a container where servers know containers, and so are its
-    /// parents.
+    /// The node at the path, and its parents, are created on first use, as containers if the servers support them.
     /// Use the path for nothing else.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -67,11 +66,11 @@ impl LeaderLatch {
         Self::with_options(session, path, &ElectionOptions::default())
     }
 
-    /// Makes a handle to the election at `path`.
+    /// Creates a handle to the election at `path`.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn with_options<P>(
         session: &Session,
         path: P,
@@ -90,56 +89,52 @@ impl LeaderLatch {
         self.election.path()
     }
 
-    /// Returns the session whose ensemble keeps the election.
+    /// Returns the session of the participants.
     pub fn session(&self) -> &Session {
         self.election.session()
     }
 
-    /// Joins the election, in the background: at once, or as soon as there is a connection.
+    /// Joins the election in the background: at once, or as soon as there is a connection.
     ///
     /// The task of the participant runs on the runtime of the session.
     ///
     /// # Cost
     ///
-    /// One round trip to get in line, and two watches while it waits: on the one before it, and on its own node.
-    pub fn join(&self) -> Candidacy {
-        let standing = Standing::new();
-        let mover = Mover::new(Arc::clone(&standing), End::Stopped);
-        let running = self.session().spawn(run(self.election.clone(), mover));
-        Candidacy {
-            handle: Handle::new(self.session(), &standing),
-            standing,
+    /// One round trip to join, and two watches while it waits: on its predecessor and on its own node.
+    pub fn join(&self) -> LatchParticipant {
+        let shared = SharedState::new();
+        let owner = StateOwner::new(Arc::clone(&shared), ParticipantEnd::Stopped);
+        let running = self.session().spawn(run(self.election.clone(), owner));
+        LatchParticipant {
+            handle: ParticipantHandle::new(self.session(), &shared),
+            shared,
             running: running.abort_handle(),
         }
     }
 
-    /// Lists who takes part, the leader first, the others in the order in which they will lead.
+    /// Lists the participants: the leader first, then the waiters in the order in which they will lead.
     ///
-    /// It is a picture of the past: the list is read, then each node, from a server that may lag behind; participants
-    /// that go meanwhile are left out.
-    /// Children of the path that are no participants are ignored.
+    /// The result may be outdated: the list is read first and each node afterwards, from a server that may lag.
+    /// Participants that leave meanwhile are omitted.
+    /// Foreign children of the path are ignored.
     ///
     /// # Errors
     ///
-    /// When the path or one of the nodes cannot be read. An election that nobody ever joined has no participants, which
-    /// is no error.
+    /// If the path or one of the nodes cannot be read. A missing path is not an error: the election has no
+    /// participants.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Safe.
     ///
     /// # Cost
     ///
-    /// One round trip for the list, and one for every 64 participants, which are read at the same time.
+    /// One round trip for the list, and one for every 64 participants, which are read concurrently.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         self.election.participants().await
     }
 
-    /// Returns the first in line, who leads or is about to; `None` when nobody takes part.
+    /// Returns the first participant, which leads or is about to, or `None` if there are no participants.
     ///
     /// # Errors
     ///
@@ -147,106 +142,93 @@ impl LeaderLatch {
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Safe.
     ///
     /// # Cost
     ///
-    /// Two round trips, whatever the number of participants; one more for each one that goes just then.
+    /// Two round trips for any number of participants, and one more for each that leaves at that moment.
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
         self.election.leader().await
     }
 
     /// Waits for a leader after the one with the token `before`, or for any leader with `None`.
     ///
-    /// Called with the token of its last answer, it follows who leads; called with one's own after
-    /// [`resign`](Handle::resign), it waits for a successor.
-    /// Leaders that are gone again before it has looked are left out.
+    /// Call it with the token of its last result to follow the leaders. Call it with the own token after
+    /// [`resign`](ParticipantHandle::resign) to wait for the successor.
+    /// Leaders that resign before they are read are skipped.
     ///
     /// # Errors
     ///
-    /// When it cannot look at the election. Call it again with the same token, and nothing is missed.
+    /// If the election cannot be read. Call it again with the same token to continue.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Safe.
     ///
     /// # Cost
     ///
-    /// That of [`leader`](Self::leader) and one round trip whenever a leader goes, and one watch on the leader meanwhile.
+    /// That of [`leader`](Self::leader) and one round trip whenever a leader leaves, and a watch on the leader
+    /// meanwhile.
     pub async fn leader_after(&self, before: Option<FencingToken>) -> Result<Participant, Error> {
         self.election.leader_after(before).await
     }
 }
 
-/// A participant of an election, who stays in the race until it [leaves](Handle::leave), is dropped, or the session is
-/// over.
+/// A participant of a latch's election, until it [leaves](ParticipantHandle::leave), is dropped, or its session ends.
 ///
-/// A task moves it on; [`handle`](Self::handle) tells everything about it.
+/// A task runs it. [`handle`](Self::handle) reports its state.
 ///
-/// When it no longer leads it first says so, by [`is_leader`](Self::is_leader) and by its lease, and only then lets its
-/// node go.
-/// It cannot know what its user is doing, and does not wait for it: where the work of a leader must have stopped before
-/// the next one begins, use a [`Selector`](crate::Selector).
+/// When it no longer leads, [`is_leader`](Self::is_leader) and the lease report that first. Its node is deleted
+/// afterwards. It does not wait for the work of its user. If a leader's work must have stopped before the next leader
+/// begins, use a [`Selector`](crate::Selector).
 ///
 /// # Dropping
 ///
-/// At once it says that it does not lead, and that it [left](End::Left).
-/// Its node is deleted in the background; [`Handle::leave`] waits for that.
+/// It reports at once that it does not lead and has [left](ParticipantEnd::Left).
+/// Its node is deleted in the background; [`ParticipantHandle::leave`] waits for that.
 /// If the process dies, the ensemble deletes the node when it expires the session.
 #[must_use = "the participant leaves when this is dropped"]
-pub struct Candidacy {
-    handle: Handle,
-    standing: Arc<Standing>,
+pub struct LatchParticipant {
+    handle: ParticipantHandle,
+    shared: Arc<SharedState>,
     running: AbortHandle,
 }
 
-impl Candidacy {
-    /// Returns a view of this participant for others.
-    pub fn handle(&self) -> &Handle {
+impl LatchParticipant {
+    /// Returns a handle to this participant.
+    pub fn handle(&self) -> &ParticipantHandle {
         &self.handle
     }
 
-    /// Tells whether this participant certainly leads, see [`Handle::is_leader`].
+    /// Returns whether this participant certainly leads, see [`ParticipantHandle::is_leader`].
     pub fn is_leader(&self) -> bool {
         self.handle.is_leader()
     }
 
-    /// Waits until this participant leads, see [`Handle::leading`].
+    /// Waits until this participant leads, see [`ParticipantHandle::leading`].
     ///
     /// # Errors
     ///
-    /// The reason why it never will.
+    /// The reason why the participant ended.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened: the participant stays in line.
-    ///
-    /// # Session loss
-    ///
-    /// [`End::SessionLost`].
-    pub async fn leading(&self) -> Result<Lease, End> {
+    /// Safe. The participant stays in the queue.
+    pub async fn leading(&self) -> Result<LeaderLease, ParticipantEnd> {
         self.handle.leading().await
     }
 
-    /// Resigns and gets in line again, at the end, see [`Handle::resign`].
+    /// Resigns and joins again, at the end of the queue, see [`ParticipantHandle::resign`].
     ///
-    /// End what is done as the leader before.
+    /// Stop the leader's work before.
     ///
     /// # Errors
     ///
-    /// Those of [`Handle::resign`].
+    /// Those of [`ParticipantHandle::resign`].
     ///
     /// # Cancel safety
     ///
-    /// It goes on by itself.
+    /// The request stays in force: the leader resigns.
     ///
     /// # Session loss
     ///
@@ -259,69 +241,66 @@ impl Candidacy {
         self.handle.resign().await
     }
 
-    /// Leaves the election, see [`Handle::leave`].
+    /// Leaves the election, see [`ParticipantHandle::leave`].
     ///
     /// # Cancel safety
     ///
-    /// The participant leaves by itself.
-    ///
-    /// # Session loss
-    ///
-    /// [`End::SessionLost`].
+    /// The participant still leaves.
     ///
     /// # Cost
     ///
     /// One round trip.
-    pub async fn leave(self) -> End {
+    pub async fn leave(self) -> ParticipantEnd {
         self.handle.leave().await
     }
 }
 
-impl Drop for Candidacy {
+impl Drop for LatchParticipant {
     fn drop(&mut self) {
-        // The task may be running on another thread right now, and ends at its next await.
+        // The task may be running on another thread at this moment, and ends at its next await.
         let lease = self.handle.lease();
-        self.standing.set(State::Ended(End::Left));
+        self.shared
+            .set(ParticipantState::Ended(ParticipantEnd::Left));
         if let Some(lease) = lease {
-            lease.term().abandon(Loss::Resigned);
+            lease.state().abandon(LeadershipLoss::Resigned);
         }
         self.running.abort();
     }
 }
 
-impl fmt::Debug for Candidacy {
+impl fmt::Debug for LatchParticipant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Candidacy")
+        f.debug_tuple("LatchParticipant")
             .field(&self.handle.state())
             .finish()
     }
 }
 
-/// Moves a participant on until it is out of the race.
-async fn run(election: Election, mover: Mover) {
-    let standing = &*mover.standing;
+/// Runs a participant until it ends.
+async fn run(election: Election, owner: StateOwner) {
+    let shared = &*owner.shared;
     let end = loop {
         let won = tokio::select! {
             biased;
-            () = standing.leaving() => Err(End::Left),
-            won = election.win(standing) => won,
+            () = shared.leaving() => Err(ParticipantEnd::Left),
+            won = election.win(shared) => won,
         };
-        let tenure = match won {
-            Ok(guard) => Tenure::begin(election.session(), guard),
+        let leadership = match won {
+            Ok(guard) => Leadership::begin(election.session(), guard),
             Err(end) => break end,
         };
-        let lease = tenure.lease();
-        standing.set(State::Leading(lease.clone()));
+        let lease = leadership.lease();
+        shared.set(ParticipantState::Leading(lease.clone()));
         let loss = tokio::select! {
             biased;
             loss = lease.lost() => loss,
-            () = lease.term().unwanted() => Loss::Resigned,
-            () = standing.leaving() => Loss::Resigned,
+            () = lease.state().resign_requested() => LeadershipLoss::Resigned,
+            () = shared.leaving() => LeadershipLoss::Resigned,
         };
-        let loss = tenure.end(loss, standing).await;
-        if let Some(end) = election.end_after(loss, standing) {
+        let loss = leadership.end(loss, shared).await;
+        if let Some(end) = election.end_after(loss, shared) {
             break end;
         }
     };
-    standing.set(State::Ended(end));
+    shared.set(ParticipantState::Ended(end));
 }

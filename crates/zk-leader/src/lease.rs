@@ -1,4 +1,4 @@
-//! A leadership, from its beginning to its end.
+//! A leadership from its beginning to its end, and the lease that its task sees.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,193 +15,199 @@ use zk_lock::FencingToken;
 use zk_lock::Guard;
 use zk_lock::ReleaseError;
 
-use crate::error::Loss;
+use crate::error::LeadershipLoss;
 use crate::error::ResignError;
-use crate::state::Standing;
-use crate::state::State;
+use crate::state::ParticipantState;
+use crate::state::SharedState;
 
-/// A leadership, as its task sees it: a handle that may be cloned and kept, and that holds nothing.
+/// A leadership, as its task sees it. It can be cloned and kept.
 ///
-/// It tells whether the leadership lasts; it does not make it last.
-/// Once it has said that it is over, it never says anything else: who leads again has a new lease, with a higher token.
+/// A lease reports whether the leadership lasts; it does not prolong the leadership.
+/// Once the leadership is over, its lease never changes again. A participant that leads again has a new lease with a
+/// higher token.
 ///
-/// A lease does not stop time.
-/// When its process is paused or cut off for longer than the session timeout, the ensemble lets the next one lead, while
-/// code of this one may be in the middle of something.
-/// [`fencing_token`](Self::fencing_token) and [`txn`](Self::txn) are safe whatever happens in between, and
-/// [what a lock guarantees](zk_lock#guarantees) has the reasons.
+/// If the process is paused or cut off for longer than the session timeout, the ensemble lets the next participant lead
+/// while code of this leader may still run.
+/// [`fencing_token`](Self::fencing_token) and [`txn`](Self::txn) are safe even then;
+/// [what a lock guarantees](zk_lock#guarantees) explains why.
 ///
 /// # Dropping
 ///
 /// Nothing happens.
 #[derive(Clone)]
-pub struct Lease {
-    term: Arc<Term>,
+pub struct LeaderLease {
+    state: Arc<LeadershipState>,
 }
 
-/// What is known of a leadership that is or was.
-pub(crate) struct Term {
+/// The shared state of a leadership.
+pub(crate) struct LeadershipState {
     session: Session,
     path: NodePath,
     token: FencingToken,
-    /// `None` once it is over and whoever looked after it has noticed.
+    /// `None` once the leadership is over and its owner has noticed.
     guard: Mutex<Option<Guard>>,
-    /// Why it is over. The first reason stays.
-    end: watch::Sender<Option<Loss>>,
-    /// Whether the leader is asked to resign.
-    is_unwanted: watch::Sender<bool>,
-    /// What became of its node.
+    /// Why the leadership is over. Only the first reason is kept.
+    end: watch::Sender<Option<LeadershipLoss>>,
+    /// Whether the leader is requested to resign.
+    is_resign_requested: watch::Sender<bool>,
+    /// The result of the deletion of its node.
     node: watch::Sender<Option<Result<(), ResignError>>>,
 }
 
-impl Lease {
+impl LeaderLease {
     /// Returns a number that is higher for every later leader.
     ///
-    /// Pass it along with whatever is done as the leader, and let the resource remember the highest one it has seen and
-    /// refuse lower ones: then nothing that a former leader does too late gets through.
+    /// Pass it along with each action of the leader. A resource that remembers the highest token and refuses lower ones
+    /// rejects the late actions of a former leader.
     pub fn fencing_token(&self) -> FencingToken {
-        self.term.token
+        self.state.token
     }
 
     /// Returns the path of the leader's node.
     pub fn path(&self) -> &NodePath {
-        &self.term.path
+        &self.state.path
     }
 
-    /// Tells whether this is certainly the leadership of now, as far as this client has proof. Asks nobody.
+    /// Returns whether this leadership certainly lasts. Sends no request.
     ///
-    /// See [`Guard::is_trusted`] for what it rests on.
-    /// After the first `false` it stays so, and whoever leads steps down: a proof that comes late does not bring it back.
+    /// See [`Guard::is_trusted`] for the assumptions.
+    /// After the first `false` it stays `false`, and the leader steps down: a late proof does not restore the
+    /// leadership.
     pub fn is_trusted(&self) -> bool {
-        self.term.is_trusted()
+        self.state.is_trusted()
     }
 
-    /// Returns the instant until which the leadership certainly lasts, if nobody deletes its node.
+    /// Returns the instant until which the leadership certainly lasts, as long as no client deletes its node.
     ///
-    /// While the session is connected it moves on by itself.
-    /// `None` when it is over.
+    /// While the session is connected, later calls return later instants.
+    /// Returns `None` if the leadership is over.
     pub fn trusted_until(&self) -> Option<Instant> {
-        self.term.trusted_until()
+        self.state.trusted_until()
     }
 
-    /// Returns a future that resolves when the leadership is over, or no longer known to last, which ends it.
+    /// Returns a future that resolves when the leadership is over or no longer proven, which ends it.
     ///
-    /// It owns what it needs, and may be moved to another task.
-    /// Each poll of it looks at the clock: polled first, as by a `select!` that is `biased`, it answers before other code
-    /// goes on after a stop of the process.
-    /// Dropping the future is safe.
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
-        let term = Arc::clone(&self.term);
-        async move { term.lost().await }
+    /// The future is `'static` and can be moved to another task.
+    /// Each poll reads the clock: if it is polled first, as in a `biased` `select!`, it resolves before other code
+    /// continues after a pause of the process.
+    /// It is safe to drop the future.
+    pub fn lost(&self) -> impl Future<Output = LeadershipLoss> + Send + use<> {
+        let state = Arc::clone(&self.state);
+        async move { state.lost().await }
     }
 
-    /// Returns a future that resolves when the leader is asked to hand over: time to finish what was begun.
+    /// Returns a future that resolves when the leader is requested to resign and should finish its current work.
     ///
-    /// The task of a [`Selector`](crate::Selector) is then given the
-    /// [grace](crate::ElectionOptions::with_grace) before it is dropped, and remains the leader until it ends.
-    /// It resolves as well when the leadership is over.
-    /// Dropping the future is safe.
+    /// The task of a [`Selector`](crate::Selector) then has the [grace](crate::ElectionOptions::with_grace) before it
+    /// is dropped, and leads until it ends.
+    /// The future also resolves when the leadership is over.
+    /// It is safe to drop the future.
     pub fn asked_to_resign(&self) -> impl Future<Output = ()> + Send + use<> {
-        let term = Arc::clone(&self.term);
+        let state = Arc::clone(&self.state);
         async move {
             tokio::select! {
                 biased;
-                () = term.unwanted() => {}
-                _ = term.lost() => {}
+                () = state.resign_requested() => {}
+                _ = state.lost() => {}
             }
         }
     }
 
-    /// Starts a transaction that is refused unless this leadership lasts at the moment the ensemble carries it out.
+    /// Starts a transaction that the ensemble applies only if this leadership still lasts.
     ///
-    /// Its first part checks the leader's node; add what is to be done.
-    /// A transaction of a leadership that is over changes nothing: it ends as
-    /// [`NoNode`](zk_core::ErrorKind::NoNode) with [`failed_part`](zk_core::Error::failed_part) zero, or with a
+    /// Its first part checks that the leader's node exists. Add the operations to it.
+    /// A transaction of a leadership that is over changes nothing: it fails with
+    /// [`NoNode`](zk_core::ErrorKind::NoNode) and [`failed_part`](zk_core::Error::failed_part) zero, or with a
     /// fatal error.
     pub fn txn(&self) -> Transaction {
-        self.term.session.transaction().check(&self.term.path)
+        self.state.session.transaction().check(&self.state.path)
     }
 
-    pub(crate) const fn term(&self) -> &Arc<Term> {
-        &self.term
+    pub(crate) const fn state(&self) -> &Arc<LeadershipState> {
+        &self.state
     }
 }
 
-impl fmt::Debug for Lease {
+impl fmt::Debug for LeaderLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease")
-            .field("path", &self.term.path)
-            .field("fencing_token", &self.term.token)
+        f.debug_struct("LeaderLease")
+            .field("path", &self.state.path)
+            .field("fencing_token", &self.state.token)
             .field("is_trusted", &self.is_trusted())
             .finish_non_exhaustive()
     }
 }
 
-impl Term {
-    /// Notes that it is over, and answers why, which may be an earlier reason.
-    pub(crate) fn end(&self, loss: Loss) -> Loss {
+impl LeadershipState {
+    /// Records the end of the leadership. Returns the reason, which may be an earlier one.
+    pub(crate) fn end(&self, loss: LeadershipLoss) -> LeadershipLoss {
         let mut reason = loss;
         self.end.send_if_modified(|end| {
-            let is_news = end.is_none();
+            let is_first = end.is_none();
             reason = *end.get_or_insert(loss);
-            is_news
+            is_first
         });
         reason
     }
 
-    /// Asks the leader to resign.
-    pub(crate) fn unwant(&self) {
-        self.is_unwanted.send_replace(true);
+    /// Requests the leader to resign.
+    pub(crate) fn request_resign(&self) {
+        self.is_resign_requested.send_replace(true);
     }
 
-    /// Waits until the leader is asked to resign.
-    pub(crate) async fn unwanted(&self) {
-        // The sender is a part of `self`.
-        drop(self.is_unwanted.subscribe().wait_for(|it| *it).await);
+    /// Waits until the leader is requested to resign.
+    pub(crate) async fn resign_requested(&self) {
+        // Never an error: `self` owns the sender.
+        drop(
+            self.is_resign_requested
+                .subscribe()
+                .wait_for(|it| *it)
+                .await,
+        );
     }
 
-    /// Waits until the leadership is over and it is known what became of its node.
+    /// Waits until the leadership is over and the result of the deletion of its node is known.
     pub(crate) async fn removed(&self) -> Result<(), ResignError> {
         let mut node = self.node.subscribe();
-        let known = node.wait_for(Option::is_some).await;
-        // The sender is a part of `self`.
-        known.ok().and_then(|it| it.clone()).unwrap_or(Ok(()))
+        let removal = node.wait_for(Option::is_some).await;
+        // Never an error: `self` owns the sender.
+        removal.ok().and_then(|it| it.clone()).unwrap_or(Ok(()))
     }
 
-    /// Ends it, and leaves the removal of its node to the background.
-    pub(crate) fn abandon(&self, loss: Loss) {
+    /// Ends the leadership, and deletes its node in the background.
+    pub(crate) fn abandon(&self, loss: LeadershipLoss) {
         let reason = self.end(loss);
         drop(self.guard().take());
         let path = self.path.clone();
-        self.tell_of_node(Err(match reason {
-            Loss::Resigned => ResignError::Unfinished { path, source: None },
+        self.record_removal(Err(match reason {
+            LeadershipLoss::Resigned => ResignError::Pending { path, source: None },
             loss => ResignError::Lost(loss),
         }));
     }
 
-    fn tell_of_node(&self, known: Result<(), ResignError>) {
+    fn record_removal(&self, removal: Result<(), ResignError>) {
         self.node.send_if_modified(|node| {
-            let is_news = node.is_none();
-            node.get_or_insert(known);
-            is_news
+            let is_first = node.is_none();
+            node.get_or_insert(removal);
+            is_first
         });
     }
 
-    pub(crate) async fn lost(&self) -> Loss {
+    pub(crate) async fn lost(&self) -> LeadershipLoss {
         let mut end = self.end.subscribe();
-        // What it answers is not held on to: that would lock the reason.
+        // The returned reference is dropped at once: it would lock the reason.
         let ended = async move { drop(end.wait_for(Option::is_some).await) };
         let lost = self.guard().as_ref().map(Guard::lost);
         let lost = async {
             match lost {
-                Some(lost) => Loss::of(lost.await),
-                // It is over, as is said elsewhere.
+                Some(lost) => LeadershipLoss::of(lost.await),
+                // The leadership is over, and `ended` resolves.
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
-            () = ended => self.end(Loss::Resigned),
+            () = ended => self.end(LeadershipLoss::Resigned),
             loss = lost => self.end(loss),
         }
     }
@@ -212,12 +218,12 @@ impl Term {
         }
         let (is_trusted, is_over) = match self.guard().as_ref() {
             Some(guard) if guard.is_trusted() => (true, false),
-            // What ended for good is reported with its reason, by the guard.
+            // The guard reports a final end with its reason.
             Some(guard) => (false, guard.trusted_until().is_none()),
             None => (false, true),
         };
         if !is_trusted && !is_over {
-            self.end(Loss::TrustLapsed);
+            self.end(LeadershipLoss::TrustLapsed);
         }
         is_trusted
     }
@@ -235,69 +241,69 @@ impl Term {
     }
 }
 
-/// The one who looks after a leadership. Dropping it ends the leadership, and its node goes in the background.
-pub(crate) struct Tenure {
-    term: Arc<Term>,
+/// The owner of a leadership. Dropping it ends the leadership, and its node is deleted in the background.
+pub(crate) struct Leadership {
+    state: Arc<LeadershipState>,
 }
 
-impl Tenure {
+impl Leadership {
     pub(crate) fn begin(session: &Session, guard: Guard) -> Self {
-        let term = Arc::new(Term {
+        let state = Arc::new(LeadershipState {
             session: session.clone(),
             path: guard.path().clone(),
             token: guard.fencing_token(),
             guard: Mutex::new(Some(guard)),
             end: watch::Sender::new(None),
-            is_unwanted: watch::Sender::new(false),
+            is_resign_requested: watch::Sender::new(false),
             node: watch::Sender::new(None),
         });
-        tracing::info!(path = %term.path, token = %term.token, "leading");
-        Self { term }
+        tracing::info!(path = %state.path, token = %state.token, "leading");
+        Self { state }
     }
 
-    pub(crate) fn lease(&self) -> Lease {
-        Lease {
-            term: Arc::clone(&self.term),
+    pub(crate) fn lease(&self) -> LeaderLease {
+        LeaderLease {
+            state: Arc::clone(&self.state),
         }
     }
 
-    /// Ends it for this reason, if it has not ended, and then removes its node: at once if it is known to be ours, in the
-    /// background otherwise.
+    /// Ends the leadership for this reason, unless it has ended, and then deletes its node: at once if the leadership
+    /// is still proven, in the background otherwise.
     ///
-    /// Answers why it ended, which is [`Loss::Resigned`] only if it lasted until now.
-    pub(crate) async fn end(self, loss: Loss, standing: &Standing) -> Loss {
-        // The process may have been stopped in the last steps of the leader, which is noticed here.
-        self.term.is_trusted();
-        let loss = self.term.end(loss);
-        tracing::info!(path = %self.term.path, token = %self.term.token, %loss, "no longer leading");
-        // Said before the node goes, and with it the last obstacle for the next one.
-        standing.set(State::Joining { error: None });
-        if loss != Loss::Resigned {
-            // Whoever may have been cut off does not wait for an answer.
+    /// Returns why it ended, which is [`LeadershipLoss::Resigned`] only if it lasted until now.
+    pub(crate) async fn end(self, loss: LeadershipLoss, shared: &SharedState) -> LeadershipLoss {
+        // Detects a pause of the process during the last steps of the leader.
+        self.state.is_trusted();
+        let loss = self.state.end(loss);
+        tracing::info!(path = %self.state.path, token = %self.state.token, %loss, "no longer leading");
+        // Before the node is deleted, since the next participant may lead from then on.
+        shared.set(ParticipantState::Joining { error: None });
+        if loss != LeadershipLoss::Resigned {
+            // The participant may be cut off: the deletion continues in the background.
             return loss;
         }
-        let Some(guard) = self.term.guard().take() else {
+        let Some(guard) = self.state.guard().take() else {
             return loss;
         };
         let path = guard.path().clone();
-        let (known, loss) = match guard.release().await {
+        let (removal, loss) = match guard.release().await {
             Ok(()) => (Ok(()), loss),
             Err(ReleaseError::Lost { loss, .. }) => {
-                let loss = Loss::of(loss);
+                let loss = LeadershipLoss::of(loss);
                 (Err(ResignError::Lost(loss)), loss)
             }
             Err(source) => {
                 let source = Some(source);
-                (Err(ResignError::Unfinished { path, source }), loss)
+                (Err(ResignError::Pending { path, source }), loss)
             }
         };
-        self.term.tell_of_node(known);
+        self.state.record_removal(removal);
         loss
     }
 }
 
-impl Drop for Tenure {
+impl Drop for Leadership {
     fn drop(&mut self) {
-        self.term.abandon(Loss::Resigned);
+        self.state.abandon(LeadershipLoss::Resigned);
     }
 }

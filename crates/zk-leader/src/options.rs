@@ -1,4 +1,4 @@
-//! What an election can be told beyond its path.
+//! The settings of a participant.
 
 use std::time::Duration;
 
@@ -25,44 +25,44 @@ pub struct ElectionOptions {
     grace: Duration,
 }
 
-/// What a participant does whose node is gone, or whose leadership ended, while its session lives.
+/// What a participant does when it loses its node or its leadership while its session lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rejoin {
-    /// It gets in line again, at the end.
+    /// It joins again, at the end of the queue.
     #[default]
     Always,
-    /// It is out, and says so.
+    /// It ends with the reason.
     Never,
 }
 
 impl ElectionOptions {
-    /// Sets the name by which others know this participant, of one line.
+    /// Sets the name of this participant, a single line.
     ///
     /// The default is `<host name>/<process id>`.
-    /// It need not be unique: nothing is decided by it.
-    /// Of an id with a line break only the first line is the id, and the rest counts as metadata.
+    /// It need not be unique: no decision depends on it.
+    /// After a line break, the rest of the text counts as metadata.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// Sets what else the others are told of this participant, such as the address at which it serves when it leads.
+    /// Sets more data that others see of this participant, such as the address at which it serves while it leads.
     ///
-    /// The default is nothing.
-    /// Everyone who may read the nodes sees it: keep it short, and free of secrets.
-    /// It stands behind the id in the data of the node, after a line break: a Curator client, which knows no metadata,
-    /// takes both for the id.
+    /// The default is none.
+    /// Every client that may read the nodes sees it: keep it short and free of secrets.
+    /// It follows the id in the data of the node, after a line break. Curator has no metadata, and its clients read
+    /// both as the id.
     #[must_use]
     pub fn with_metadata(mut self, metadata: impl Into<Vec<u8>>) -> Self {
         self.metadata = metadata.into();
         self
     }
 
-    /// Sets the access rules of our nodes, and of the parents if they have to be made.
+    /// Sets the ACL of the participant's nodes, and of the parents that it creates.
     ///
-    /// The default is that of the session.
+    /// The default is the ACL of the session.
     /// See [`LockOptions::with_acl`] for the permissions that participants need.
     #[must_use]
     pub fn with_acl(mut self, acl: Acl) -> Self {
@@ -70,7 +70,7 @@ impl ElectionOptions {
         self
     }
 
-    /// Sets whether a participant gets in line again that lost its place or its leadership while its session lives.
+    /// Sets whether a participant joins again when it loses its node or its leadership while its session lives.
     ///
     /// The default is [`Rejoin::Always`].
     #[must_use]
@@ -79,11 +79,11 @@ impl ElectionOptions {
         self
     }
 
-    /// Sets how long the task of a [`Selector`](crate::Selector) may go on that was asked to resign.
+    /// Sets how long the task of a [`Selector`](crate::Selector) may continue after a request to resign.
     ///
     /// The default is 10 seconds.
-    /// After that it is dropped; with zero it is dropped at once.
-    /// A [`LeaderLatch`](crate::LeaderLatch) has no task and does not look at this.
+    /// After that the task is dropped; with zero it is dropped at once.
+    /// A [`LeaderLatch`](crate::LeaderLatch) has no task and ignores this.
     #[must_use]
     pub const fn with_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
@@ -98,7 +98,7 @@ impl ElectionOptions {
         self.grace
     }
 
-    /// The same in the words of the wait queue below.
+    /// Converts these settings to those of the lock that holds the queue.
     pub(crate) fn for_lock(&self, layout: Layout) -> LockOptions {
         let mut options = LockOptions::default().with_layout(layout);
         let mut data = match &self.id {
@@ -129,5 +129,5 @@ impl Default for ElectionOptions {
     }
 }
 
-/// Stands between the id and the metadata of a participant.
+/// Separates the id and the metadata in the data of a node.
 pub(crate) const SEPARATOR: u8 = b'\n';

@@ -1,4 +1,4 @@
-//! Who takes part in an election, as the nodes tell.
+//! Decodes the nodes of an election's participants.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use zk_lock::FencingToken;
 
 use crate::options::SEPARATOR;
 
-/// One who leads or waits to lead.
+/// A participant of an election, as its node describes it: the leader or a waiter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Participant {
     contender: Contender,
@@ -25,35 +25,35 @@ impl Participant {
         }
     }
 
-    /// Returns the name it gave itself, with replacement characters for what is no text.
+    /// Returns its id, with replacement characters for invalid UTF-8.
     pub fn id(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(split(self.contender.owner()).0)
     }
 
-    /// Returns what else it says of itself, see [`ElectionOptions::with_metadata`](crate::ElectionOptions::with_metadata);
-    /// empty if nothing.
+    /// Returns its metadata, see [`ElectionOptions::with_metadata`](crate::ElectionOptions::with_metadata); empty by
+    /// default.
     pub fn metadata(&self) -> &[u8] {
         split(self.contender.owner()).1
     }
 
-    /// Tells whether it is the first in line, who leads or is about to.
+    /// Returns whether it is the first in the queue, which leads or is about to.
     pub fn is_leader(&self) -> bool {
         self.is_leader
     }
 
-    /// Returns the fencing token of its leadership, present or to come.
+    /// Returns the fencing token of its current or future leadership.
     pub fn token(&self) -> FencingToken {
         self.contender.token()
     }
 
-    /// Returns the session that it belongs to; `None` for a node that stays whatever becomes of its maker.
+    /// Returns its session, or `None` if its node is persistent.
     pub fn session(&self) -> Option<SessionId> {
         self.contender.session()
     }
 
-    /// Returns when it got in line, by the clock of the ensemble's leader.
+    /// Returns when it joined, by the clock of the ensemble's leader.
     ///
-    /// That clock may differ from the local one and may have been set since: for people, not for decisions.
+    /// That clock may differ from the local one and may have been set since: use it for display, not for decisions.
     pub fn since(&self) -> SystemTime {
         self.contender.since()
     }
@@ -64,15 +64,15 @@ impl Participant {
     }
 }
 
-/// The id, and whether it leads.
+/// Formats the id, whether it leads, and the token.
 impl fmt::Display for Participant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.is_leader { "leads" } else { "waits" };
-        write!(f, "{} {place}, token {}", self.id(), self.token())
+        let role = if self.is_leader { "leads" } else { "waits" };
+        write!(f, "{} {role}, token {}", self.id(), self.token())
     }
 }
 
-/// The id and the metadata of the data of a node.
+/// Splits the data of a node into the id and the metadata.
 fn split(data: &[u8]) -> (&[u8], &[u8]) {
     match data.iter().position(|byte| *byte == SEPARATOR) {
         Some(at) => (&data[..at], &data[at + 1..]),
@@ -86,7 +86,7 @@ mod tests {
 
     // covers: E3
     #[test]
-    fn the_first_line_is_the_id_and_all_the_rest_is_metadata() {
+    fn the_first_line_is_the_id_and_the_rest_is_metadata() {
         let cases: [(&[u8], &[u8], &[u8]); 6] = [
             (b"", b"", b""),
             (b"a", b"a", b""),

@@ -1,4 +1,4 @@
-//! The selector: run this while I lead.
+//! The selector: runs a task while its participant leads.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -12,30 +12,30 @@ use zk_lock::Guard;
 use zk_lock::Layout;
 
 use crate::election::Election;
-use crate::error::End;
-use crate::error::Loss;
-use crate::lease::Lease;
-use crate::lease::Tenure;
+use crate::error::LeadershipLoss;
+use crate::error::ParticipantEnd;
+use crate::lease::LeaderLease;
+use crate::lease::Leadership;
 use crate::options::ElectionOptions;
 use crate::participant::Participant;
-use crate::state::Handle;
-use crate::state::Mover;
-use crate::state::Standing;
-use crate::state::State;
+use crate::state::ParticipantHandle;
+use crate::state::ParticipantState;
+use crate::state::SharedState;
+use crate::state::StateOwner;
 
 /// A participant of an election that runs a task while it leads.
 ///
-/// It joins when it is run, and one that was run is used up; making another one costs nothing.
-/// [`handle`](Self::handle) tells others about it, and lets them ask it to resign.
+/// [`run`](Self::run) joins the election and consumes the selector. Creating another one sends no request.
+/// [`handle`](Self::handle) reports its state to others, and lets them request it to resign.
 ///
 /// # Dropping
 ///
-/// Nothing happens, but that its handles are told that it [left](End::Left).
+/// Its handles report that it has [left](ParticipantEnd::Left).
 ///
 /// # Examples
 ///
 /// ```no_run
-/// # async fn reconcile(_: &zk_leader::Lease) -> bool { true }
+/// # async fn reconcile(_: &zk_leader::LeaderLease) -> bool { true }
 /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
 /// use std::ops::ControlFlow;
 /// use zk_leader::Selector;
@@ -55,20 +55,19 @@ use crate::state::State;
 /// ```
 pub struct Selector {
     election: Election,
-    mover: Mover,
-    handle: Handle,
+    owner: StateOwner,
+    handle: ParticipantHandle,
 }
 
 impl Selector {
-    /// Makes a participant of the election at `path`, with default options.
+    /// Creates a participant of the election at `path`, with default options.
     ///
-    /// The node at the path is made when it is needed, as a container where servers know containers, and so are its
-    /// parents.
+    /// The node at the path, and its parents, are created on first use, as containers if the servers support them.
     /// Use the path for nothing else.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn new<P>(session: &Session, path: P) -> Result<Self, ParsePathError>
     where
         P: TryInto<NodePath>,
@@ -77,11 +76,11 @@ impl Selector {
         Self::with_options(session, path, &ElectionOptions::default())
     }
 
-    /// Makes a participant of the election at `path`.
+    /// Creates a participant of the election at `path`.
     ///
     /// # Errors
     ///
-    /// When `path` is none.
+    /// If `path` is not a valid node path.
     pub fn with_options<P>(
         session: &Session,
         path: P,
@@ -91,11 +90,11 @@ impl Selector {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        let standing = Standing::new();
+        let shared = SharedState::new();
         Ok(Self {
             election: Election::new(session, path, options, Layout::curator())?,
-            handle: Handle::new(session, &standing),
-            mover: Mover::new(standing, End::Left),
+            handle: ParticipantHandle::new(session, &shared),
+            owner: StateOwner::new(shared, ParticipantEnd::Left),
         })
     }
 
@@ -104,55 +103,58 @@ impl Selector {
         self.election.path()
     }
 
-    /// Returns the session whose ensemble keeps the election.
+    /// Returns the session of the participant.
     pub fn session(&self) -> &Session {
         self.election.session()
     }
 
-    /// Returns a view of this participant for others.
-    pub fn handle(&self) -> &Handle {
+    /// Returns a handle to this participant.
+    pub fn handle(&self) -> &ParticipantHandle {
         &self.handle
     }
 
     /// Runs `task` whenever this participant leads, until the task breaks.
     ///
-    /// When the task ends, the participant has resigned: its node is removed, and with
-    /// [`Continue`](ControlFlow::Continue) it gets in line again, at the end.
-    /// As soon as the leadership is over, or no longer known to last, the task is dropped where it stands, which is at one
-    /// of its awaits: code between two awaits is not interrupted, and neither is what it has spawned.
-    /// Only then the node is given up, so that the next one does not lead before the task is gone, unless the process is
-    /// stopped or the task does not come to an await for so long that the session expires; against that the
-    /// [token](Lease::fencing_token) helps.
+    /// When the task ends, the participant resigns: its node is deleted, and with
+    /// [`Continue`](ControlFlow::Continue) it joins again, at the end of the queue.
+    /// As soon as the leadership is over or no longer proven, the task is dropped at its current await. Code between
+    /// two awaits is not interrupted, and neither are tasks that it spawned.
+    /// The node is deleted only after that, so that the next participant does not lead before the task is dropped. The
+    /// exceptions are a process that is paused, or a task that does not await, for so long that the session expires;
+    /// the [fencing token](LeaderLease::fencing_token) protects against these.
     ///
     /// # Errors
     ///
     /// The reason why it will not lead again.
-    /// With [`Rejoin::Never`](crate::Rejoin::Never) a leadership that is lost is one, too.
+    /// With [`Rejoin::Never`](crate::Rejoin::Never), also the loss of the leadership.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the task is dropped and the participant leaves; its node is removed in the background.
+    /// Safe. The task is dropped and the participant leaves; its node is deleted in the background.
     ///
     /// # Session loss
     ///
-    /// [`End::SessionLost`], after the task was dropped.
+    /// [`ParticipantEnd::SessionLost`], after the task was dropped.
     ///
     /// # Cost
     ///
-    /// One round trip to get in line, two watches while it waits, and one round trip to resign.
-    pub async fn run<B, F>(self, mut task: impl FnMut(Lease) -> F) -> Result<B, End>
+    /// One round trip to join, two watches while it waits, and one round trip to resign.
+    pub async fn run<B, F>(
+        self,
+        mut task: impl FnMut(LeaderLease) -> F,
+    ) -> Result<B, ParticipantEnd>
     where
         F: Future<Output = ControlFlow<B>>,
     {
-        self.ended_by(async |selector: &Self| {
+        self.record_end(async |selector: &Self| {
             loop {
                 let guard = selector.win().await?;
                 let loss = match selector.lead(guard, &mut task).await {
-                    // That is a decision and no result: it stands, however the leadership ended.
+                    // A break is a decision of the task and counts, however the leadership ended.
                     (Some(ControlFlow::Break(value)), _) => return Ok(value),
                     (_, loss) => loss,
                 };
-                if let Some(end) = selector.election.end_after(loss, &selector.mover.standing) {
+                if let Some(end) = selector.election.end_after(loss, &selector.owner.shared) {
                     return Err(end);
                 }
             }
@@ -162,72 +164,68 @@ impl Selector {
 
     /// Runs `task` once, when this participant leads, and resigns.
     ///
-    /// The task is dropped as [`run`](Self::run) says.
+    /// The task is dropped as described at [`run`](Self::run).
     ///
     /// # Errors
     ///
-    /// Those of [`run`](Self::run), and [`End::LeadershipLost`] when the task was dropped, or had just ended when the
-    /// leadership turned out to be lost: its result is dropped then, since it may not have led all the time.
+    /// Those of [`run`](Self::run). [`ParticipantEnd::LeadershipLost`] if the task was dropped, or if the leadership
+    /// turned out to be lost when the task had ended: the result is discarded then, since another participant may have
+    /// led meanwhile.
     ///
     /// # Cancel safety
     ///
-    /// Safe, the task is dropped and the participant leaves; its node is removed in the background.
+    /// Safe. The task is dropped and the participant leaves; its node is deleted in the background.
     ///
     /// # Session loss
     ///
-    /// [`End::SessionLost`], after the task was dropped.
+    /// [`ParticipantEnd::SessionLost`], after the task was dropped.
     ///
     /// # Cost
     ///
     /// That of [`run`](Self::run).
-    pub async fn run_once<T, F>(self, task: impl FnOnce(Lease) -> F) -> Result<T, End>
+    pub async fn run_once<T, F>(
+        self,
+        task: impl FnOnce(LeaderLease) -> F,
+    ) -> Result<T, ParticipantEnd>
     where
         F: Future<Output = T>,
     {
-        self.ended_by(async |selector: &Self| {
+        self.record_end(async |selector: &Self| {
             let guard = selector.win().await?;
             match selector.lead(guard, task).await {
-                (Some(output), Loss::Resigned) => Ok(output),
-                (_, Loss::SessionLost) => Err(End::SessionLost),
-                _ if selector.mover.standing.is_leaving() => Err(End::Left),
-                (_, loss) => Err(End::LeadershipLost(loss)),
+                (Some(output), LeadershipLoss::Resigned) => Ok(output),
+                (_, LeadershipLoss::SessionLost) => Err(ParticipantEnd::SessionLost),
+                _ if selector.owner.shared.is_leaving() => Err(ParticipantEnd::Left),
+                (_, loss) => Err(ParticipantEnd::LeadershipLost(loss)),
             }
         })
         .await
     }
 
-    /// Lists who takes part, the leader first, the others in the order in which they will lead.
+    /// Lists the participants: the leader first, then the waiters in the order in which they will lead.
     ///
     /// See [`LeaderLatch::participants`](crate::LeaderLatch::participants), also for errors and cost.
     ///
     /// # Errors
     ///
-    /// When the path or one of the nodes cannot be read.
+    /// If the path or one of the nodes cannot be read.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Safe.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         self.election.participants().await
     }
 
-    /// Returns the first in line, who leads or is about to; `None` when nobody takes part.
+    /// Returns the first participant, which leads or is about to, or `None` if there are no participants.
     ///
     /// # Errors
     ///
-    /// When the path or one of the nodes cannot be read.
+    /// If the path or one of the nodes cannot be read.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Safe.
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
         self.election.leader().await
     }
@@ -238,70 +236,73 @@ impl Selector {
     ///
     /// # Errors
     ///
-    /// When it cannot look at the election.
+    /// If the election cannot be read.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error.
+    /// Safe.
     pub async fn leader_after(&self, before: Option<FencingToken>) -> Result<Participant, Error> {
         self.election.leader_after(before).await
     }
 
-    /// Tells the handles how it ended.
-    async fn ended_by<T>(self, run: impl AsyncFnOnce(&Self) -> Result<T, End>) -> Result<T, End> {
+    /// Runs the participant and records its end for the handles.
+    async fn record_end<T>(
+        self,
+        run: impl AsyncFnOnce(&Self) -> Result<T, ParticipantEnd>,
+    ) -> Result<T, ParticipantEnd> {
         let result = run(&self).await;
         if let Err(end) = &result {
-            self.mover.standing.set(State::Ended(end.clone()));
+            self.owner.shared.set(ParticipantState::Ended(end.clone()));
         }
         result
     }
 
-    /// Waits for the leadership, or until somebody wants this participant to leave.
-    async fn win(&self) -> Result<Guard, End> {
-        let standing = &self.mover.standing;
+    /// Waits for the leadership, or for a request to leave.
+    async fn win(&self) -> Result<Guard, ParticipantEnd> {
+        let shared = &self.owner.shared;
         tokio::select! {
             biased;
-            () = standing.leaving() => Err(End::Left),
-            // Boxed, so that the future of a run stays small.
-            won = Box::pin(self.election.win(standing)) => won,
+            () = shared.leaving() => Err(ParticipantEnd::Left),
+            // Boxed to keep the future of `run` small.
+            won = Box::pin(self.election.win(shared)) => won,
         }
     }
 
-    /// Runs the task under the leadership, and gives it up after that.
-    async fn lead<T, F>(&self, guard: Guard, task: impl FnOnce(Lease) -> F) -> (Option<T>, Loss)
+    /// Runs the task under the leadership, then ends the leadership.
+    async fn lead<T, F>(
+        &self,
+        guard: Guard,
+        task: impl FnOnce(LeaderLease) -> F,
+    ) -> (Option<T>, LeadershipLoss)
     where
         F: Future<Output = T>,
     {
-        let standing = &self.mover.standing;
-        let tenure = Tenure::begin(self.session(), guard);
-        let lease = tenure.lease();
-        standing.set(State::Leading(lease.clone()));
-        let overdue = async {
+        let shared = &self.owner.shared;
+        let leadership = Leadership::begin(self.session(), guard);
+        let lease = leadership.lease();
+        shared.set(ParticipantState::Leading(lease.clone()));
+        let grace_expired = async {
             tokio::select! {
                 biased;
-                () = lease.term().unwanted() => {}
-                () = standing.leaving() => lease.term().unwant(),
+                () = lease.state().resign_requested() => {}
+                () = shared.leaving() => lease.state().request_resign(),
             }
             let grace = std::future::pending::<()>();
             drop(tokio::time::timeout(self.election.grace(), grace).await);
         };
-        let led = tokio::select! {
+        let result = tokio::select! {
             biased;
-            // First, so that nothing of the task is run when it is over already.
+            // Polled first, so that the task does not continue after the leadership is over.
             loss = lease.lost() => Err(loss),
             output = async { task(lease.clone()).await } => Ok(output),
-            () = overdue => Err(Loss::Resigned),
+            () = grace_expired => Err(LeadershipLoss::Resigned),
         };
-        // By now the task is dropped, if it has not ended: only then another one may lead.
-        let (output, loss) = match led {
-            Ok(output) => (Some(output), Loss::Resigned),
+        // The task has ended or is dropped: another participant may lead now.
+        let (output, loss) = match result {
+            Ok(output) => (Some(output), LeadershipLoss::Resigned),
             Err(loss) => (None, loss),
         };
-        (output, tenure.end(loss, standing).await)
+        (output, leadership.end(loss, shared).await)
     }
 }
 

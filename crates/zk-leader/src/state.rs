@@ -1,4 +1,4 @@
-//! Where a participant stands.
+//! The state of a participant, and the handles that read it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,32 +8,32 @@ use zk_core::Session;
 use zk_lock::AcquireError;
 use zk_lock::FencingToken;
 
-use crate::error::End;
+use crate::error::ParticipantEnd;
 use crate::error::ResignError;
-use crate::lease::Lease;
+use crate::lease::LeaderLease;
 
-/// Where a participant stands. There is no other state, and it goes on by itself from each of these but the last.
+/// The state of a participant. It leaves each state by itself, except the last.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum State {
-    /// It has no place in line, and is getting one.
+pub enum ParticipantState {
+    /// It has no node in the queue yet.
     Joining {
-        /// What went wrong the last time, if it did; it tries again.
+        /// The error of the last attempt, if one failed. The participant tries again.
         error: Option<AcquireError>,
     },
-    /// It is in line.
+    /// It waits in the queue.
     Waiting {
-        /// The fencing token it will lead with, which tells it from the other
+        /// The fencing token of its future leadership, which identifies it among the
         /// [participants](crate::LeaderLatch::participants).
         token: FencingToken,
     },
-    /// It leads, as far as it knows; the lease tells more.
-    Leading(Lease),
-    /// It is out of the race, and nothing comes after this.
-    Ended(End),
+    /// It leads. The lease reports whether the leadership is still proven.
+    Leading(LeaderLease),
+    /// It has left the election for good.
+    Ended(ParticipantEnd),
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ParticipantState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Joining { error: None } => f.write_str("joining"),
@@ -45,54 +45,54 @@ impl fmt::Display for State {
     }
 }
 
-/// One participant, seen from anywhere: may be cloned and kept, and keeps nobody in the race.
+/// A handle that observes and controls one participant. It can be cloned and outlives the participant.
 ///
-/// It keeps the session open, as each clone of that does.
+/// It does not keep the participant in the election. It keeps the session open, as each clone of the session does.
 ///
 /// # Dropping
 ///
 /// Nothing happens.
 #[derive(Debug, Clone)]
-pub struct Handle {
+pub struct ParticipantHandle {
     session: Session,
-    standing: Arc<Standing>,
+    shared: Arc<SharedState>,
 }
 
-impl Handle {
-    pub(crate) fn new(session: &Session, standing: &Arc<Standing>) -> Self {
+impl ParticipantHandle {
+    pub(crate) fn new(session: &Session, shared: &Arc<SharedState>) -> Self {
         Self {
             session: session.clone(),
-            standing: Arc::clone(standing),
+            shared: Arc::clone(shared),
         }
     }
 
-    /// Returns the state of now.
-    pub fn state(&self) -> State {
-        self.standing.state.borrow().clone()
+    /// Returns the current state.
+    pub fn state(&self) -> ParticipantState {
+        self.shared.state.borrow().clone()
     }
 
-    /// Follows the state, beginning with the state of now.
-    pub fn changes(&self) -> Changes {
-        let mut state = self.standing.state.subscribe();
+    /// Returns the changes of the state, beginning with the current state.
+    pub fn changes(&self) -> StateChanges {
+        let mut state = self.shared.state.subscribe();
         state.mark_changed();
-        Changes {
+        StateChanges {
             state,
-            _standing: Arc::clone(&self.standing),
+            _shared: Arc::clone(&self.shared),
             is_over: false,
         }
     }
 
-    /// Tells whether this participant certainly leads, as far as it has proof. Asks nobody.
+    /// Returns whether this participant certainly leads. Sends no request.
     ///
-    /// No two participants answer `true` at the same moment, see [`Lease::is_trusted`].
+    /// At most one participant returns `true` at a time, see [`LeaderLease::is_trusted`].
     pub fn is_leader(&self) -> bool {
         self.lease().is_some()
     }
 
-    /// Returns the lease of a participant that certainly leads.
-    pub fn lease(&self) -> Option<Lease> {
-        match &*self.standing.state.borrow() {
-            State::Leading(lease) if lease.is_trusted() => Some(lease.clone()),
+    /// Returns the lease if this participant certainly leads.
+    pub fn lease(&self) -> Option<LeaderLease> {
+        match &*self.shared.state.borrow() {
+            ParticipantState::Leading(lease) if lease.is_trusted() => Some(lease.clone()),
             _ => None,
         }
     }
@@ -101,61 +101,53 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// The reason why it never will.
+    /// The reason why the participant ended.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened: the participant stays in line.
-    ///
-    /// # Session loss
-    ///
-    /// [`End::SessionLost`].
-    pub async fn leading(&self) -> Result<Lease, End> {
+    /// Safe. The participant stays in the queue.
+    pub async fn leading(&self) -> Result<LeaderLease, ParticipantEnd> {
         let mut changes = self.changes();
         loop {
             match changes.next().await {
-                Some(State::Leading(lease)) if lease.is_trusted() => return Ok(lease),
-                Some(State::Ended(end)) => return Err(end),
-                // Nothing comes after an end, which is answered above.
-                None => return Err(End::Stopped),
+                Some(ParticipantState::Leading(lease)) if lease.is_trusted() => return Ok(lease),
+                Some(ParticipantState::Ended(end)) => return Err(end),
+                // Not reached: the end is returned above, and no state follows it.
+                None => return Err(ParticipantEnd::Stopped),
                 Some(_) => {}
             }
         }
     }
 
-    /// Waits until this participant is out of the race, and answers why.
+    /// Waits until this participant has left the election for good, and returns why.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing happened.
-    ///
-    /// # Session loss
-    ///
-    /// [`End::SessionLost`].
-    pub async fn ended(&self) -> End {
-        let mut state = self.standing.state.subscribe();
-        let ended = state.wait_for(|state| matches!(state, State::Ended(_)));
+    /// Safe.
+    pub async fn ended(&self) -> ParticipantEnd {
+        let mut state = self.shared.state.subscribe();
+        let ended = state.wait_for(|state| matches!(state, ParticipantState::Ended(_)));
         match ended.await.as_deref() {
-            Ok(State::Ended(end)) => end.clone(),
-            // The sender is a part of `self`.
-            _ => End::Stopped,
+            Ok(ParticipantState::Ended(end)) => end.clone(),
+            // Not reached: `self` owns the sender.
+            _ => ParticipantEnd::Stopped,
         }
     }
 
-    /// Asks the leader to resign, and waits until it has: until its task has ended, if it has one, and its node is gone.
+    /// Requests the leader to resign, and waits until its task, if any, has ended and its node is deleted.
     ///
-    /// By then the next one in line leads, if there is one, or is about to.
-    /// Afterwards this participant gets in line again, at the end, if it is one to [rejoin](crate::Rejoin) and its task
-    /// says nothing else.
+    /// The next participant, if there is one, then leads or is about to.
+    /// This participant joins again, at the end of the queue, unless [`Rejoin::Never`](crate::Rejoin::Never) is set or
+    /// its task breaks.
     ///
     /// # Errors
     ///
-    /// [`ResignError::NotLeading`] when it does not lead, [`ResignError::Lost`] when that ended otherwise, and
-    /// [`ResignError::Unfinished`] when the node could not be removed within the session's operation timeout.
+    /// [`ResignError::NotLeading`] if it does not lead, [`ResignError::Lost`] if the leadership ended for another
+    /// reason, and [`ResignError::Pending`] if the node was not deleted within the session's operation timeout.
     ///
     /// # Cancel safety
     ///
-    /// The leader has been asked; it goes on by itself.
+    /// The request stays in force: the leader resigns.
     ///
     /// # Session loss
     ///
@@ -166,109 +158,108 @@ impl Handle {
     /// One round trip, once the task has ended.
     pub async fn resign(&self) -> Result<(), ResignError> {
         let lease = self.lease().ok_or(ResignError::NotLeading)?;
-        lease.term().unwant();
-        lease.term().removed().await
+        lease.state().request_resign();
+        lease.state().removed().await
     }
 
-    /// Takes this participant out of the race, and waits until it is; answers why it ended, which may be another reason
-    /// that came first.
+    /// Makes this participant leave the election, and waits until it has left. Returns why it ended, which may be an
+    /// earlier reason.
     ///
-    /// One that waits leaves at once, and a [`Selector`](crate::Selector) that was not run yet as soon as it is.
-    /// A leader hands over as with [`resign`](Self::resign).
-    /// Its node is gone by then, unless that could not be done within the session's operation timeout; it goes in the
-    /// background then.
+    /// A waiter leaves at once, and a [`Selector`](crate::Selector) that is not running yet leaves when it is run.
+    /// A leader resigns first, as with [`resign`](Self::resign).
+    /// The node is deleted when this returns. If that takes longer than the session's operation timeout, the deletion
+    /// continues in the background.
     ///
     /// # Cancel safety
     ///
-    /// The participant leaves by itself.
-    ///
-    /// # Session loss
-    ///
-    /// [`End::SessionLost`].
+    /// The request stays in force: the participant leaves.
     ///
     /// # Cost
     ///
-    /// One round trip, once the task has ended, and none for one who is not in line.
-    pub async fn leave(&self) -> End {
-        self.standing.is_leaving.send_replace(true);
+    /// One round trip, once the task has ended. None if the participant has no node.
+    pub async fn leave(&self) -> ParticipantEnd {
+        self.shared.is_leaving.send_replace(true);
         let end = self.ended().await;
         let limit = self.session.operation_timeout();
-        // It also waits for what else the session has to remove, which does no harm.
+        // This also waits for other deletions of the session, which is harmless.
         if tokio::time::timeout(limit, self.session.settled())
             .await
             .is_err()
         {
-            tracing::debug!("the node of a participant that left goes later");
+            tracing::debug!(
+                "a participant left; the deletion of its node continues in the background"
+            );
         }
         end
     }
 }
 
-/// The changes of a participant's state; made by [`Handle::changes`].
+/// The changes of a participant's state, from [`ParticipantHandle::changes`].
 ///
-/// A consumer that is slow sees fewer changes, never a wrong order, and always the end.
+/// A slow consumer sees fewer changes, but always in order, and always the end.
 ///
 /// # Dropping
 ///
 /// Nothing happens.
 #[derive(Debug, Clone)]
-pub struct Changes {
-    state: watch::Receiver<State>,
-    /// Keeps the sender.
-    _standing: Arc<Standing>,
+pub struct StateChanges {
+    state: watch::Receiver<ParticipantState>,
+    /// Owns the sender.
+    _shared: Arc<SharedState>,
     is_over: bool,
 }
 
-impl Changes {
-    /// Waits for the next state; the first call answers that of now, and after [`State::Ended`] there is nothing more.
+impl StateChanges {
+    /// Waits for the next state. The first call returns the current state. Returns `None` after
+    /// [`ParticipantState::Ended`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
+    /// Safe. No state is lost.
     ///
     /// # Session loss
     ///
-    /// Answered as [`State::Ended`] with [`End::SessionLost`], then `None`.
-    pub async fn next(&mut self) -> Option<State> {
+    /// [`ParticipantState::Ended`] with [`ParticipantEnd::SessionLost`], then `None`.
+    pub async fn next(&mut self) -> Option<ParticipantState> {
         if self.is_over || self.state.changed().await.is_err() {
             return None;
         }
         let state = self.state.borrow_and_update().clone();
-        self.is_over = matches!(state, State::Ended(_));
+        self.is_over = matches!(state, ParticipantState::Ended(_));
         Some(state)
     }
 }
 
-/// What a participant and those who look at it share.
+/// The state that a participant and its handles share.
 #[derive(Debug)]
-pub(crate) struct Standing {
-    state: watch::Sender<State>,
+pub(crate) struct SharedState {
+    state: watch::Sender<ParticipantState>,
     is_leaving: watch::Sender<bool>,
 }
 
-impl Standing {
+impl SharedState {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
-            state: watch::Sender::new(State::Joining { error: None }),
+            state: watch::Sender::new(ParticipantState::Joining { error: None }),
             is_leaving: watch::Sender::new(false),
         })
     }
 
-    /// Goes on to another state, unless it has ended, which stays.
-    pub(crate) fn set(&self, next: State) {
+    /// Sets the state, unless the participant has ended.
+    pub(crate) fn set(&self, next: ParticipantState) {
         self.state.send_if_modified(|state| {
-            let goes_on = !matches!(state, State::Ended(_));
-            if goes_on {
-                tracing::debug!(from = %state, to = %next, "a participant goes on");
+            let is_live = !matches!(state, ParticipantState::Ended(_));
+            if is_live {
+                tracing::debug!(from = %state, to = %next, "participant changed state");
                 *state = next;
             }
-            goes_on
+            is_live
         });
     }
 
-    /// Waits until somebody wants it to leave.
+    /// Waits for a request to leave.
     pub(crate) async fn leaving(&self) {
-        // The sender is a part of `self`.
+        // Never an error: `self` owns the sender.
         drop(self.is_leaving.subscribe().wait_for(|it| *it).await);
     }
 
@@ -277,25 +268,26 @@ impl Standing {
     }
 }
 
-/// Whoever moves a participant on has this, so that it ends visibly in whichever way that stops.
+/// Owned by the code that runs a participant. Dropping it sets the final state, however that code stops.
 #[derive(Debug)]
-pub(crate) struct Mover {
-    pub(crate) standing: Arc<Standing>,
-    /// What is told if it stops without a word.
-    if_dropped: End,
+pub(crate) struct StateOwner {
+    pub(crate) shared: Arc<SharedState>,
+    /// The end that is reported if no other was set before.
+    end_if_dropped: ParticipantEnd,
 }
 
-impl Mover {
-    pub(crate) const fn new(standing: Arc<Standing>, if_dropped: End) -> Self {
+impl StateOwner {
+    pub(crate) const fn new(shared: Arc<SharedState>, end_if_dropped: ParticipantEnd) -> Self {
         Self {
-            standing,
-            if_dropped,
+            shared,
+            end_if_dropped,
         }
     }
 }
 
-impl Drop for Mover {
+impl Drop for StateOwner {
     fn drop(&mut self) {
-        self.standing.set(State::Ended(self.if_dropped.clone()));
+        self.shared
+            .set(ParticipantState::Ended(self.end_if_dropped.clone()));
     }
 }

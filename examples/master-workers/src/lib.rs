@@ -44,7 +44,7 @@
 //! |---|---|
 //! | `node.rs` | a process and its sessions: [`supervise`](zk_core::SessionBuilder::supervise), and everything built anew with each |
 //! | [`plan`] | the decision who gets what, pure, and tested without a server |
-//! | [`master`] | an election ([`Selector`](zk_leader::Selector)), transactions that [check it](zk_leader::Lease::txn), a queue whose items [become nodes](zk_queue::Claim::acknowledge_with), numbers ([`SequenceIds`](zk_id::SequenceIds)) |
+//! | [`master`] | an election ([`Selector`](zk_leader::Selector)), transactions that [check it](zk_leader::LeaderLease::txn), a queue whose items [become nodes](zk_queue::Claim::acknowledge_with), numbers ([`SequenceIds`](zk_id::SequenceIds)) |
 //! | `desk.rs` | three [caches](zk_cache) that show three moments, and why that does no harm |
 //! | [`worker`] | a number leased ([`WorkerIds`](zk_id::WorkerIds)), a registration, a [transaction whose answer may be lost](zk_core::Transaction::commit_marked) |
 //! | [`settings`] | a typed value that follows a document in TOML ([`Typed`](zk_config::Typed)) |

@@ -17,7 +17,7 @@ use zk_core::ErrorClass;
 use zk_core::Session;
 use zk_core::Transaction;
 use zk_id::SequenceIds;
-use zk_leader::Lease;
+use zk_leader::LeaderLease;
 use zk_queue::SettleError;
 
 use crate::desk::Desk;
@@ -92,7 +92,7 @@ impl Master {
     /// # Session loss
     ///
     /// An error.
-    pub async fn lead(&self, lease: &Lease) -> anyhow::Result<()> {
+    pub async fn lead(&self, lease: &LeaderLease) -> anyhow::Result<()> {
         self.teller.say(format_args!(
             "is the master, with token {}",
             lease.fencing_token()
@@ -117,7 +117,7 @@ impl Master {
     /// submits is told.
     async fn admit(
         &self,
-        lease: &Lease,
+        lease: &LeaderLease,
         mut waiting: watch::Receiver<usize>,
     ) -> anyhow::Result<()> {
         let inbox = inbox(&self.session, &self.tree);
@@ -176,7 +176,11 @@ impl Master {
     }
 
     /// Assigns tasks, and takes back those of workers that are gone, whenever something changes; says how many wait.
-    async fn assign(&self, lease: &Lease, waiting: &watch::Sender<usize>) -> anyhow::Result<()> {
+    async fn assign(
+        &self,
+        lease: &LeaderLease,
+        waiting: &watch::Sender<usize>,
+    ) -> anyhow::Result<()> {
         let mut desk = Desk::new(&self.session, &self.tree, &self.teller);
         let mut settings = self.settings.clone();
         loop {
@@ -238,7 +242,7 @@ impl Master {
     /// One round trip.
     pub async fn carry_out(
         &self,
-        lease: &Lease,
+        lease: &LeaderLease,
         step: Step,
         data: &[u8],
     ) -> Result<Outcome, Error> {

@@ -20,8 +20,8 @@ use zk_discovery::RegisterError;
 use zk_discovery::Registry;
 use zk_id::ClaimError;
 use zk_leader::ElectionOptions;
-use zk_leader::End;
-use zk_leader::Lease;
+use zk_leader::LeaderLease;
+use zk_leader::ParticipantEnd;
 use zk_leader::Selector;
 
 use crate::door::Door;
@@ -172,7 +172,7 @@ impl Node {
         let selector = Selector::with_options(&session, self.tree.election(), &options)?;
         let handle = selector.handle().clone();
         let master = &master;
-        let lead = async |lease: Lease| match master.lead(&lease).await {
+        let lead = async |lease: LeaderLease| match master.lead(&lease).await {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         };
@@ -180,7 +180,7 @@ impl Node {
             match selector.run(lead).await {
                 // The master could not go on.
                 Ok(error) => Err(error),
-                Err(End::Left) => Ok(()),
+                Err(ParticipantEnd::Left) => Ok(()),
                 Err(end) => Err(end.into()),
             }
         };
@@ -233,7 +233,7 @@ fn may_pass(error: &anyhow::Error) -> bool {
     let class = None
         .or_else(|| error.downcast_ref().map(Error::class))
         .or_else(|| error.downcast_ref().map(zk_cache::CacheEnd::class))
-        .or_else(|| error.downcast_ref().map(End::class))
+        .or_else(|| error.downcast_ref().map(ParticipantEnd::class))
         .or_else(|| error.downcast_ref().map(RegisterError::class))
         .or_else(|| match error.downcast_ref()? {
             // That all numbers are taken is for whoever starts processes.

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zk_core::Session;
-use zk_leader::Candidacy;
 use zk_leader::ElectionOptions;
+use zk_leader::LatchParticipant;
 use zk_leader::LeaderLatch;
-use zk_leader::Lease;
+use zk_leader::LeaderLease;
 use zk_leader::Participant;
+use zk_leader::ParticipantState;
 use zk_leader::Selector;
-use zk_leader::State;
 use zk_tests::peers::Curator;
 use zk_tests::peers::CuratorElection;
 use zk_tests::peers::PeerContender;
@@ -36,7 +36,7 @@ fn selector(session: &Session, id: &str) -> Selector {
     Selector::with_options(session, "/leader", &options).unwrap()
 }
 
-async fn leading(candidacy: &Candidacy) -> Lease {
+async fn leading(candidacy: &LatchParticipant) -> LeaderLease {
     let leading = tokio::time::timeout(SOON, candidacy.leading()).await;
     leading.expect("it is our turn").unwrap()
 }
@@ -128,14 +128,16 @@ async fn curators_selector_waits_for_ours_and_ours_for_curators() {
         .expect("there is no other participant");
     let ours = selector(&session, "ours");
     let handle = ours.handle().clone();
-    let running = tokio::spawn(ours.run_once(async |lease: Lease| lease.asked_to_resign().await));
+    let running =
+        tokio::spawn(ours.run_once(async |lease: LeaderLease| lease.asked_to_resign().await));
     until_enlisted(&session, "/leader", 2).await;
     let together = ["curator*", "ours"];
     let observer = selector(&session, "");
     assert_eq!(shown(&observer.participants().await.unwrap()), together);
     they_see(&mut theirs, &together).await;
     let mut changes = handle.changes();
-    let waits = async { while !matches!(changes.next().await, Some(State::Waiting { .. })) {} };
+    let waits =
+        async { while !matches!(changes.next().await, Some(ParticipantState::Waiting { .. })) {} };
     let waits = tokio::time::timeout(SOON, waits).await;
     waits.expect("it waits, and knows that");
 
@@ -173,7 +175,7 @@ async fn our_latch_contends(session: Session, times: u32, hold: Duration) -> Vec
 async fn our_selector_contends(session: Session, times: u32, hold: Duration) -> Vec<Term> {
     let mut terms = Vec::new();
     for _ in 0..times {
-        let term = selector(&session, "ours").run_once(async |lease: Lease| {
+        let term = selector(&session, "ours").run_once(async |lease: LeaderLease| {
             let from = monotonic();
             drop(tokio::time::timeout(hold, lease.lost()).await);
             (from, monotonic())

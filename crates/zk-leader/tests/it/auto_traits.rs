@@ -17,24 +17,24 @@ macro_rules! send_sync_clone {
 #[test]
 fn public_types_are_send_and_sync() {
     send_sync_clone!(
-        Changes,
+        StateChanges,
         ElectionOptions,
-        End,
-        Handle,
+        ParticipantEnd,
+        ParticipantHandle,
         LeaderLatch,
-        Lease,
-        Loss,
+        LeaderLease,
+        LeadershipLoss,
         Participant,
         Rejoin,
         ResignError,
-        State,
+        ParticipantState,
     );
     // There is one of each participant.
-    is_send::<Candidacy>();
-    is_sync::<Candidacy>();
+    is_send::<LatchParticipant>();
+    is_sync::<LatchParticipant>();
     is_send::<Selector>();
     is_sync::<Selector>();
-    is_error::<End>();
+    is_error::<ParticipantEnd>();
     is_error::<ResignError>();
 }
 
@@ -47,18 +47,18 @@ fn public_futures_are_send() {
     is_send_future(Selector::participants);
     is_send_future(Selector::leader);
     is_send_future(|selector: &Selector| selector.leader_after(None));
-    is_send_future(Candidacy::leading);
-    is_send_future(Candidacy::resign);
-    is_send_future(Handle::leading);
-    is_send_future(Handle::ended);
-    is_send_future(Handle::resign);
-    is_send_future(Handle::leave);
-    let _ = |candidacy: Candidacy| is_send_value(&candidacy.leave());
-    let _ = |mut changes: Changes| is_send_value(&changes.next());
+    is_send_future(LatchParticipant::leading);
+    is_send_future(LatchParticipant::resign);
+    is_send_future(ParticipantHandle::leading);
+    is_send_future(ParticipantHandle::ended);
+    is_send_future(ParticipantHandle::resign);
+    is_send_future(ParticipantHandle::leave);
+    let _ = |participant: LatchParticipant| is_send_value(&participant.leave());
+    let _ = |mut changes: StateChanges| is_send_value(&changes.next());
     let _ = |one: Selector| is_send_value(&one.run_once(|lease| async move { lease.txn() }));
-    let _ = |one: Selector| is_send_value(&one.run_once(async |lease: Lease| lease.txn()));
+    let _ = |one: Selector| is_send_value(&one.run_once(async |lease: LeaderLease| lease.txn()));
     let _ = |one: Selector| {
-        is_send_value(&one.run(async |lease: Lease| {
+        is_send_value(&one.run(async |lease: LeaderLease| {
             lease.asked_to_resign().await;
             ControlFlow::Break(lease)
         }));
@@ -69,7 +69,7 @@ fn public_futures_are_send() {
 #[test]
 fn futures_of_a_lease_borrow_nothing() {
     fn is_static<T: 'static>(_: &T) {}
-    let _ = |lease: Lease| {
+    let _ = |lease: LeaderLease| {
         is_static(&lease.lost());
         is_static(&lease.asked_to_resign());
     };

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use zk_core::Acl;
 use zk_leader::ElectionOptions;
-use zk_leader::End;
 use zk_leader::LeaderLatch;
-use zk_leader::Lease;
+use zk_leader::LeaderLease;
+use zk_leader::ParticipantEnd;
 use zk_leader::Selector;
 use zk_sim::wait::until;
 
@@ -52,10 +52,10 @@ async fn leadership_goes_round_among_latches_and_leaves_nothing() {
         // The last one to resign is back in line when it says that it waits, and not before.
         until_waiting(&second).await;
         assert_eq!(latches[0].participants().await.unwrap().len(), 2);
-        for candidacy in [first, second] {
+        for participant in [first, second] {
             assert!(matches!(
-                soon("it leaves", candidacy.leave()).await,
-                End::Left
+                soon("it leaves", participant.leave()).await,
+                ParticipantEnd::Left
             ));
         }
         assert!(latches[0].participants().await.unwrap().is_empty());
@@ -79,7 +79,7 @@ async fn selectors_run_their_tasks_one_at_a_time() {
             let at_once = std::sync::Arc::clone(&at_once);
             let mut turns = 0;
             let selector = Selector::new(&session, "/a").unwrap();
-            running.spawn(selector.run(move |lease: Lease| {
+            running.spawn(selector.run(move |lease: LeaderLease| {
                 turns += 1;
                 let is_last = turns == 5;
                 let at_once = std::sync::Arc::clone(&at_once);

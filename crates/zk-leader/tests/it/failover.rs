@@ -8,9 +8,9 @@ use zk_harness::Ensemble;
 use zk_harness::proxy::Clients;
 use zk_harness::proxy::Close;
 use zk_harness::proxy::Steer;
-use zk_leader::End;
 use zk_leader::LeaderLatch;
-use zk_leader::Loss;
+use zk_leader::LeadershipLoss;
+use zk_leader::ParticipantEnd;
 
 use crate::connect;
 use crate::leading;
@@ -58,8 +58,8 @@ async fn a_leader_whose_session_expires_ends_and_joins_with_the_next_session() {
         until_waiting(&second).await;
         ensemble.expire(one.id().as_i64()).await.unwrap();
         let end = soon("it ends", first.handle().ended()).await;
-        assert!(matches!(end, End::SessionLost), "{end:?}");
-        assert_eq!(lease.lost().await, Loss::SessionLost);
+        assert!(matches!(end, ParticipantEnd::SessionLost), "{end:?}");
+        assert_eq!(lease.lost().await, LeadershipLoss::SessionLost);
         let next = leading(&second).await;
         assert!(!lease.is_trusted() && next.is_trusted());
 
@@ -96,7 +96,7 @@ async fn a_leader_that_is_cut_off_steps_down_before_the_next_one_leads() {
         let next = leading(&second).await;
         let led = Instant::now();
         let (loss, told) = soon("it is told", lost).await.unwrap();
-        assert_eq!(loss, Loss::TrustLapsed);
+        assert_eq!(loss, LeadershipLoss::TrustLapsed);
         assert!(told < led, "told {:?} after the next one led", told - led);
         assert!(!first.is_leader() && !lease.is_trusted());
         println!(
@@ -107,7 +107,7 @@ async fn a_leader_that_is_cut_off_steps_down_before_the_next_one_leads() {
         assert!(next.fencing_token() > lease.fencing_token());
         proxy.heal();
         let end = soon("it learns the rest", first.handle().ended()).await;
-        assert!(matches!(end, End::SessionLost), "{end:?}");
+        assert!(matches!(end, ParticipantEnd::SessionLost), "{end:?}");
         soon("it leaves", second.leave()).await;
     })
     .await;

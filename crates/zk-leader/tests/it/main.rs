@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_leader::Candidacy;
-use zk_leader::Lease;
-use zk_leader::State;
+use zk_leader::LatchParticipant;
+use zk_leader::LeaderLease;
+use zk_leader::ParticipantState;
 use zk_sim::wait::soon;
 
 mod auto_traits;
@@ -39,15 +39,15 @@ async fn connect(ensemble: &Ensemble) -> Session {
         .expect("the ensemble grants a session")
 }
 
-async fn leading(candidacy: &Candidacy) -> Lease {
-    let lease = soon("it leads", candidacy.leading()).await;
+async fn leading(participant: &LatchParticipant) -> LeaderLease {
+    let lease = soon("it leads", participant.leading()).await;
     lease.expect("it stays in the race")
 }
 
-async fn until_waiting(candidacy: &Candidacy) {
-    let mut changes = candidacy.handle().changes();
+async fn until_waiting(participant: &LatchParticipant) {
+    let mut changes = participant.handle().changes();
     soon("it waits", async {
-        while !matches!(changes.next().await, Some(State::Waiting { .. })) {}
+        while !matches!(changes.next().await, Some(ParticipantState::Waiting { .. })) {}
     })
     .await;
 }

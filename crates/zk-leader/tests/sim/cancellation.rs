@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_leader::Lease;
+use zk_leader::LeaderLease;
 use zk_sim::DropFault;
 use zk_sim::Ensemble;
 
@@ -80,7 +80,7 @@ async fn a_selector_dropped_at_any_await_leaves_nothing() {
 async fn a_selector_that_gets_in_line_again_leaves_nothing_at_any_await_either() {
     dropped_everywhere(None, async |session| {
         let mut rounds = 0;
-        let task = |_: Lease| {
+        let task = |_: LeaderLease| {
             rounds += 1;
             let is_last = rounds == 3;
             async move {
@@ -102,27 +102,27 @@ async fn a_selector_that_gets_in_line_again_leaves_nothing_at_any_await_either()
 async fn a_candidacy_dropped_at_any_await_leaves_nothing() {
     for led_for in [None, A_WHILE] {
         dropped_everywhere(led_for, async |session| {
-            let candidacy = latch(&session).join();
-            candidacy.leading().await.unwrap();
-            candidacy.resign().await.unwrap();
-            candidacy.leading().await.unwrap();
-            candidacy.leave().await;
+            let participant = latch(&session).join();
+            participant.leading().await.unwrap();
+            participant.resign().await.unwrap();
+            participant.leading().await.unwrap();
+            participant.leave().await;
         })
         .await;
     }
 }
 
-/// The task of a candidacy is not polled by whoever drops it; here it is dropped at every moment of its way.
+/// The task of a participant is not polled by whoever drops it; here it is dropped at every moment of its way.
 // covers: E2
 #[tokio::test(start_paused = true)]
 async fn a_candidacy_dropped_at_any_moment_leaves_nothing() {
     for quarter in 0..120 {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
-        let candidacy = latch(&session).join();
+        let participant = latch(&session).join();
         pass(Duration::from_micros(quarter * 250)).await;
-        let handle = candidacy.handle().clone();
-        drop(candidacy);
+        let handle = participant.handle().clone();
+        drop(participant);
         assert!(!handle.is_leader());
         soon("it is removed", session.settled()).await;
         pass(Duration::from_secs(1)).await;
@@ -142,19 +142,19 @@ async fn leaving_and_resigning_go_on_when_they_are_no_longer_waited_for() {
         for polls in 1..4 {
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().await;
-            let candidacy = latch(&session).join();
-            let lease = soon("it leads", candidacy.leading()).await.unwrap();
+            let participant = latch(&session).join();
+            let lease = soon("it leads", participant.leading()).await.unwrap();
             if resigns {
-                drop(polled(polls, candidacy.resign()).await);
+                drop(polled(polls, participant.resign()).await);
             } else {
-                drop(polled(polls, candidacy.handle().leave()).await);
+                drop(polled(polls, participant.handle().leave()).await);
             }
             soon("it resigns", lease.lost()).await;
             if resigns {
-                let again = soon("it leads again", candidacy.leading()).await.unwrap();
+                let again = soon("it leads again", participant.leading()).await.unwrap();
                 assert!(again.fencing_token() > lease.fencing_token());
             } else {
-                soon("it leaves", candidacy.handle().ended()).await;
+                soon("it leaves", participant.handle().ended()).await;
                 assert!(left(&ensemble).is_empty());
             }
         }

@@ -8,11 +8,11 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_leader::Candidacy;
-use zk_leader::End;
-use zk_leader::Handle;
-use zk_leader::Lease;
-use zk_leader::State;
+use zk_leader::LatchParticipant;
+use zk_leader::LeaderLease;
+use zk_leader::ParticipantEnd;
+use zk_leader::ParticipantHandle;
+use zk_leader::ParticipantState;
 use zk_lock::FencingToken;
 use zk_sim::Chaos;
 use zk_sim::Check;
@@ -28,15 +28,15 @@ use crate::soon;
 #[derive(Debug, Default)]
 struct Judge {
     /// Every lease there was: whoever trusts one must be the only one.
-    leases: Vec<Lease>,
+    leases: Vec<LeaderLease>,
     highest: Option<FencingToken>,
     terms: usize,
     /// How many tasks run right now.
-    running: Vec<Lease>,
+    running: Vec<LeaderLease>,
 }
 
 impl Judge {
-    fn begins(&mut self, lease: &Lease, seed: u64) {
+    fn begins(&mut self, lease: &LeaderLease, seed: u64) {
         for other in &self.leases {
             let is_other = other.fencing_token() != lease.fencing_token();
             assert!(
@@ -49,7 +49,7 @@ impl Judge {
             self.terms += 1;
             self.leases.push(lease.clone());
         }
-        self.leases.retain(Lease::is_trusted);
+        self.leases.retain(LeaderLease::is_trusted);
     }
 }
 
@@ -60,7 +60,7 @@ struct Runs {
 }
 
 impl Runs {
-    fn begin(judge: &Arc<Mutex<Judge>>, lease: &Lease, seed: u64) -> Self {
+    fn begin(judge: &Arc<Mutex<Judge>>, lease: &LeaderLease, seed: u64) -> Self {
         let mut all = judge.lock().unwrap_or_else(PoisonError::into_inner);
         all.begins(lease, seed);
         assert!(
@@ -86,26 +86,26 @@ impl Drop for Runs {
 /// Leads by a latch until the session is over, or for so many times.
 async fn latch_on(session: Session, judge: Arc<Mutex<Judge>>, seed: u64, me: u64) {
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(me));
-    let mut candidacy: Candidacy = latch(&session).join();
+    let mut participant: LatchParticipant = latch(&session).join();
     for _ in 0..ROUNDS {
         let limit = Duration::from_millis(random.u64(1..4000));
-        match tokio::time::timeout(limit, candidacy.leading()).await {
+        match tokio::time::timeout(limit, participant.leading()).await {
             Ok(Ok(lease)) => {
                 judge.lock().unwrap().begins(&lease, seed);
                 let work = Duration::from_micros(random.u64(0..60_000));
                 drop(tokio::time::timeout(work, lease.lost()).await);
                 match random.u8(0..3) {
-                    0 => drop(candidacy.resign().await),
-                    1 => candidacy = latch(&session).join(),
+                    0 => drop(participant.resign().await),
+                    1 => participant = latch(&session).join(),
                     _ => {
-                        candidacy.handle().leave().await;
-                        candidacy = latch(&session).join();
+                        participant.handle().leave().await;
+                        participant = latch(&session).join();
                     }
                 }
             }
-            Ok(Err(End::SessionLost)) => return,
+            Ok(Err(ParticipantEnd::SessionLost)) => return,
             Ok(Err(end)) => panic!("seed {seed}: {end:?}"),
-            Err(_) if random.bool() => candidacy = latch(&session).join(),
+            Err(_) if random.bool() => participant = latch(&session).join(),
             Err(_) => {}
         }
     }
@@ -119,7 +119,7 @@ async fn select_on(session: Session, judge: Arc<Mutex<Judge>>, seed: u64, me: u6
         let selector = selector_with(&session, &options);
         let handle = selector.handle().clone();
         let mut within = random.fork();
-        let task = |lease: Lease| {
+        let task = |lease: LeaderLease| {
             let runs = Runs::begin(&judge, &lease, seed);
             let work = Duration::from_micros(within.u64(0..60_000));
             let goes_on = within.bool();
@@ -138,8 +138,8 @@ async fn select_on(session: Session, judge: Arc<Mutex<Judge>>, seed: u64, me: u6
         tokio::select! {
             biased;
             ended = ran => match ended {
-                Ok(()) | Err(End::Left) => {}
-                Err(End::SessionLost) => return,
+                Ok(()) | Err(ParticipantEnd::Left) => {}
+                Err(ParticipantEnd::SessionLost) => return,
                 Err(end) => panic!("seed {seed}: {end:?}"),
             },
             () = bother => {}
@@ -148,7 +148,7 @@ async fn select_on(session: Session, judge: Arc<Mutex<Judge>>, seed: u64, me: u6
 }
 
 /// Asks to resign, and drops the run a little later.
-async fn bother(handle: Handle, after: Duration) {
+async fn bother(handle: ParticipantHandle, after: Duration) {
     pass(after).await;
     drop(tokio::time::timeout(Duration::from_millis(500), handle.resign()).await);
     pass(after / 4).await;
@@ -183,11 +183,14 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
     chaos().run_during(&ensemble, participants).await;
     // Once all is healed, whoever wants to lead does.
     let session = ensemble.connect().await;
-    let candidacy = latch(&session).join();
-    let lease = soon("somebody leads", candidacy.leading()).await.unwrap();
+    let participant = latch(&session).join();
+    let lease = soon("somebody leads", participant.leading()).await.unwrap();
     latches.lock().unwrap().begins(&lease, seed);
-    assert!(matches!(candidacy.handle().state(), State::Leading(_)));
-    candidacy.leave().await;
+    assert!(matches!(
+        participant.handle().state(),
+        ParticipantState::Leading(_)
+    ));
+    participant.leave().await;
     ensemble.assert_nothing_left(sessions).await;
     let terms = |judge: &Mutex<Judge>| judge.lock().unwrap().terms;
     terms(&latches) + terms(&selectors)

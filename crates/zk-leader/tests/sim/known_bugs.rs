@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zk_leader::End;
-use zk_leader::Loss;
-use zk_leader::State;
+use zk_leader::LeadershipLoss;
+use zk_leader::ParticipantEnd;
+use zk_leader::ParticipantState;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -30,15 +30,15 @@ async fn e1_the_node_of_a_former_session_makes_nobody_a_leader() {
     soon("it leads", ghost.leading()).await.unwrap();
     ensemble.session(former.id()).partition();
     let session = ensemble.connect().await;
-    let candidacy = latch(&session).join();
-    until_waiting(candidacy.handle()).await;
+    let participant = latch(&session).join();
+    until_waiting(participant.handle()).await;
     tokio::select! {
         biased;
-        _ = candidacy.leading() => panic!("the former session lives and leads"),
+        _ = participant.leading() => panic!("the former session lives and leads"),
         end = ghost.handle().ended() => panic!("the expiry was not told yet: {end:?}"),
         () = pass(Duration::from_secs(5)) => {}
     }
-    let lease = soon("the former session expires", candidacy.leading())
+    let lease = soon("the former session expires", participant.leading())
         .await
         .unwrap();
     assert!(!ghost.is_leader() && lease.is_trusted());
@@ -94,15 +94,20 @@ async fn e3_a_late_answer_to_an_earlier_attempt_changes_nothing() {
         .on(matching::creates(&format!("{PATH}/**")))
         .session(session.id())
         .hold();
-    let candidacy = latch(&session).join();
+    let participant = latch(&session).join();
     held.happened().await;
-    let failed = |it: &State| matches!(it, State::Joining { error: Some(_) });
-    until("the first attempt is given up", candidacy.handle(), failed).await;
+    let failed = |it: &ParticipantState| matches!(it, ParticipantState::Joining { error: Some(_) });
+    until(
+        "the first attempt is given up",
+        participant.handle(),
+        failed,
+    )
+    .await;
     held.release();
-    let lease = soon("it leads", candidacy.leading()).await.unwrap();
+    let lease = soon("it leads", participant.leading()).await.unwrap();
     soon("the earlier node goes", session.settled()).await;
     pass(Duration::from_secs(2)).await;
-    assert!(candidacy.is_leader() && lease.is_trusted());
+    assert!(participant.is_leader() && lease.is_trusted());
     assert_eq!(left(&ensemble), [lease.path().name().unwrap()]);
 }
 
@@ -117,7 +122,7 @@ async fn e4_nobody_is_silently_out_of_the_race() {
     // A waiter without a node is back in line at once, although nobody wakes it by going.
     let node = node_of(&ensemble, second.handle());
     one.delete(&node).await.unwrap();
-    let failed = |it: &State| matches!(it, State::Joining { error: Some(_) });
+    let failed = |it: &ParticipantState| matches!(it, ParticipantState::Joining { error: Some(_) });
     until("the waiter is told", second.handle(), failed).await;
     until_waiting(second.handle()).await;
     assert_ne!(node_of(&ensemble, second.handle()), node);
@@ -134,18 +139,18 @@ async fn e4_nobody_is_silently_out_of_the_race() {
                 _ => ensemble.on(matching::gets(&below)),
             };
             let lost = script.session(third.id()).nth(nth).lose_reply();
-            let candidacy = latch(&third).join();
-            until_waiting(candidacy.handle()).await;
+            let participant = latch(&third).join();
+            until_waiting(participant.handle()).await;
             pass(Duration::from_secs(30)).await;
-            let state = candidacy.handle().state();
+            let state = participant.handle().state();
             assert!(
-                matches!(state, State::Waiting { .. }),
+                matches!(state, ParticipantState::Waiting { .. }),
                 "{what} {nth}: {state}"
             );
-            node_of(&ensemble, candidacy.handle());
+            node_of(&ensemble, participant.handle());
             assert_eq!(
-                soon("it leaves", candidacy.leave()).await.to_string(),
-                End::Left.to_string()
+                soon("it leaves", participant.leave()).await.to_string(),
+                ParticipantEnd::Left.to_string()
             );
             lost.withdraw();
         }
@@ -163,7 +168,7 @@ async fn e4_participants_get_over_the_deletion_of_the_path() {
     other.delete(PATH).recursive().await.unwrap();
     assert_eq!(
         soon("the leader is told", lease.lost()).await,
-        Loss::NodeDeleted
+        LeadershipLoss::NodeDeleted
     );
     let leader = async {
         tokio::select! {
@@ -188,7 +193,7 @@ async fn e5_a_task_has_the_signal_of_its_end_from_its_first_moment_on() {
         let id = session.id();
         let mut steps = 0;
         let once = selector(&session);
-        let end = once.run_once(async |lease: zk_leader::Lease| {
+        let end = once.run_once(async |lease: zk_leader::LeaderLease| {
             steps += 1;
             if !late {
                 ensemble.expire(id);
@@ -203,12 +208,12 @@ async fn e5_a_task_has_the_signal_of_its_end_from_its_first_moment_on() {
             }
             std::future::pending::<()>().await;
         };
-        let end: Result<(), End> = tokio::select! {
+        let end: Result<(), ParticipantEnd> = tokio::select! {
             biased;
             end = soon("it ends", end) => end,
             () = expire => unreachable!("it never ends"),
         };
-        assert!(matches!(end, Err(End::SessionLost)), "{end:?}");
+        assert!(matches!(end, Err(ParticipantEnd::SessionLost)), "{end:?}");
         assert_eq!(steps, 1);
     }
 }
@@ -226,15 +231,15 @@ async fn e6_leaving_while_the_node_is_made_leaves_none() {
         } else {
             script.hold()
         };
-        let candidacy = latch(&session).join();
+        let participant = latch(&session).join();
         struck.happened().await;
-        let leaving = candidacy.leave();
+        let leaving = participant.leave();
         let release = async {
             pass(Duration::from_millis(100)).await;
             struck.release();
         };
         let (end, ()) = soon("it leaves", async { tokio::join!(leaving, release) }).await;
-        assert!(matches!(end, End::Left), "{end:?}");
+        assert!(matches!(end, ParticipantEnd::Left), "{end:?}");
         assert_eq!(left(&ensemble), [""; 0]);
     }
 }
@@ -251,11 +256,16 @@ async fn e7_one_that_starts_offline_joins_as_soon_as_it_can() {
     ensemble
         .session(session.id())
         .cut_for(Duration::from_secs(4));
-    let candidacy = latch(&session).join();
-    let failed = |it: &State| matches!(it, State::Joining { error: Some(_) });
-    until("it is told why it has no place", candidacy.handle(), failed).await;
+    let participant = latch(&session).join();
+    let failed = |it: &ParticipantState| matches!(it, ParticipantState::Joining { error: Some(_) });
+    until(
+        "it is told why it has no place",
+        participant.handle(),
+        failed,
+    )
+    .await;
     let started = tokio::time::Instant::now();
-    soon("it leads", candidacy.leading()).await.unwrap();
+    soon("it leads", participant.leading()).await.unwrap();
     assert!(
         started.elapsed() < Duration::from_secs(6),
         "{:?}",
@@ -318,7 +328,10 @@ async fn x3_an_operator_who_deletes_the_leaders_node_deposes_it() {
     );
     let (first, lease, second) = led_and_waited_for(&one, &other).await;
     admin.delete(lease.path()).await.unwrap();
-    assert_eq!(soon("it is told", lease.lost()).await, Loss::NodeDeleted);
+    assert_eq!(
+        soon("it is told", lease.lost()).await,
+        LeadershipLoss::NodeDeleted
+    );
     assert!(!first.is_leader());
     let error = lease.txn().create("/late", "").commit().await.unwrap_err();
     assert_eq!(error.failed_part(), Some(0));
@@ -339,10 +352,10 @@ async fn x9_a_counter_at_its_end_elects_nobody() {
     session.create("/leaders", "").await.unwrap();
     session.create(PATH, "").await.unwrap();
     ensemble.set_counter(PATH, i32::MAX);
-    let candidates = [latch(&session).join(), latch(&session).join()];
-    for candidacy in &candidates {
-        let end = soon("it ends", candidacy.handle().ended()).await;
-        assert!(matches!(end, End::Refused(_)), "{end:?}");
+    let participants = [latch(&session).join(), latch(&session).join()];
+    for participant in &participants {
+        let end = soon("it ends", participant.handle().ended()).await;
+        assert!(matches!(end, ParticipantEnd::Refused(_)), "{end:?}");
     }
     assert!(left(&ensemble).is_empty());
 }
@@ -356,9 +369,9 @@ async fn x10_a_path_that_is_reaped_again_and_again_is_made_again() {
         .build();
     let session = ensemble.connect().await;
     for _ in 0..20 {
-        let candidacy = latch(&session).join();
-        soon("it leads", candidacy.leading()).await.unwrap();
-        assert!(matches!(candidacy.leave().await, End::Left));
+        let participant = latch(&session).join();
+        soon("it leads", participant.leading()).await.unwrap();
+        assert!(matches!(participant.leave().await, ParticipantEnd::Left));
         pass(Duration::from_millis(7)).await;
         let path = session.exists(PATH).await.unwrap();
         assert!(path.is_none(), "the path was not reaped");
@@ -386,12 +399,15 @@ async fn x15_a_closed_session_ends_everything_that_waits() {
     other.close().await.unwrap();
     assert!(soon("it ends", following).await.unwrap().is_err());
     let end = soon("it ends", waiting).await.unwrap();
-    assert!(matches!(end, Err(End::SessionLost)), "{end:?}");
+    assert!(matches!(end, Err(ParticipantEnd::SessionLost)), "{end:?}");
     let end = soon("it ends", behind).await.unwrap();
-    assert!(matches!(end, Err(End::SessionLost)), "{end:?}");
+    assert!(matches!(end, Err(ParticipantEnd::SessionLost)), "{end:?}");
     one.close().await.unwrap();
     let end = soon("it ends", ahead).await.unwrap();
-    assert!(matches!(end, Err(End::SessionLost)), "{end:?}");
-    assert_eq!(soon("it ends", lease.lost()).await, Loss::SessionLost);
+    assert!(matches!(end, Err(ParticipantEnd::SessionLost)), "{end:?}");
+    assert_eq!(
+        soon("it ends", lease.lost()).await,
+        LeadershipLoss::SessionLost
+    );
     assert_eq!(ensemble.watch_count(), 0);
 }

@@ -7,13 +7,13 @@ use zk_core::ErrorKind;
 use zk_core::RetryPolicy;
 use zk_core::Session;
 use zk_core::transport::Fault;
-use zk_leader::Candidacy;
-use zk_leader::End;
+use zk_leader::LatchParticipant;
 use zk_leader::LeaderLatch;
-use zk_leader::Loss;
+use zk_leader::LeadershipLoss;
+use zk_leader::ParticipantEnd;
+use zk_leader::ParticipantState;
 use zk_leader::Rejoin;
 use zk_leader::ResignError;
-use zk_leader::State;
 use zk_sim::Ensemble;
 use zk_sim::matching;
 
@@ -37,7 +37,10 @@ async fn the_next_one_leads_when_a_leader_resigns_and_the_leader_gets_in_line_ag
     let (first, lease, second) = led_and_waited_for(&one, &other).await;
     assert!(first.is_leader() && lease.is_trusted() && lease.trusted_until().is_some());
     soon("it resigns", first.resign()).await.unwrap();
-    assert_eq!(soon("it is told", lease.lost()).await, Loss::Resigned);
+    assert_eq!(
+        soon("it is told", lease.lost()).await,
+        LeadershipLoss::Resigned
+    );
     assert!(!lease.is_trusted() && lease.trusted_until().is_none());
     let next = soon("the next one leads", second.leading()).await.unwrap();
     assert!(next.fencing_token() > lease.fencing_token());
@@ -61,27 +64,30 @@ async fn whoever_leaves_is_out_and_its_node_gone_in_every_state() {
     let handle = second.handle().clone();
     assert!(matches!(
         soon("a waiter leaves", second.leave()).await,
-        End::Left
+        ParticipantEnd::Left
     ));
     assert_eq!(left(&ensemble).len(), 1);
-    assert!(matches!(handle.state(), State::Ended(End::Left)));
+    assert!(matches!(
+        handle.state(),
+        ParticipantState::Ended(ParticipantEnd::Left)
+    ));
 
     let joining = latch(&other).join();
     assert!(matches!(
         soon("it leaves at once", joining.leave()).await,
-        End::Left
+        ParticipantEnd::Left
     ));
     assert_eq!(left(&ensemble).len(), 1);
 
     let handle = first.handle().clone();
     assert!(matches!(
         soon("a leader leaves", first.leave()).await,
-        End::Left
+        ParticipantEnd::Left
     ));
     assert!(!lease.is_trusted() && !handle.is_leader());
     assert!(left(&ensemble).is_empty());
-    assert!(matches!(handle.leading().await, Err(End::Left)));
-    assert!(matches!(handle.leave().await, End::Left));
+    assert!(matches!(handle.leading().await, Err(ParticipantEnd::Left)));
+    assert!(matches!(handle.leave().await, ParticipantEnd::Left));
     assert_eq!(ensemble.watch_count(), 0);
 }
 
@@ -95,20 +101,29 @@ async fn a_candidacy_that_is_dropped_ends_at_once_in_every_state() {
         if let Some(ahead) = &ahead {
             soon("it leads", ahead.leading()).await.unwrap();
         }
-        let candidacy = latch(&one).join();
-        let handle = candidacy.handle().clone();
+        let participant = latch(&one).join();
+        let handle = participant.handle().clone();
         match state {
             "waiting" => until_waiting(&handle).await,
-            "leading" => drop(soon("it leads", candidacy.leading()).await.unwrap()),
+            "leading" => drop(soon("it leads", participant.leading()).await.unwrap()),
             _ => {}
         }
         let lease = handle.lease();
-        drop(candidacy);
-        assert!(matches!(handle.state(), State::Ended(End::Left)), "{state}");
+        drop(participant);
+        assert!(
+            matches!(
+                handle.state(),
+                ParticipantState::Ended(ParticipantEnd::Left)
+            ),
+            "{state}"
+        );
         assert!(!handle.is_leader(), "{state}");
         if let Some(lease) = lease {
             assert!(!lease.is_trusted(), "{state}");
-            assert_eq!(soon("it is told", lease.lost()).await, Loss::Resigned);
+            assert_eq!(
+                soon("it is told", lease.lost()).await,
+                LeadershipLoss::Resigned
+            );
         }
         soon("it is removed", one.settled()).await;
         pass(Duration::from_secs(1)).await;
@@ -133,27 +148,33 @@ async fn the_loss_of_the_session_ends_a_participant_in_every_state() {
         if state == "joining" {
             ensemble.session(one.id()).partition();
         }
-        let candidacy = latch(&one).join();
+        let participant = latch(&one).join();
         match state {
-            "waiting" => until_waiting(candidacy.handle()).await,
-            "leading" => drop(soon("it leads", candidacy.leading()).await.unwrap()),
+            "waiting" => until_waiting(participant.handle()).await,
+            "leading" => drop(soon("it leads", participant.leading()).await.unwrap()),
             _ => {}
         }
-        let lease = candidacy.handle().lease();
+        let lease = participant.handle().lease();
         ensemble.expire(one.id());
         if state == "joining" {
             ensemble.session(one.id()).heal();
         }
-        let end = soon("it ends", candidacy.handle().ended()).await;
-        assert!(matches!(end, End::SessionLost), "{state}: {end:?}");
+        let end = soon("it ends", participant.handle().ended()).await;
+        assert!(
+            matches!(end, ParticipantEnd::SessionLost),
+            "{state}: {end:?}"
+        );
         assert_eq!(end.class(), ErrorClass::Fatal);
-        assert!(!candidacy.is_leader());
+        assert!(!participant.is_leader());
         if let Some(lease) = lease {
-            assert_eq!(soon("it is told", lease.lost()).await, Loss::SessionLost);
+            assert_eq!(
+                soon("it is told", lease.lost()).await,
+                LeadershipLoss::SessionLost
+            );
         }
         assert!(matches!(
-            soon("there is nothing to leave", candidacy.leave()).await,
-            End::SessionLost
+            soon("there is nothing to leave", participant.leave()).await,
+            ParticipantEnd::SessionLost
         ));
         pass(Duration::from_secs(1)).await;
         assert_eq!(
@@ -178,13 +199,13 @@ async fn a_leader_that_is_cut_off_says_so_before_the_next_one_leads() {
         tokio::select! {
             biased;
             _ = second.leading() => panic!("two lead after {led_for} s"),
-            loss = lease.lost() => assert_eq!(loss, Loss::TrustLapsed),
+            loss = lease.lost() => assert_eq!(loss, LeadershipLoss::TrustLapsed),
         }
         assert!(!first.is_leader() && !lease.is_trusted());
         let next = soon("the next one leads", second.leading()).await.unwrap();
         assert!(next.fencing_token() > lease.fencing_token());
         let end = soon("the first one learns the rest", first.handle().ended()).await;
-        assert!(matches!(end, End::SessionLost), "{end:?}");
+        assert!(matches!(end, ParticipantEnd::SessionLost), "{end:?}");
     }
 }
 
@@ -193,17 +214,17 @@ async fn a_leader_that_is_cut_off_says_so_before_the_next_one_leads() {
 async fn a_leader_that_was_cut_off_but_kept_its_session_leads_again_with_a_higher_token() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let candidacy = latch(&session).join();
-    let lease = soon("it leads", candidacy.leading()).await.unwrap();
+    let participant = latch(&session).join();
+    let lease = soon("it leads", participant.leading()).await.unwrap();
     pass(Duration::from_secs(5)).await;
     ensemble.session(session.id()).partition();
     assert_eq!(
         soon("the proof runs out", lease.lost()).await,
-        Loss::TrustLapsed
+        LeadershipLoss::TrustLapsed
     );
     assert!(ensemble.session(session.id()).is_alive());
     ensemble.session(session.id()).heal();
-    let again = soon("it leads again", candidacy.leading()).await.unwrap();
+    let again = soon("it leads again", participant.leading()).await.unwrap();
     assert!(again.fencing_token() > lease.fencing_token());
     assert!(again.is_trusted() && !lease.is_trusted());
     soon("the old node is gone", session.settled()).await;
@@ -218,8 +239,8 @@ async fn a_participant_that_is_not_to_rejoin_ends_with_the_reason() {
     let options = options().with_rejoin(Rejoin::Never);
     let latch = LeaderLatch::with_options(&session, PATH, &options).unwrap();
 
-    let candidacy = latch.join();
-    let lease = soon("it leads", candidacy.leading()).await.unwrap();
+    let participant = latch.join();
+    let lease = soon("it leads", participant.leading()).await.unwrap();
     let waiting = latch.join();
     until_waiting(waiting.handle()).await;
     admin
@@ -227,22 +248,28 @@ async fn a_participant_that_is_not_to_rejoin_ends_with_the_reason() {
         .await
         .unwrap();
     let end = soon("the waiter ends", waiting.handle().ended()).await;
-    assert!(matches!(end, End::NodeDeleted { .. }), "{end:?}");
+    assert!(matches!(end, ParticipantEnd::NodeDeleted { .. }), "{end:?}");
 
     admin.delete(lease.path()).await.unwrap();
-    let end = soon("the leader ends", candidacy.handle().ended()).await;
+    let end = soon("the leader ends", participant.handle().ended()).await;
     assert!(
-        matches!(end, End::LeadershipLost(Loss::NodeDeleted)),
+        matches!(
+            end,
+            ParticipantEnd::LeadershipLost(LeadershipLoss::NodeDeleted)
+        ),
         "{end:?}"
     );
     assert_eq!(end.class(), ErrorClass::Recoverable);
 
-    let candidacy = latch.join();
-    soon("it leads", candidacy.leading()).await.unwrap();
-    candidacy.resign().await.unwrap();
-    let end = soon("it ends", candidacy.handle().ended()).await;
+    let participant = latch.join();
+    soon("it leads", participant.leading()).await.unwrap();
+    participant.resign().await.unwrap();
+    let end = soon("it ends", participant.handle().ended()).await;
     assert!(
-        matches!(end, End::LeadershipLost(Loss::Resigned)),
+        matches!(
+            end,
+            ParticipantEnd::LeadershipLost(LeadershipLoss::Resigned)
+        ),
         "{end:?}"
     );
     assert!(left(&ensemble).is_empty());
@@ -253,13 +280,13 @@ async fn a_participant_that_is_not_to_rejoin_ends_with_the_reason() {
 async fn the_changes_begin_with_now_and_finish_with_the_end() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let candidacy = latch(&session).join();
-    let mut changes = candidacy.handle().changes();
+    let participant = latch(&session).join();
+    let mut changes = participant.handle().changes();
     let mut seen = Vec::new();
     let ended = async {
         while let Some(state) = changes.next().await {
-            if matches!(state, State::Leading(_)) {
-                candidacy.handle().leave().await;
+            if matches!(state, ParticipantState::Leading(_)) {
+                participant.handle().leave().await;
             }
             let text = state.to_string();
             seen.push(text.split(' ').next().unwrap_or_default().to_owned());
@@ -281,20 +308,20 @@ async fn resigning_over_a_broken_connection_says_what_is_not_known() {
         .await
         .with_operation_timeout(Duration::from_secs(1))
         .with_retry(RetryPolicy::never());
-    let candidacy = latch(&session).join();
-    let lease = soon("it leads", candidacy.leading()).await.unwrap();
+    let participant = latch(&session).join();
+    let lease = soon("it leads", participant.leading()).await.unwrap();
     pass(Duration::from_secs(1)).await;
     ensemble
         .session(session.id())
         .cut_for(Duration::from_secs(3));
-    let error = soon("it resigns", candidacy.resign()).await.unwrap_err();
+    let error = soon("it resigns", participant.resign()).await.unwrap_err();
     assert!(
-        matches!(&error, ResignError::Unfinished { path, .. } if path == lease.path()),
+        matches!(&error, ResignError::Pending { path, .. } if path == lease.path()),
         "{error:?}"
     );
     assert_eq!(error.class(), ErrorClass::Recoverable);
-    assert!(!candidacy.is_leader());
-    let again = soon("it leads again", candidacy.leading()).await.unwrap();
+    assert!(!participant.is_leader());
+    let again = soon("it leads again", participant.leading()).await.unwrap();
     soon("the old node goes", session.settled()).await;
     assert_eq!(left(&ensemble), [again.path().name().unwrap()]);
 }
@@ -307,9 +334,9 @@ async fn what_will_not_pass_ends_a_participant_and_what_passes_does_not() {
     session.create("/leaders", "").await.unwrap();
     session.create(PATH, "").await.unwrap();
     ensemble.set_counter(PATH, i32::MAX - 1);
-    let candidacy = latch(&session).join();
-    let end = soon("it ends", candidacy.handle().ended()).await;
-    assert!(matches!(end, End::Refused(_)), "{end:?}");
+    let participant = latch(&session).join();
+    let end = soon("it ends", participant.handle().ended()).await;
+    assert!(matches!(end, ParticipantEnd::Refused(_)), "{end:?}");
     assert_eq!(end.class(), ErrorClass::Outcome);
     assert!(left(&ensemble).is_empty());
 
@@ -319,15 +346,15 @@ async fn what_will_not_pass_ends_a_participant_and_what_passes_does_not() {
     };
     let other = LeaderLatch::new(&session, "/b").unwrap();
     answered(ErrorKind::NoAuth);
-    let candidacy = other.join();
-    let end = soon("it ends", candidacy.handle().ended()).await;
-    assert!(matches!(end, End::Refused(_)), "{end:?}");
+    let participant = other.join();
+    let end = soon("it ends", participant.handle().ended()).await;
+    assert!(matches!(end, ParticipantEnd::Refused(_)), "{end:?}");
 
     let once = answered(ErrorKind::ReadOnlyServer);
-    let candidacy = other.join();
-    let failed = |it: &State| matches!(it, State::Joining { error: Some(_) });
-    until("it is told why", candidacy.handle(), failed).await;
-    soon("it leads after all", candidacy.leading())
+    let participant = other.join();
+    let failed = |it: &ParticipantState| matches!(it, ParticipantState::Joining { error: Some(_) });
+    until("it is told why", participant.handle(), failed).await;
+    soon("it leads after all", participant.leading())
         .await
         .unwrap();
     assert_eq!(once.count(), 1);
@@ -336,7 +363,7 @@ async fn what_will_not_pass_ends_a_participant_and_what_passes_does_not() {
 /// Joins on a runtime of its own, which ends, with a session that `session` gives there.
 async fn joined_elsewhere(
     session: impl Future<Output = Session> + Send + 'static,
-) -> (Session, Candidacy) {
+) -> (Session, LatchParticipant) {
     let joining = tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -344,8 +371,8 @@ async fn joined_elsewhere(
             .unwrap();
         runtime.block_on(async {
             let session = session.await;
-            let candidacy = latch(&session).join();
-            (session, candidacy)
+            let participant = latch(&session).join();
+            (session, participant)
         })
     });
     soon("it has joined", joining).await.unwrap()
@@ -356,10 +383,10 @@ async fn joined_elsewhere(
 async fn a_participant_goes_on_when_the_runtime_it_joined_on_ends() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
-    let (_, candidacy) = joined_elsewhere(std::future::ready(session)).await;
-    let lease = soon("it leads", candidacy.leading()).await.unwrap();
+    let (_, participant) = joined_elsewhere(std::future::ready(session)).await;
+    let lease = soon("it leads", participant.leading()).await.unwrap();
     assert!(lease.is_trusted());
-    assert!(matches!(candidacy.leave().await, End::Left));
+    assert!(matches!(participant.leave().await, ParticipantEnd::Left));
 }
 
 // covers: E2
@@ -368,16 +395,19 @@ async fn a_participant_is_told_of_the_end_of_its_sessions_runtime() {
     let ensemble = Ensemble::new(1);
     // Time passes on the runtime of the first session.
     let _first = ensemble.connect().await;
-    let (_session, candidacy) = joined_elsewhere(ensemble.connect().into_future()).await;
-    let handle = candidacy.handle().clone();
+    let (_session, participant) = joined_elsewhere(ensemble.connect().into_future()).await;
+    let handle = participant.handle().clone();
     let end = soon("it ends", handle.ended()).await;
-    assert!(matches!(end, End::Stopped), "{end:?}");
+    assert!(matches!(end, ParticipantEnd::Stopped), "{end:?}");
     until("it is told", &handle, |it| {
-        matches!(it, State::Ended(End::Stopped))
+        matches!(it, ParticipantState::Ended(ParticipantEnd::Stopped))
     })
     .await;
-    drop(candidacy);
-    assert!(matches!(handle.state(), State::Ended(End::Stopped)));
+    drop(participant);
+    assert!(matches!(
+        handle.state(),
+        ParticipantState::Ended(ParticipantEnd::Stopped)
+    ));
 }
 
 /// The process is stopped and goes on: before any task has run that could tell of it, the clock does.
@@ -386,13 +416,13 @@ async fn a_participant_is_told_of_the_end_of_its_sessions_runtime() {
 async fn a_leader_that_stood_still_is_not_trusted_at_its_first_look() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let candidacy = latch(&session).join();
-    let lease = soon("it leads", candidacy.leading()).await.unwrap();
+    let participant = latch(&session).join();
+    let lease = soon("it leads", participant.leading()).await.unwrap();
     assert!(lease.is_trusted());
     // The first poll moves the clock, and nothing else is run.
     let stands_still = tokio::time::advance(Duration::from_secs(20));
     assert!(polled(1, stands_still).await.is_none());
-    assert!(!lease.is_trusted() && !candidacy.is_leader());
+    assert!(!lease.is_trusted() && !participant.is_leader());
     let lost = polled(1, lease.lost()).await;
-    assert_eq!(lost, Some(Loss::TrustLapsed));
+    assert_eq!(lost, Some(LeadershipLoss::TrustLapsed));
 }

@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 use zk_core::Session;
-use zk_leader::Candidacy;
 use zk_leader::ElectionOptions;
-use zk_leader::Handle;
+use zk_leader::LatchParticipant;
 use zk_leader::LeaderLatch;
-use zk_leader::Lease;
+use zk_leader::LeaderLease;
+use zk_leader::ParticipantHandle;
+use zk_leader::ParticipantState;
 use zk_leader::Selector;
-use zk_leader::State;
 use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 use zk_sim::wait::polled;
@@ -53,10 +53,10 @@ fn left(ensemble: &Ensemble) -> Vec<String> {
 }
 
 /// The node of the participant with this token.
-fn node_of(ensemble: &Ensemble, handle: &Handle) -> String {
+fn node_of(ensemble: &Ensemble, handle: &ParticipantHandle) -> String {
     let token = match handle.state() {
-        State::Waiting { token } => token,
-        State::Leading(lease) => lease.fencing_token(),
+        ParticipantState::Waiting { token } => token,
+        ParticipantState::Leading(lease) => lease.fencing_token(),
         state => panic!("it has no node: {state}"),
     };
     let tree = ensemble.tree();
@@ -67,7 +67,11 @@ fn node_of(ensemble: &Ensemble, handle: &Handle) -> String {
 }
 
 /// Waits until the participant's state is such a one.
-async fn until(what: &str, handle: &Handle, is_it: impl Fn(&State) -> bool) -> State {
+async fn until(
+    what: &str,
+    handle: &ParticipantHandle,
+    is_it: impl Fn(&ParticipantState) -> bool,
+) -> ParticipantState {
     let mut changes = handle.changes();
     soon(what, async {
         loop {
@@ -81,12 +85,18 @@ async fn until(what: &str, handle: &Handle, is_it: impl Fn(&State) -> bool) -> S
     .await
 }
 
-async fn until_waiting(handle: &Handle) {
-    until("it waits", handle, |it| matches!(it, State::Waiting { .. })).await;
+async fn until_waiting(handle: &ParticipantHandle) {
+    until("it waits", handle, |it| {
+        matches!(it, ParticipantState::Waiting { .. })
+    })
+    .await;
 }
 
 /// A participant that leads, and another one that waits behind it.
-async fn led_and_waited_for(leader: &Session, waiter: &Session) -> (Candidacy, Lease, Candidacy) {
+async fn led_and_waited_for(
+    leader: &Session,
+    waiter: &Session,
+) -> (LatchParticipant, LeaderLease, LatchParticipant) {
     let leading = latch(leader).join();
     let lease = soon("nobody else is there", leading.leading())
         .await

@@ -150,9 +150,9 @@ async fn naming_the_leader_reads_one_participant_of_many() {
     let lease = soon("it leads", first.leading()).await.unwrap();
     let mut waiting = Vec::new();
     for _ in 0..20 {
-        let candidacy = latch(&session).join();
-        until_waiting(candidacy.handle()).await;
-        waiting.push(candidacy);
+        let participant = latch(&session).join();
+        until_waiting(participant.handle()).await;
+        waiting.push(participant);
     }
     let gets = || {
         let is_ours = matching::gets(&format!("{PATH}/**"));
@@ -175,8 +175,8 @@ async fn naming_the_leader_reads_one_participant_of_many() {
 async fn a_latch_and_a_selector_on_one_path_are_two_elections() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let candidacy = latch(&session).join();
-    soon("it leads", candidacy.leading()).await.unwrap();
+    let participant = latch(&session).join();
+    soon("it leads", participant.leading()).await.unwrap();
     let selector = selector(&session);
     assert_eq!(selector.leader().await.unwrap(), None);
     let handle = selector.handle().clone();

@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zk_leader::End;
-use zk_leader::Lease;
-use zk_leader::Loss;
+use zk_leader::LeaderLease;
+use zk_leader::LeadershipLoss;
+use zk_leader::ParticipantEnd;
+use zk_leader::ParticipantState;
 use zk_leader::Rejoin;
 use zk_leader::ResignError;
-use zk_leader::State;
 use zk_sim::Ensemble;
 
 use crate::left;
@@ -51,7 +51,7 @@ async fn a_task_runs_again_each_time_it_leads_until_it_breaks() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let tokens = std::cell::RefCell::new(Vec::new());
-    let result = selector(&session).run(async |lease: Lease| {
+    let result = selector(&session).run(async |lease: LeaderLease| {
         assert!(lease.is_trusted());
         tokens.borrow_mut().push(lease.fencing_token());
         match tokens.borrow().len() {
@@ -105,10 +105,13 @@ async fn run_once_answers_what_its_task_does_and_resigns() {
     let handle = once.handle().clone();
     let answer = soon(
         "it runs",
-        once.run_once(async |lease: Lease| lease.fencing_token()),
+        once.run_once(async |lease: LeaderLease| lease.fencing_token()),
     );
     assert!(answer.await.unwrap().as_u64() > 0);
-    assert!(matches!(handle.state(), State::Ended(End::Left)));
+    assert!(matches!(
+        handle.state(),
+        ParticipantState::Ended(ParticipantEnd::Left)
+    ));
     assert!(left(&ensemble).is_empty());
 }
 
@@ -142,7 +145,7 @@ async fn the_task_of_a_leader_that_is_cut_off_is_gone_before_the_next_one_leads(
         let overlapped = soon("the next one leads", second).await.unwrap().unwrap();
         assert!(!overlapped, "after {led_for} s");
         let end = soon("the first one ends", first).await.unwrap();
-        assert!(matches!(end, Err(End::SessionLost)), "{end:?}");
+        assert!(matches!(end, Err(ParticipantEnd::SessionLost)), "{end:?}");
     }
 }
 
@@ -160,9 +163,12 @@ async fn a_task_is_dropped_when_the_session_expires_and_run_says_why() {
     assert!(is_running.load(Ordering::SeqCst));
     ensemble.expire(session.id());
     let end = soon("it ends", once).await.unwrap().unwrap_err();
-    assert!(matches!(end, End::SessionLost), "{end:?}");
+    assert!(matches!(end, ParticipantEnd::SessionLost), "{end:?}");
     assert!(!is_running.load(Ordering::SeqCst));
-    assert!(matches!(handle.state(), State::Ended(End::SessionLost)));
+    assert!(matches!(
+        handle.state(),
+        ParticipantState::Ended(ParticipantEnd::SessionLost)
+    ));
 }
 
 // covers: E1
@@ -175,7 +181,7 @@ async fn a_leader_that_is_asked_to_resign_finishes_what_it_began_and_only_then_t
     let first = selector(&one);
     let handle = first.handle().clone();
     let flag = Arc::clone(&finished);
-    let first = tokio::spawn(first.run(move |lease: Lease| {
+    let first = tokio::spawn(first.run(move |lease: LeaderLease| {
         let flag = Arc::clone(&flag);
         async move {
             lease.asked_to_resign().await;
@@ -223,7 +229,7 @@ async fn a_task_that_does_not_listen_is_dropped_after_the_grace_and_gets_in_line
     assert!(again.fencing_token() > lease.fencing_token());
     soon("it leaves", handle.leave()).await;
     let end = soon("it ends", running).await.unwrap().unwrap_err();
-    assert!(matches!(end, End::Left), "{end:?}");
+    assert!(matches!(end, ParticipantEnd::Left), "{end:?}");
     assert_eq!(led.load(Ordering::SeqCst), 2);
     assert!(left(&ensemble).is_empty());
 }
@@ -252,8 +258,8 @@ async fn one_that_waits_leaves_when_it_is_told_to() {
         })
     })
     .await;
-    assert!(matches!(end, Err(End::Left)), "{end:?}");
-    assert!(matches!(left_it, End::Left));
+    assert!(matches!(end, Err(ParticipantEnd::Left)), "{end:?}");
+    assert!(matches!(left_it, ParticipantEnd::Left));
     assert!(!ran.get());
     assert_eq!(left(&ensemble).len(), 1);
     ahead.abort();
@@ -271,7 +277,10 @@ async fn a_run_that_is_not_to_rejoin_ends_with_the_leadership() {
     admin.delete(lease.path()).await.unwrap();
     let end = soon("it ends", run).await.unwrap().unwrap_err();
     assert!(
-        matches!(end, End::LeadershipLost(Loss::NodeDeleted)),
+        matches!(
+            end,
+            ParticipantEnd::LeadershipLost(LeadershipLoss::NodeDeleted)
+        ),
         "{end:?}"
     );
 }
@@ -282,14 +291,17 @@ async fn a_run_that_is_not_to_rejoin_ends_with_the_leadership() {
 async fn the_result_of_a_task_that_had_lost_its_leadership_unseen_is_dropped() {
     let ensemble = Ensemble::new(3);
     let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
-    let end = selector(&session).run_once(async |lease: Lease| {
+    let end = selector(&session).run_once(async |lease: LeaderLease| {
         // So soon that the node is not watched yet.
         admin.delete(lease.path()).await.unwrap();
         "a result"
     });
     let end = soon("it ends", end).await.unwrap_err();
     assert!(
-        matches!(end, End::LeadershipLost(Loss::NodeDeleted)),
+        matches!(
+            end,
+            ParticipantEnd::LeadershipLost(LeadershipLoss::NodeDeleted)
+        ),
         "{end:?}"
     );
 }
@@ -301,10 +313,16 @@ async fn a_selector_that_is_never_run_is_seen_to_have_left() {
     let session = ensemble.connect().await;
     let selector = selector(&session);
     let handle = selector.handle().clone();
-    assert!(matches!(handle.state(), State::Joining { error: None }));
+    assert!(matches!(
+        handle.state(),
+        ParticipantState::Joining { error: None }
+    ));
     drop(selector);
-    assert!(matches!(soon("it ended", handle.ended()).await, End::Left));
-    assert!(matches!(handle.leading().await, Err(End::Left)));
+    assert!(matches!(
+        soon("it ended", handle.ended()).await,
+        ParticipantEnd::Left
+    ));
+    assert!(matches!(handle.leading().await, Err(ParticipantEnd::Left)));
     assert_eq!(ensemble.arrived(zk_sim::matching::creates("/**")), 0);
 }
 
@@ -345,7 +363,10 @@ async fn the_node_of_a_leader_goes_only_after_its_task() {
             "doubted" => {
                 ensemble.session(session.id()).partition();
                 let lease = handle.lease().unwrap();
-                assert_eq!(soon("it is told", lease.lost()).await, Loss::TrustLapsed);
+                assert_eq!(
+                    soon("it is told", lease.lost()).await,
+                    LeadershipLoss::TrustLapsed
+                );
                 assert!(ensemble.session(session.id()).is_alive());
                 ensemble.session(session.id()).heal();
             }

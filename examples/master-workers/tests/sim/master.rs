@@ -11,9 +11,9 @@ use master_workers::settings::Settings;
 use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::transport::Fault;
-use zk_leader::Candidacy;
+use zk_leader::LatchParticipant;
 use zk_leader::LeaderLatch;
-use zk_leader::Lease;
+use zk_leader::LeaderLease;
 use zk_sim::Ensemble;
 use zk_sim::wait::polled;
 use zk_sim::wait::soon;
@@ -44,7 +44,7 @@ async fn furnish(session: &Session) {
     session.create(tree().task(TASK), "paint").await.unwrap();
 }
 
-pub(crate) async fn leader(session: &Session) -> (Candidacy, Lease) {
+pub(crate) async fn leader(session: &Session) -> (LatchParticipant, LeaderLease) {
     let candidacy = LeaderLatch::new(session, tree().election()).unwrap().join();
     let lease = soon("nobody else is there", candidacy.leading());
     let lease = lease.await.unwrap();

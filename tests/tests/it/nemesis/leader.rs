@@ -9,9 +9,9 @@ use zk_harness::check::FencedMutex;
 use zk_harness::history::Answer;
 use zk_harness::history::Op;
 use zk_harness::history::now;
-use zk_leader::Candidacy;
-use zk_leader::End;
+use zk_leader::LatchParticipant;
 use zk_leader::LeaderLatch;
+use zk_leader::ParticipantEnd;
 
 use super::work::Beside;
 use super::work::Work;
@@ -58,7 +58,7 @@ async fn work(connect: String, work: Work, mut random: fastrand::Rng) {
 /// Leads now and then, until it leaves or the session is over.
 async fn participate(
     session: &Session,
-    candidacy: Candidacy,
+    candidacy: LatchParticipant,
     work: &Work,
     random: &mut fastrand::Rng,
 ) {
@@ -68,7 +68,10 @@ async fn participate(
             Ok(lease) => lease,
             Err(end) => {
                 acquire.failed(end.to_string());
-                assert!(matches!(end, End::SessionLost), "out of the race: {end:?}");
+                assert!(
+                    matches!(end, ParticipantEnd::SessionLost),
+                    "out of the race: {end:?}"
+                );
                 return;
             }
         };
@@ -98,7 +101,7 @@ async fn participate(
         match random.u8(0..6) {
             0 => {
                 let end = candidacy.leave().await;
-                return if matches!(end, End::Left) {
+                return if matches!(end, ParticipantEnd::Left) {
                     release.ok(());
                 } else {
                     release.unknown(end.to_string());
