@@ -62,7 +62,7 @@ async fn participate(name: &str, connect: &str) -> anyhow::Result<()> {
             let selector = Selector::with_options(&session, PATH, &options).expect("a good path");
             let obeying = obey(selector.handle().clone(), wish);
             let running = selector.run(|lease| lead(name, lease));
-            // Whoever is first ends both.
+            // The first one to finish ends both.
             tokio::select! {
                 end = running => end,
                 end = obeying => Err(end),
@@ -149,10 +149,10 @@ async fn play() -> anyhow::Result<()> {
     for act in ["killed", "deposed", "asked to hand over", "last"] {
         let leader = watched.leader_after(token).await?;
         token = Some(leader.token());
-        // It is the first in line, and about to know it.
-        while leads.recv().await.context("nobody leads")? != leader.id() {}
+        // It is the first in the queue, and about to be notified.
+        while leads.recv().await.context("there is no leader")? != leader.id() {}
         let place = processes.iter().position(|one| one.name == leader.id());
-        let place = place.context("somebody else leads")?;
+        let place = place.context("another participant leads")?;
         say(&format!(
             "    {} ({}) is {act}",
             leader.id(),
@@ -210,7 +210,7 @@ async fn listen(
     sender: mpsc::UnboundedSender<String>,
 ) {
     while let Ok(Some(line)) = lines.next_line().await {
-        // Nobody listens any more when the parent ends.
+        // The receiver is dropped when the parent ends.
         drop(sender.send(line));
     }
 }

@@ -53,7 +53,7 @@ fn interrupted_twice(model: impl Fn() + Send + Sync + 'static) {
 
 /// Takes `times` times, up to `max` positions each.
 fn taker(sequence: &Arc<Checked>, times: usize, max: u64) -> thread::JoinHandle<Vec<u64>> {
-    let sequence = Arc::clone(line);
+    let sequence = Arc::clone(sequence);
     thread::spawn(move || {
         let take = || match max {
             1 => sequence.take_one(0).map(|one| one..one + 1),

@@ -1,4 +1,4 @@
-//! Ids while nothing, or something common, goes wrong.
+//! Ids with no failures, or common ones.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -19,7 +19,7 @@ use crate::with_servers;
 
 // covers: I1 I2 I3
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_of_id_differs_over_sessions_and_leaves_no_more_than_it_says() {
+async fn every_kind_of_id_is_unique_and_leaves_only_its_marks() {
     with_servers(3, async |ensemble| {
         let sessions = [connect(ensemble).await, connect(ensemble).await];
         let layout = Layout::MANY_WORKERS;
@@ -109,7 +109,7 @@ async fn forty_that_start_at_once_all_get_a_block() {
 
 // covers: I5
 #[tokio::test(flavor = "multi_thread")]
-async fn generator_stops_when_its_session_expires_and_the_next_one_repeats_nothing() {
+async fn an_expired_generator_stops_and_its_successor_repeats_no_id() {
     with_servers(1, async |ensemble| {
         const ONE: Layout = Layout::new(41, 0, 12, Duration::from_secs(1_700_000_000));
         let mut seen = BTreeSet::new();
@@ -132,7 +132,7 @@ async fn generator_stops_when_its_session_expires_and_the_next_one_repeats_nothi
             }
             ensemble.expire(session.id().as_i64()).await.unwrap();
             assert_eq!(
-                soon("it is told", ids.lost()).await,
+                soon("the loss is reported", ids.lost()).await,
                 WorkerLoss::SessionLost
             );
             assert!(ids.try_next().is_err());
@@ -143,14 +143,14 @@ async fn generator_stops_when_its_session_expires_and_the_next_one_repeats_nothi
 
 // covers: I2
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_numbers_are_told_lost_and_used_again() {
+async fn a_lost_worker_number_is_reported_and_claimed_again() {
     with_servers(1, async |ensemble| {
         let (one, other) = (connect(ensemble).await, connect(ensemble).await);
         let workers = WorkerIds::new(&one, "/workers", 1).unwrap();
         let others = WorkerIds::new(&other, "/workers", 1).unwrap();
         let worker = workers.with_description("one").claim().await.unwrap();
         assert_eq!(others.holders().await.unwrap(), [(0, "one".to_owned())]);
-        let lost = async { soon("it is told", worker.lost()).await };
+        let lost = async { soon("the loss is reported", worker.lost()).await };
         let (loss, closed) = tokio::join!(lost, one.close());
         closed.unwrap();
         assert_eq!(loss, WorkerLoss::SessionLost);

@@ -1,4 +1,4 @@
-//! As many ids as there can be, from as many threads.
+//! The highest rate of ids, from many threads.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
@@ -14,14 +14,14 @@ use zk_id::Snowflakes;
 use crate::connect;
 use crate::with_servers;
 
-/// Which ids were given out, as bits: time and sequence are a number without gaps.
+/// The issued ids as bits: time and sequence form a number without gaps.
 struct Given {
     first: u64,
     bits: Vec<AtomicU64>,
 }
 
 impl Given {
-    /// Has room for so many milliseconds from this id on.
+    /// Covers `millis` milliseconds from this id on.
     fn from(id: Id, millis: u64) -> Self {
         let words = usize::try_from((millis << SEQUENCE) / 64).unwrap();
         Self {
@@ -50,7 +50,7 @@ impl Given {
     }
 }
 
-/// Takes `EACH` ids, one by one, and notes them.
+/// Takes `EACH` ids, one by one, and records them.
 fn take(ids: &Generator, given: &Given) {
     let mut last = None;
     let (mut word, mut bits) = (0, 0);
@@ -77,7 +77,7 @@ fn take(ids: &Generator, given: &Given) {
 
 // covers: I4
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_threads_take_five_million_distinct_ids_each_within_ten_seconds() {
+async fn ten_threads_take_fifty_million_distinct_ids_in_ten_seconds() {
     with_servers(1, async |ensemble| {
         let session = connect(ensemble).await;
         let snowflakes = Snowflakes::new(&session, "/ids", Layout::WIDE).unwrap();

@@ -116,7 +116,7 @@ async fn no_number_is_given_out_twice_whatever_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hundred_that_start_at_once_all_get_a_block() {
+async fn a_hundred_processes_that_start_at_once_all_get_a_block() {
     let ensemble = Ensemble::new(3);
     let mut takers = tokio::task::JoinSet::new();
     for _ in 0..100 {
@@ -145,7 +145,7 @@ async fn counter_ends_at_the_largest_number() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counter_that_is_none_or_was_set_back_is_refused() {
+async fn an_invalid_or_decreased_counter_is_refused() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     session.create(PATH, "text").parents().await.unwrap();
@@ -178,7 +178,7 @@ async fn counter_that_is_none_or_was_set_back_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_told_why_there_is_none() {
+async fn a_waiter_gets_the_error_of_the_fetch() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let ids = blocks(&session, 4);
@@ -186,7 +186,7 @@ async fn who_waits_is_told_why_there_is_none() {
     pass(Duration::from_secs(1)).await;
     ensemble.session(session.id()).expire();
     session.lost().await;
-    // What is left is nobody else's.
+    // No other process can issue the remaining numbers.
     let mut left = 0;
     let error = loop {
         match soon("there is an answer", ids.next()).await {
@@ -239,7 +239,7 @@ fn apart<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> std::th
 }
 
 #[tokio::test]
-async fn fetch_asked_for_outside_of_a_runtime_is_made() {
+async fn a_fetch_started_outside_of_a_runtime_succeeds() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     let ids = blocks(&session, 10);
@@ -250,7 +250,7 @@ async fn fetch_asked_for_outside_of_a_runtime_is_made() {
 }
 
 #[test]
-fn fetch_on_a_runtime_that_was_shut_down_is_told() {
+fn a_fetch_on_a_runtime_that_was_shut_down_fails() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

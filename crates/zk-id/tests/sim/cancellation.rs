@@ -14,7 +14,7 @@ use crate::pass;
 use crate::polled;
 use crate::taken;
 
-/// One worker, so that whatever is left of a claim keeps everybody else out.
+/// One worker, so that a node that a claim leaves blocks every other claim.
 const ONE: Layout = Layout::new(41, 0, 8, Duration::from_secs(1_700_000_000));
 
 /// What else happens at the moment of the drop.
@@ -68,7 +68,7 @@ async fn dropped_claim_leaves_no_number_taken() {
 
 // covers: I2 I3
 #[tokio::test(start_paused = true)]
-async fn dropped_claims_and_releases_of_generators_leave_nothing_and_repeat_nothing() {
+async fn a_dropped_claim_or_release_leaves_and_repeats_nothing() {
     for besides in BESIDES {
         for polls in 0.. {
             let ensemble = Ensemble::new(3);

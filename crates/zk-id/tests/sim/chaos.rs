@@ -1,4 +1,4 @@
-//! Everything at once, at random, by seed.
+//! Random faults of all kinds, by seed.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
     }
     let disturbing = tokio::spawn(Chaos::default().run(&ensemble));
     let lived = tokio::time::timeout(Duration::from_secs(3600), lives.join_all()).await;
-    let made = lived.unwrap_or_else(|_| panic!("seed {seed}: somebody waits for ever"));
+    let made = lived.unwrap_or_else(|_| panic!("seed {seed}: a process waits for ever"));
     disturbing.await.unwrap();
     pass(Duration::from_secs(60)).await;
     assert_eq!(taken(&ensemble), [""; 0], "seed {seed}");

@@ -194,7 +194,7 @@ async fn next_process_need_not_wait_after_a_release() {
         seen.add([ids.try_next().unwrap()]);
         ids.release().await.unwrap();
     }
-    // But it has to after a drop, for what is left of the reservation and no longer.
+    // After a drop it waits for the rest of the reservation, and no longer.
     drop(snowflakes(&session, &clock).claim().await.unwrap());
     session.settled().await;
     let ids = snowflakes(&session, &clock).claim().await.unwrap();
@@ -212,7 +212,7 @@ async fn next_process_need_not_wait_after_a_release() {
     );
 }
 
-/// The old process does not know yet that its session is over; its clock is ahead, the one of the next is behind.
+/// The old process does not know yet that its session is over; its clock is ahead, and that of the next one is behind.
 // covers: I3 I5
 #[tokio::test(start_paused = true)]
 async fn process_that_is_cut_off_and_the_next_one_share_no_id() {
@@ -235,7 +235,7 @@ async fn process_that_is_cut_off_and_the_next_one_share_no_id() {
                 Err(error) => panic!("{error}"),
             }
         };
-        assert!(ids.try_next().is_err(), "the number is somebody else's");
+        assert!(ids.try_next().is_err(), "another process holds the number");
         let patient = next
             .generator()
             .clone()
@@ -271,7 +271,7 @@ async fn path_of_another_layout_is_refused() {
         workers.claim().await,
         Err(ClaimError::SchemaMismatch { .. })
     ));
-    // One that was made without data is taken.
+    // A node without data is adopted.
     session.create("/mine", "").await.unwrap();
     let mine = Snowflakes::new(&session, "/mine", Layout::WIDE).unwrap();
     let mine = mine.with_clock(clock);

@@ -31,7 +31,7 @@ async fn a_clock_that_goes_back_repeats_no_id_while_running() {
             let mut seen = Seen::default();
             seen.add([generator.try_next().unwrap()]);
             clock.back(back);
-            // Such a one waits for as long as the clock is behind, such a one does not.
+            // The first waits for as long as the clock is behind, the second does not.
             let patient = generator.clone().with_max_wait(back * 2);
             let hasty = generator.clone().with_max_wait(back / 2);
             seen.add(generator.try_next_many(5000).into_iter().flatten());
@@ -64,7 +64,7 @@ async fn a_clock_that_goes_back_repeats_no_id_while_running() {
 
 // covers: I3
 #[tokio::test(start_paused = true)]
-async fn used_up_millisecond_is_waited_out_and_none_of_its_ids_are_lost() {
+async fn a_caller_waits_out_an_exhausted_millisecond_and_skips_no_id() {
     let clock = TestClock::new();
     for generator in both(&clock, SMALL) {
         let first = generator.try_next().unwrap();
@@ -86,7 +86,7 @@ async fn used_up_millisecond_is_waited_out_and_none_of_its_ids_are_lost() {
 
 // covers: I3
 #[tokio::test(start_paused = true)]
-async fn ids_tell_the_time_at_which_they_were_taken_after_any_rest() {
+async fn ids_have_the_time_at_which_they_were_taken_after_any_pause() {
     let clock = TestClock::new();
     for generator in both(&clock, Layout::WIDE) {
         for rest in [0, 1, 2, 3, 10, 10_000] {
@@ -105,7 +105,7 @@ async fn ids_tell_the_time_at_which_they_were_taken_after_any_rest() {
 
 // covers: I3
 #[tokio::test(start_paused = true)]
-async fn layout_that_has_no_more_time_is_told() {
+async fn a_layout_without_later_time_fails_at_once() {
     let clock = TestClock::new();
     let short = Layout::new(1, 0, 0, Duration::from_secs(1_800_000_000));
     let generator = Generator::new(short, 0, clock.clone());

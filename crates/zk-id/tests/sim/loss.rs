@@ -48,7 +48,7 @@ async fn claimed_by(
 async fn no_id_is_given_out_once_another_process_can_have_the_number() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    // So much time is reserved that nothing else stops it.
+    // Enough time is reserved that nothing else stops it.
     let (ids, _) = claimed_by(&session, Duration::from_secs(3600)).await;
     let hasty = ids.generator().clone().with_max_wait(Duration::ZERO);
     ensemble.session(session.id()).partition();
@@ -68,7 +68,7 @@ async fn no_id_is_given_out_once_another_process_can_have_the_number() {
         "{early:?} before that is too careful"
     );
     assert_eq!(
-        soon("it is told", ids.lost()).await,
+        soon("the loss is reported", ids.lost()).await,
         WorkerLoss::SessionLost
     );
     let error = ids.next().await.unwrap_err();
@@ -93,7 +93,7 @@ async fn short_break_of_the_connection_ends_nothing() {
 
 // covers: I5
 #[tokio::test(start_paused = true)]
-async fn whoever_deletes_the_nodes_of_a_worker_stops_it() {
+async fn deleting_the_nodes_of_a_worker_stops_its_generator() {
     for (path, loss) in [
         ("/ids/a/worker-00000", WorkerLoss::NodeDeleted),
         (MARK, WorkerLoss::MarkChanged),
@@ -102,13 +102,13 @@ async fn whoever_deletes_the_nodes_of_a_worker_stops_it() {
         let (_session, ids, _) = claimed(&ensemble).await;
         let operator = ensemble.connect().await;
         operator.delete(path).await.unwrap();
-        assert_eq!(soon("it is told", ids.lost()).await, loss);
+        assert_eq!(soon("the loss is reported", ids.lost()).await, loss);
         assert_eq!(ids.try_next(), Err(NextError::Lost(loss)));
         ids.release().await.unwrap();
     }
 }
 
-/// The watch tells of it only when the node is somebody else's already.
+/// The watch fires only when another client already owns the node.
 // covers: I5
 #[tokio::test(start_paused = true)]
 async fn worker_whose_node_was_replaced_while_it_was_away_stops() {
@@ -122,12 +122,12 @@ async fn worker_whose_node_was_replaced_while_it_was_away_stops() {
     operator.delete(path).await.unwrap();
     operator.create(path, "").ephemeral().await.unwrap();
     assert_eq!(
-        soon("it is told", ids.lost()).await,
+        soon("the loss is reported", ids.lost()).await,
         WorkerLoss::NodeDeleted
     );
     drop(ids);
     session.settled().await;
-    // It is not ours to remove.
+    // The new node belongs to another session and stays.
     assert_eq!(taken(&ensemble).len(), 1);
 }
 
@@ -155,7 +155,7 @@ async fn reservation_survives_lost_requests_and_replies() {
 async fn nothing_is_given_out_that_is_not_reserved() {
     let ensemble = Ensemble::new(3);
     let (session, ids, clock) = claimed(&ensemble).await;
-    // The clock jumps over all that is reserved.
+    // The clock jumps past the reservation.
     clock.forwards(Duration::from_secs(30));
     pass(Duration::from_millis(3)).await;
     assert_eq!(ids.try_next(), Err(NextError::Unreserved));
@@ -178,8 +178,8 @@ async fn clones_of_the_generator_end_with_the_lease() {
     assert_eq!(ensemble.watch_count(), 0);
 }
 
-/// An extension in doubt, a look at it, the write that gives the rest back, the deletion: each answer takes nearly as long
-/// as it may.
+/// An extension with an unknown outcome, its resolution, the write that gives time back, and the deletion: each reply takes
+/// nearly as long as the timeout allows.
 #[tokio::test(start_paused = true)]
 async fn a_release_takes_no_longer_than_two_operations_may() {
     const MOST: Duration = Duration::from_secs(1);
@@ -201,7 +201,7 @@ async fn a_release_takes_no_longer_than_two_operations_may() {
     assert!(polled(1, &mut releasing).await.is_none());
     let releasing = tokio::spawn(releasing);
     let held = answers.clone();
-    // What it has not heard of by now is in doubt.
+    // The outcome of the extension is unknown from here on.
     let slow = tokio::spawn(async move {
         answers[0].release();
         for answer in &answers[1..] {

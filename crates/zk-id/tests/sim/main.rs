@@ -88,7 +88,7 @@ fn children(ensemble: &Ensemble, path: &str) -> Vec<String> {
     })
 }
 
-/// The children that say that worker numbers are taken.
+/// The nodes of claimed worker numbers.
 fn taken(ensemble: &Ensemble) -> Vec<String> {
     let mut names = children(ensemble, PATH);
     names.retain(|name| name.starts_with("worker-"));

@@ -1,4 +1,4 @@
-//! Numbers of sequential nodes, which do not pile up.
+//! Numbers of sequential nodes, which do not accumulate.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn numbers_rise_over_all_processes_and_no_node_is_left() {
     for expected in 0..100 {
         let id = ids[usize::from(expected % 3 == 0)].next().await.unwrap();
         assert_eq!(id, expected);
-        assert!(children(&ensemble, PATH).len() < 5, "they pile up");
+        assert!(children(&ensemble, PATH).len() < 5, "nodes accumulate");
     }
     one.settled().await;
     other.settled().await;
@@ -95,7 +95,7 @@ async fn numbers_that_are_used_up_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn numbers_that_begin_anew_are_refused() {
+async fn numbers_that_restart_are_refused() {
     let ensemble = Ensemble::builder()
         .reap_every(Duration::from_millis(50))
         .build();

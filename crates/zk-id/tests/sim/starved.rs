@@ -24,7 +24,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
 
-/// Claims a number for ids of the real time; so much is reserved that only the lease ends it.
+/// Claims a number for ids of the real time, with so much reserved that only the lease ends it.
 async fn claimed() -> (Session, Snowflake) {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().timeout(LEASE).await;

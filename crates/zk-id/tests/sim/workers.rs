@@ -1,4 +1,4 @@
-//! Worker numbers: one process has each, and they are used again.
+//! Worker numbers: each is held by one process, and claimed again after its release.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -70,7 +70,7 @@ async fn released_number_is_used_again() {
     // And when its session is over.
     ensemble.session(other.id()).expire();
     assert_eq!(
-        soon("it is told", second.lost()).await,
+        soon("the loss is reported", second.lost()).await,
         WorkerLoss::SessionLost
     );
     assert!(!second.is_trusted());
@@ -88,7 +88,7 @@ async fn released_number_is_used_again() {
 
 // covers: I2
 #[tokio::test(start_paused = true)]
-async fn preferred_number_is_taken_if_it_is_free_and_holders_are_listed() {
+async fn a_free_preferred_number_is_claimed_and_holders_are_listed() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     let all = workers(&session, 100);
@@ -126,7 +126,7 @@ async fn preferred_number_is_taken_if_it_is_free_and_holders_are_listed() {
 
 // covers: I2
 #[tokio::test(start_paused = true)]
-async fn loss_is_told_before_another_process_can_have_the_number() {
+async fn a_loss_is_reported_before_another_process_claims_the_number() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let worker = workers(&one, 1).claim().await.unwrap();
@@ -142,7 +142,7 @@ async fn loss_is_told_before_another_process_can_have_the_number() {
     })
     .await;
     assert_eq!(loss, WorkerLoss::TrustLapsed);
-    // An operator takes it away.
+    // An operator deletes the node.
     let operator = ensemble.connect().await;
     let lost = tokio::spawn(async move { next.lost().await });
     pass(Duration::from_secs(1)).await;
@@ -151,7 +151,7 @@ async fn loss_is_told_before_another_process_can_have_the_number() {
     assert!(!lost.is_finished());
     operator.delete("/ids/a/worker-00000").await.unwrap();
     assert_eq!(
-        soon("it is told", lost).await.unwrap(),
+        soon("the loss is reported", lost).await.unwrap(),
         WorkerLoss::NodeDeleted
     );
 }
@@ -183,7 +183,7 @@ async fn claim_whose_request_or_reply_is_lost_takes_one_number() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn path_that_somebody_removes_is_made_again() {
+async fn a_path_that_is_deleted_meanwhile_is_created_again() {
     let ensemble = Ensemble::new(1);
     let session = ensemble.connect().await;
     let all = workers(&session, 4);

@@ -65,7 +65,7 @@ fn public_futures_are_send() {
     };
 }
 
-/// What tells of an end outlives what ended, and may be spawned.
+/// The futures of a lease outlive it, and can be spawned.
 #[test]
 fn futures_of_a_lease_borrow_nothing() {
     fn is_static<T: 'static>(_: &T) {}

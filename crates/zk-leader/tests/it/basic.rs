@@ -1,4 +1,4 @@
-//! Elections while nothing goes wrong.
+//! Elections without failures.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -49,7 +49,7 @@ async fn leadership_goes_round_among_latches_and_leaves_nothing() {
             assert!(lease.fencing_token() > last);
             last = lease.fencing_token();
         }
-        // The last one to resign is back in line when it says that it waits, and not before.
+        // The last leader has joined again only when it reports that it waits.
         until_waiting(&second).await;
         assert_eq!(latches[0].participants().await.unwrap().len(), 2);
         for participant in [first, second] {
@@ -84,7 +84,7 @@ async fn selectors_run_their_tasks_one_at_a_time() {
                 let is_last = turns == 5;
                 let at_once = std::sync::Arc::clone(&at_once);
                 async move {
-                    let _one = at_once.try_acquire().expect("nobody else leads");
+                    let _one = at_once.try_acquire().expect("no other participant leads");
                     drop(tokio::time::timeout(Duration::from_millis(5), lease.lost()).await);
                     if is_last {
                         ControlFlow::Break(())

@@ -9,7 +9,7 @@ use crate::example;
 
 // covers: E1 E3
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_has_a_leader_after_each_that_it_lost() {
+async fn the_example_has_a_new_leader_after_each_loss() {
     let running = Command::new(example())
         .stdin(Stdio::null())
         .kill_on_drop(true)

@@ -46,10 +46,10 @@ async fn a_leader_survives_the_death_of_the_leading_server() {
     .await;
 }
 
-/// The leader's session is expired by the ensemble; the one who follows leads, and a new session joins again.
+/// The ensemble expires the leader's session; the next participant leads, and a new session joins.
 // covers: E2
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_whose_session_expires_ends_and_joins_with_the_next_session() {
+async fn an_expired_leader_ends_and_joins_with_the_next_session() {
     with_servers(1, async |ensemble| {
         let (one, other) = (connect(ensemble).await, connect(ensemble).await);
         let first = LeaderLatch::new(&one, "/a").unwrap().join();
@@ -74,10 +74,10 @@ async fn a_leader_whose_session_expires_ends_and_joins_with_the_next_session() {
     .await;
 }
 
-/// Cut off from all servers, the leader says so before the next one leads.
+/// Cut off from all servers, the leader steps down before the next one leads.
 // covers: E2
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_cut_off_steps_down_before_the_next_one_leads() {
+async fn a_partitioned_leader_steps_down_before_the_next_one_leads() {
     with_servers(3, async |ensemble| {
         let (one, other) = (connect(ensemble).await, connect(ensemble).await);
         let first = LeaderLatch::new(&one, "/a").unwrap().join();
@@ -95,7 +95,7 @@ async fn a_leader_that_is_cut_off_steps_down_before_the_next_one_leads() {
         let cut = Instant::now();
         let next = leading(&second).await;
         let led = Instant::now();
-        let (loss, told) = soon("it is told", lost).await.unwrap();
+        let (loss, told) = soon("the loss is reported", lost).await.unwrap();
         assert_eq!(loss, LeadershipLoss::TrustLapsed);
         assert!(told < led, "told {:?} after the next one led", told - led);
         assert!(!first.is_leader() && !lease.is_trusted());

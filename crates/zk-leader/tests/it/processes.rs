@@ -90,10 +90,10 @@ async fn the_next_process_leads_when_the_leaders_is_killed() {
     .await;
 }
 
-/// Stopped for longer than its session lives, the leader finds out before its task goes on.
+/// Paused for longer than its session lives, the leader notices before its task continues.
 // covers: E1
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_was_stopped_while_it_led_does_nothing_more_as_the_leader() {
+async fn a_process_that_was_paused_while_leading_leads_no_further() {
     with_servers(1, async |ensemble| {
         let connect = ensemble.connect_string();
         let mut first = Process::start("anna", &connect);

@@ -77,7 +77,7 @@ async fn a_selector_dropped_at_any_await_leaves_nothing() {
 
 // covers: E1
 #[tokio::test(start_paused = true)]
-async fn a_selector_that_gets_in_line_again_leaves_nothing_at_any_await_either() {
+async fn a_selector_that_joins_again_leaves_nothing_at_any_await() {
     dropped_everywhere(None, async |session| {
         let mut rounds = 0;
         let task = |_: LeaderLease| {
@@ -99,7 +99,7 @@ async fn a_selector_that_gets_in_line_again_leaves_nothing_at_any_await_either()
 
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn a_candidacy_dropped_at_any_await_leaves_nothing() {
+async fn a_latch_participant_dropped_at_any_await_leaves_nothing() {
     for led_for in [None, A_WHILE] {
         dropped_everywhere(led_for, async |session| {
             let participant = latch(&session).join();
@@ -112,10 +112,10 @@ async fn a_candidacy_dropped_at_any_await_leaves_nothing() {
     }
 }
 
-/// The task of a participant is not polled by whoever drops it; here it is dropped at every moment of its way.
+/// The task of a participant runs on its own; here it is aborted at every moment.
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn a_candidacy_dropped_at_any_moment_leaves_nothing() {
+async fn a_latch_participant_dropped_at_any_moment_leaves_nothing() {
     for quarter in 0..120 {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
@@ -137,7 +137,7 @@ async fn a_candidacy_dropped_at_any_moment_leaves_nothing() {
 
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn leaving_and_resigning_go_on_when_they_are_no_longer_waited_for() {
+async fn leaving_and_resigning_continue_when_their_futures_are_dropped() {
     for resigns in [true, false] {
         for polls in 1..4 {
             let ensemble = Ensemble::new(3);

@@ -1,4 +1,4 @@
-//! Everything at once, at random, by seed.
+//! Random faults of all kinds, by seed.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ use crate::soon;
 /// What all participants of one election share.
 #[derive(Debug, Default)]
 struct Judge {
-    /// Every lease there was: whoever trusts one must be the only one.
+    /// Every lease so far, of which at most one is trusted.
     leases: Vec<LeaderLease>,
     highest: Option<FencingToken>,
     terms: usize,
@@ -181,10 +181,10 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
         participants.push(tokio::spawn(selecting));
     }
     chaos().run_during(&ensemble, participants).await;
-    // Once all is healed, whoever wants to lead does.
+    // Once all faults are healed, a new participant leads.
     let session = ensemble.connect().await;
     let participant = latch(&session).join();
-    let lease = soon("somebody leads", participant.leading()).await.unwrap();
+    let lease = soon("it leads", participant.leading()).await.unwrap();
     latches.lock().unwrap().begins(&lease, seed);
     assert!(matches!(
         participant.handle().state(),
@@ -198,7 +198,7 @@ async fn run(ensemble: Ensemble, seed: u64) -> usize {
 
 // covers: E1 E2
 #[test]
-fn whatever_happens_no_two_leaders_trust_their_leases_and_after_healing_somebody_leads() {
+fn chaos_yields_one_trusted_leader_at_a_time_and_one_at_the_end() {
     let terms = Cell::new(0);
     let ensemble = Ensemble::builder().reap_every(Duration::from_millis(700));
     let checked = Check::new(0..SEEDS)

@@ -1,4 +1,4 @@
-//! What went wrong in the elections of others, by the names under which we know it.
+//! Bugs known from other election clients, each with its issue.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::until_waiting;
 /// that lags behind, and taken for the new session's own.
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn e1_the_node_of_a_former_session_makes_nobody_a_leader() {
+async fn e1_the_node_of_a_former_session_elects_no_leader() {
     let ensemble = Ensemble::new(3);
     let former = ensemble.connect().await;
     let ghost = latch(&former).join();
@@ -35,7 +35,7 @@ async fn e1_the_node_of_a_former_session_makes_nobody_a_leader() {
     tokio::select! {
         biased;
         _ = participant.leading() => panic!("the former session lives and leads"),
-        end = ghost.handle().ended() => panic!("the expiry was not told yet: {end:?}"),
+        end = ghost.handle().ended() => panic!("the expiry is not known yet: {end:?}"),
         () = pass(Duration::from_secs(5)) => {}
     }
     let lease = soon("the former session expires", participant.leading())
@@ -54,7 +54,7 @@ async fn e2_two_that_reset_at_the_same_time_come_to_rest() {
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
         let admin = ensemble.connect().await;
         let (first, _, second) = led_and_waited_for(&one, &other).await;
-        // Both nodes go at once, so that both begin anew at once; and the connections break in the middle of it.
+        // Both nodes are deleted at once, so that both reset at once, and the connections break meanwhile.
         for path in left(&ensemble) {
             admin.delete(format!("{PATH}/{path}")).await.unwrap();
         }
@@ -115,15 +115,15 @@ async fn e3_a_late_answer_to_an_earlier_attempt_changes_nothing() {
 /// deleted learns it when its turn would come, days later (LeaderLatch.reset; CURATOR-15, CURATOR-518, CURATOR-724).
 // covers: E1 E2
 #[tokio::test(start_paused = true)]
-async fn e4_nobody_is_silently_out_of_the_race() {
+async fn e4_no_participant_silently_drops_out() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let (first, _, second) = led_and_waited_for(&one, &other).await;
-    // A waiter without a node is back in line at once, although nobody wakes it by going.
+    // A waiter without a node joins again at once, although no predecessor wakes it.
     let node = node_of(&ensemble, second.handle());
     one.delete(&node).await.unwrap();
     let failed = |it: &ParticipantState| matches!(it, ParticipantState::Joining { error: Some(_) });
-    until("the waiter is told", second.handle(), failed).await;
+    until("the deletion is reported", second.handle(), failed).await;
     until_waiting(second.handle()).await;
     assert_ne!(node_of(&ensemble, second.handle()), node);
     assert!(first.is_leader());
@@ -167,7 +167,7 @@ async fn e4_participants_get_over_the_deletion_of_the_path() {
     let (first, lease, second) = led_and_waited_for(&one, &other).await;
     other.delete(PATH).recursive().await.unwrap();
     assert_eq!(
-        soon("the leader is told", lease.lost()).await,
+        soon("the loss is reported", lease.lost()).await,
         LeadershipLoss::NodeDeleted
     );
     let leader = async {
@@ -186,7 +186,7 @@ async fn e4_participants_get_over_the_deletion_of_the_path() {
 /// The connection is lost between the grant and the task, and the task runs as a leader (CURATOR-54).
 // covers: E1
 #[tokio::test(start_paused = true)]
-async fn e5_a_task_has_the_signal_of_its_end_from_its_first_moment_on() {
+async fn e5_a_task_has_its_lease_from_the_beginning() {
     for late in [false, true] {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
@@ -258,12 +258,7 @@ async fn e7_one_that_starts_offline_joins_as_soon_as_it_can() {
         .cut_for(Duration::from_secs(4));
     let participant = latch(&session).join();
     let failed = |it: &ParticipantState| matches!(it, ParticipantState::Joining { error: Some(_) });
-    until(
-        "it is told why it has no place",
-        participant.handle(),
-        failed,
-    )
-    .await;
+    until("the error is reported", participant.handle(), failed).await;
     let started = tokio::time::Instant::now();
     soon("it leads", participant.leading()).await.unwrap();
     assert!(
@@ -281,7 +276,7 @@ async fn e7_one_that_starts_offline_joins_as_soon_as_it_can() {
 /// One foreign child, or an offer that vanishes while it is read, and the election fails (`LeaderElectionSupport`).
 // covers: E2 E3
 #[tokio::test(start_paused = true)]
-async fn e8_foreign_children_and_participants_that_vanish_disturb_nobody() {
+async fn e8_foreign_children_and_vanishing_participants_are_ignored() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     session.create("/leaders", "").await.unwrap();
@@ -315,8 +310,8 @@ async fn e8_foreign_children_and_participants_that_vanish_disturb_nobody() {
     assert!(all[0].is_leader() && first.is_leader());
 }
 
-/// The operator's way to move a leader: its node is deleted. The leader is told, the next one leads, and the deposed one
-/// gets in line again (CURATOR-171).
+/// An operator moves the leadership by deleting the leader's node. The leader is notified, the next participant leads, and
+/// the former leader joins again (CURATOR-171).
 // covers: E1 E2
 #[tokio::test(start_paused = true)]
 async fn x3_an_operator_who_deletes_the_leaders_node_deposes_it() {
@@ -329,7 +324,7 @@ async fn x3_an_operator_who_deletes_the_leaders_node_deposes_it() {
     let (first, lease, second) = led_and_waited_for(&one, &other).await;
     admin.delete(lease.path()).await.unwrap();
     assert_eq!(
-        soon("it is told", lease.lost()).await,
+        soon("the loss is reported", lease.lost()).await,
         LeadershipLoss::NodeDeleted
     );
     assert!(!first.is_leader());
@@ -343,10 +338,10 @@ async fn x3_an_operator_who_deletes_the_leaders_node_deposes_it() {
     assert_eq!(all[0].token(), next.fencing_token());
 }
 
-/// Numbers that no longer tell an order make nobody a leader.
+/// Sequence numbers without an order elect no leader.
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn x9_a_counter_at_its_end_elects_nobody() {
+async fn x9_an_exhausted_counter_elects_no_leader() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     session.create("/leaders", "").await.unwrap();

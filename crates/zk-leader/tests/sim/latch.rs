@@ -1,4 +1,4 @@
-//! The latch while nothing or everything goes wrong, state by state.
+//! The latch in each state, with and without failures.
 
 use std::time::Duration;
 
@@ -31,14 +31,14 @@ use crate::until_waiting;
 
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn the_next_one_leads_when_a_leader_resigns_and_the_leader_gets_in_line_again() {
+async fn a_leader_that_resigns_is_succeeded_and_joins_again() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let (first, lease, second) = led_and_waited_for(&one, &other).await;
     assert!(first.is_leader() && lease.is_trusted() && lease.trusted_until().is_some());
     soon("it resigns", first.resign()).await.unwrap();
     assert_eq!(
-        soon("it is told", lease.lost()).await,
+        soon("the loss is reported", lease.lost()).await,
         LeadershipLoss::Resigned
     );
     assert!(!lease.is_trusted() && lease.trusted_until().is_none());
@@ -57,7 +57,7 @@ async fn the_next_one_leads_when_a_leader_resigns_and_the_leader_gets_in_line_ag
 
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn whoever_leaves_is_out_and_its_node_gone_in_every_state() {
+async fn a_participant_that_leaves_has_no_node_in_any_state() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let (first, lease, second) = led_and_waited_for(&one, &other).await;
@@ -93,7 +93,7 @@ async fn whoever_leaves_is_out_and_its_node_gone_in_every_state() {
 
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn a_candidacy_that_is_dropped_ends_at_once_in_every_state() {
+async fn a_dropped_latch_participant_ends_at_once_in_every_state() {
     for state in ["joining", "waiting", "leading"] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
@@ -121,7 +121,7 @@ async fn a_candidacy_that_is_dropped_ends_at_once_in_every_state() {
         if let Some(lease) = lease {
             assert!(!lease.is_trusted(), "{state}");
             assert_eq!(
-                soon("it is told", lease.lost()).await,
+                soon("the loss is reported", lease.lost()).await,
                 LeadershipLoss::Resigned
             );
         }
@@ -168,7 +168,7 @@ async fn the_loss_of_the_session_ends_a_participant_in_every_state() {
         assert!(!participant.is_leader());
         if let Some(lease) = lease {
             assert_eq!(
-                soon("it is told", lease.lost()).await,
+                soon("the loss is reported", lease.lost()).await,
                 LeadershipLoss::SessionLost
             );
         }
@@ -185,10 +185,10 @@ async fn the_loss_of_the_session_ends_a_participant_in_every_state() {
     }
 }
 
-/// Cut off, the leader stops to be one before the ensemble lets the next one lead.
+/// A partitioned leader steps down before the ensemble lets the next participant lead.
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_cut_off_says_so_before_the_next_one_leads() {
+async fn a_partitioned_latch_reports_it_before_the_next_one_leads() {
     for led_for in [0, 1, 3, 7, 20] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
@@ -211,7 +211,7 @@ async fn a_leader_that_is_cut_off_says_so_before_the_next_one_leads() {
 
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_was_cut_off_but_kept_its_session_leads_again_with_a_higher_token() {
+async fn a_leader_whose_trust_lapsed_leads_again_with_a_higher_token() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let participant = latch(&session).join();
@@ -328,7 +328,7 @@ async fn resigning_over_a_broken_connection_says_what_is_not_known() {
 
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn what_will_not_pass_ends_a_participant_and_what_passes_does_not() {
+async fn only_a_permanent_error_ends_a_participant() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     session.create("/leaders", "").await.unwrap();
@@ -353,7 +353,7 @@ async fn what_will_not_pass_ends_a_participant_and_what_passes_does_not() {
     let once = answered(ErrorKind::ReadOnlyServer);
     let participant = other.join();
     let failed = |it: &ParticipantState| matches!(it, ParticipantState::Joining { error: Some(_) });
-    until("it is told why", participant.handle(), failed).await;
+    until("the error is reported", participant.handle(), failed).await;
     soon("it leads after all", participant.leading())
         .await
         .unwrap();
@@ -391,7 +391,7 @@ async fn a_participant_goes_on_when_the_runtime_it_joined_on_ends() {
 
 // covers: E2
 #[tokio::test(flavor = "multi_thread")]
-async fn a_participant_is_told_of_the_end_of_its_sessions_runtime() {
+async fn a_participant_ends_with_the_runtime_of_its_session() {
     let ensemble = Ensemble::new(1);
     // Time passes on the runtime of the first session.
     let _first = ensemble.connect().await;
@@ -399,7 +399,7 @@ async fn a_participant_is_told_of_the_end_of_its_sessions_runtime() {
     let handle = participant.handle().clone();
     let end = soon("it ends", handle.ended()).await;
     assert!(matches!(end, ParticipantEnd::Stopped), "{end:?}");
-    until("it is told", &handle, |it| {
+    until("the loss is reported", &handle, |it| {
         matches!(it, ParticipantState::Ended(ParticipantEnd::Stopped))
     })
     .await;
@@ -410,10 +410,10 @@ async fn a_participant_is_told_of_the_end_of_its_sessions_runtime() {
     ));
 }
 
-/// The process is stopped and goes on: before any task has run that could tell of it, the clock does.
+/// After a pause of the process, the clock reveals the lapse before any task has run.
 // covers: E2
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_stood_still_is_not_trusted_at_its_first_look() {
+async fn a_leader_that_was_paused_is_not_trusted_at_its_first_check() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let participant = latch(&session).join();

@@ -98,7 +98,7 @@ async fn led_and_waited_for(
     waiter: &Session,
 ) -> (LatchParticipant, LeaderLease, LatchParticipant) {
     let leading = latch(leader).join();
-    let lease = soon("nobody else is there", leading.leading())
+    let lease = soon("it is the only participant", leading.leading())
         .await
         .expect("it leads");
     let waiting = latch(waiter).join();

@@ -1,4 +1,4 @@
-//! Who takes part.
+//! Listing participants and following leaders.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn named(session: &Session, id: &str, metadata: &str) -> LeaderLatch {
 
 // covers: E3
 #[tokio::test(start_paused = true)]
-async fn participants_are_listed_in_order_the_leader_first_with_what_they_say_of_themselves() {
+async fn participants_are_listed_in_order_with_their_metadata() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let latch = latch(&one);
@@ -87,7 +87,7 @@ async fn the_leaders_are_followed_one_after_the_other() {
         }
         seen
     });
-    // The path is not there at first, then nobody is.
+    // At first the path does not exist, then it has no participants.
     pass(Duration::from_secs(1)).await;
     one.create("/leaders", "").await.unwrap();
     one.create(PATH, "").await.unwrap();
@@ -110,10 +110,10 @@ async fn the_leaders_are_followed_one_after_the_other() {
     assert!(seen.is_sorted_by(|a, b| a.1 < b.1));
 }
 
-/// One who follows is woken by leaders that go, and not by others that come.
+/// A follower of leaders wakes when a leader leaves, not when others join.
 // covers: E3
 #[tokio::test(start_paused = true)]
-async fn one_who_follows_reads_nothing_while_others_join_and_leave() {
+async fn a_follower_of_leaders_reads_nothing_while_others_join() {
     let ensemble = Ensemble::new(3);
     let (one, observer) = (ensemble.connect().await, ensemble.connect().await);
     let first = latch(&one).join();
@@ -132,7 +132,7 @@ async fn one_who_follows_reads_nothing_while_others_join_and_leave() {
     pass(Duration::from_secs(1)).await;
     assert_eq!(lists(), before + 5, "one for each that joined");
     observer.close().await.unwrap();
-    let error = soon("the end of the session is told", following)
+    let error = soon("the end of the session is reported", following)
         .await
         .unwrap()
         .unwrap_err();

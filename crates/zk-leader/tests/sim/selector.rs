@@ -1,4 +1,4 @@
-//! The selector while nothing or everything goes wrong, state by state.
+//! The selector in each state, with and without failures.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -115,10 +115,10 @@ async fn run_once_answers_what_its_task_does_and_resigns() {
     assert!(left(&ensemble).is_empty());
 }
 
-/// The heart of it: the task is dropped before the ensemble lets the next one lead.
+/// The task is dropped before the ensemble lets the next participant lead.
 // covers: E1
 #[tokio::test(start_paused = true)]
-async fn the_task_of_a_leader_that_is_cut_off_is_gone_before_the_next_one_leads() {
+async fn a_partitioned_leaders_task_is_dropped_before_the_next_leads() {
     for led_for in [0, 1, 3, 7, 20] {
         let ensemble = Ensemble::new(3);
         let (one, other) = (ensemble.connect().await, ensemble.connect().await);
@@ -173,8 +173,7 @@ async fn a_task_is_dropped_when_the_session_expires_and_run_says_why() {
 
 // covers: E1
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_asked_to_resign_finishes_what_it_began_and_only_then_the_next_one_leads()
-{
+async fn a_resigning_leader_ends_its_task_before_the_next_one_leads() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let finished = Arc::new(AtomicBool::new(false));
@@ -205,7 +204,7 @@ async fn a_leader_that_is_asked_to_resign_finishes_what_it_began_and_only_then_t
 
 // covers: E1
 #[tokio::test(start_paused = true)]
-async fn a_task_that_does_not_listen_is_dropped_after_the_grace_and_gets_in_line_again() {
+async fn a_task_that_does_not_resign_is_dropped_after_the_grace() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     let options = options().with_grace(Duration::from_secs(2));
@@ -236,7 +235,7 @@ async fn a_task_that_does_not_listen_is_dropped_after_the_grace_and_gets_in_line
 
 // covers: E1
 #[tokio::test(start_paused = true)]
-async fn one_that_waits_leaves_when_it_is_told_to() {
+async fn a_waiter_leaves_on_request() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     let ahead = selector(&one);
@@ -285,10 +284,10 @@ async fn a_run_that_is_not_to_rejoin_ends_with_the_leadership() {
     );
 }
 
-/// A result that came to late is none: somebody else may have led already.
+/// A late result is discarded: another participant may have led already.
 // covers: E1
 #[tokio::test(start_paused = true)]
-async fn the_result_of_a_task_that_had_lost_its_leadership_unseen_is_dropped() {
+async fn the_result_of_a_task_that_had_lost_its_leadership_is_dropped() {
     let ensemble = Ensemble::new(3);
     let (session, admin) = (ensemble.connect().await, ensemble.connect().await);
     let end = selector(&session).run_once(async |lease: LeaderLease| {
@@ -364,7 +363,7 @@ async fn the_node_of_a_leader_goes_only_after_its_task() {
                 ensemble.session(session.id()).partition();
                 let lease = handle.lease().unwrap();
                 assert_eq!(
-                    soon("it is told", lease.lost()).await,
+                    soon("the loss is reported", lease.lost()).await,
                     LeadershipLoss::TrustLapsed
                 );
                 assert!(ensemble.session(session.id()).is_alive());
