@@ -35,7 +35,7 @@ const PATH: &str = "/examples/leader";
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
-        [] => play().await,
+        [] => run_demo().await,
         [name, connect] => participate(name, connect).await,
         _ => anyhow::bail!("it takes no arguments"),
     }
@@ -46,30 +46,30 @@ async fn participate(name: &str, connect: &str) -> anyhow::Result<()> {
     let sessions = Session::builder(connect)
         .session_timeout(Duration::from_secs(3))
         .connect_timeout(Duration::from_secs(30));
-    let (wishes, wish) = tokio::sync::watch::channel(0);
+    let (requests, request) = tokio::sync::watch::channel(0);
     // A thread of its own, which does not keep the process from ending.
     std::thread::spawn(move || {
         for _ in std::io::stdin().lines().map_while(Result::ok) {
-            wishes.send_modify(|wishes| *wishes += 1);
+            requests.send_modify(|requests| *requests += 1);
         }
     });
     let taking_part = sessions.supervise(RetryPolicy::default(), |session| {
         let options = ElectionOptions::default()
             .with_id(name)
             .with_metadata(format!("process {}", std::process::id()));
-        let wish = wish.clone();
+        let request = request.clone();
         async move {
             let selector = Selector::with_options(&session, PATH, &options).expect("a good path");
-            let obeying = obey(selector.handle().clone(), wish);
+            let resigning = resign_on_request(selector.handle().clone(), request);
             let running = selector.run(|lease| lead(name, lease));
             // The first one to finish ends both.
             tokio::select! {
                 end = running => end,
-                end = obeying => Err(end),
+                end = resigning => Err(end),
             }
         }
     });
-    let mut input = wish.clone();
+    let mut input = request.clone();
     let listening = async { while input.changed().await.is_ok() {} };
     tokio::select! {
         ended = taking_part => ended.context("no longer taking part"),
@@ -77,12 +77,12 @@ async fn participate(name: &str, connect: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Resigns whenever that is wished.
-async fn obey(
+/// Resigns on each request.
+async fn resign_on_request(
     handle: ParticipantHandle,
-    mut wish: tokio::sync::watch::Receiver<usize>,
+    mut request: tokio::sync::watch::Receiver<usize>,
 ) -> ParticipantEnd {
-    while wish.changed().await.is_ok() {
+    while request.changed().await.is_ok() {
         match handle.resign().await {
             Ok(()) => say(&format!("    {} has handed over", std::process::id())),
             Err(error) => say(&format!("    {error}")),
@@ -120,7 +120,7 @@ impl Drop for Last {
 }
 
 /// The parent of the processes.
-async fn play() -> anyhow::Result<()> {
+async fn run_demo() -> anyhow::Result<()> {
     let ensemble = Ensemble::builder().servers(3).start().await?;
     say("three servers serve");
     let connect = ensemble.connect_string();
