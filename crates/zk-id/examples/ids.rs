@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     for process in ["first", "second"] {
         say(&format!("the {process} process"));
-        give_out(&connect).await?;
+        issue_ids(&connect).await?;
     }
     if let Some(ensemble) = ensemble {
         ensemble.down().await?;
@@ -34,8 +34,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What one process does.
-async fn give_out(connect: &str) -> Result<(), Box<dyn std::error::Error>> {
+/// Issues ids of each kind, as one process.
+async fn issue_ids(connect: &str) -> Result<(), Box<dyn std::error::Error>> {
     let session = Session::builder(connect).connect().await?;
 
     let snowflakes = Snowflakes::new(&session, "/example/ids/orders", Layout::TWITTER)?;
