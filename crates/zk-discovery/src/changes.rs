@@ -8,40 +8,40 @@ use futures_util::Stream;
 use futures_util::stream;
 use tokio::sync::watch;
 
-use crate::follow::Board;
-use crate::roster::Change;
-use crate::roster::Roster;
+use crate::follow::SharedList;
+use crate::instance_list::InstanceChange;
+use crate::instance_list::InstanceList;
 
 /// What changes among the instances of a service, for one consumer; made by
 /// [`Providers::changes`](crate::Providers::changes).
 ///
-/// A consumer is told the [difference](Roster::since) between what it was told last and what is.
+/// A consumer is told the [difference](InstanceList::since) between what it was told last and what is.
 /// So one that is slow holds up nobody, and what is kept for it is one list of instances, however much happens meanwhile:
 /// what was undone before it looked is not told.
 ///
 /// # Dropping
 ///
 /// Nothing happens; it does not keep its [`Providers`](crate::Providers) alive either.
-pub struct Changes<P> {
-    board: Arc<Board<P>>,
+pub struct InstanceChanges<P> {
+    shared: Arc<SharedList<P>>,
     next: watch::Receiver<u64>,
-    base: Roster<P>,
-    pending: VecDeque<Change<P>>,
+    base: InstanceList<P>,
+    pending: VecDeque<InstanceChange<P>>,
 }
 
-impl<P> Changes<P> {
-    pub(crate) fn new(board: &Arc<Board<P>>, base: Roster<P>) -> Self {
-        let mut next = board.subscribe();
+impl<P> InstanceChanges<P> {
+    pub(crate) fn new(shared: &Arc<SharedList<P>>, base: InstanceList<P>) -> Self {
+        let mut next = shared.subscribe();
         next.mark_changed();
         Self {
-            board: Arc::clone(board),
+            shared: Arc::clone(shared),
             next,
             base,
             pending: VecDeque::new(),
         }
     }
 
-    /// Waits for the next change; `None` after [`Change::Ended`].
+    /// Waits for the next change; `None` after [`InstanceChange::Ended`].
     ///
     /// # Cancel safety
     ///
@@ -49,8 +49,8 @@ impl<P> Changes<P> {
     ///
     /// # Session loss
     ///
-    /// Answered as [`Change::Ended`], then `None`.
-    pub async fn next(&mut self) -> Option<Change<P>> {
+    /// Answered as [`InstanceChange::Ended`], then `None`.
+    pub async fn next(&mut self) -> Option<InstanceChange<P>> {
         loop {
             if let Some(change) = self.pending.pop_front() {
                 return Some(change);
@@ -58,17 +58,17 @@ impl<P> Changes<P> {
             if self.base.0.end.is_some() {
                 return None;
             }
-            // The board is held by this, and so is its sender.
+            // The shared is held by this, and so is its sender.
             self.next.changed().await.ok()?;
             self.next.mark_unchanged();
-            let newest = self.board.roster();
+            let newest = self.shared.list();
             self.pending = newest.since(&self.base).into();
             self.base = newest;
         }
     }
 
     /// Turns this into a stream of the same changes.
-    pub fn into_stream(self) -> impl Stream<Item = Change<P>> + Send + 'static
+    pub fn into_stream(self) -> impl Stream<Item = InstanceChange<P>> + Send + 'static
     where
         P: Send + Sync + 'static,
     {
@@ -79,9 +79,9 @@ impl<P> Changes<P> {
     }
 }
 
-impl<P> fmt::Debug for Changes<P> {
+impl<P> fmt::Debug for InstanceChanges<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Changes")
+        f.debug_struct("InstanceChanges")
             .field("base", &self.base)
             .field("pending", &self.pending.len())
             .finish_non_exhaustive()

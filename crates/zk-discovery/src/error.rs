@@ -60,7 +60,7 @@ impl RegisterError {
     ///
     /// A node of another session goes with that one, servers find a quorum again, and room becomes free.
     /// A node without a session stays, and so do access rules and what cannot be written.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Taken { owner, .. } => owner.is_some(),
             Self::Failed(error) => !matches!(

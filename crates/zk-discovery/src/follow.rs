@@ -15,46 +15,48 @@ use zk_cache::ChildrenCache;
 use zk_cache::Event;
 use zk_cache::Events;
 
-use crate::book::Book;
-use crate::roster::Roster;
+use crate::decoder::Decoder;
+use crate::instance_list::InstanceList;
 
-/// Where the newest roster is.
-pub(crate) struct Board<P> {
-    newest: ArcSwap<Newest<P>>,
+/// Where the newest list is.
+pub(crate) struct SharedList<P> {
+    newest: ArcSwap<Published<P>>,
     /// How many there were. Who waits for the next one waits for this.
     count: watch::Sender<u64>,
     /// The publisher that may publish: the one that began last. Held while one does.
-    term: Mutex<u64>,
+    generation: Mutex<u64>,
 }
 
-pub(crate) struct Newest<P> {
-    pub(crate) roster: Roster<P>,
+pub(crate) struct Published<P> {
+    pub(crate) list: InstanceList<P>,
     /// Since when it is stale, if it is.
     pub(crate) stale_since: Option<Instant>,
 }
 
-impl<P> Board<P> {
+impl<P> SharedList<P> {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
-            newest: ArcSwap::from_pointee(Newest {
-                roster: Roster::nothing(),
+            newest: ArcSwap::from_pointee(Published {
+                list: InstanceList::empty(),
                 stale_since: None,
             }),
             count: watch::Sender::new(0),
-            term: Mutex::new(0),
+            generation: Mutex::new(0),
         })
     }
 
-    pub(crate) fn newest(&self) -> Arc<Newest<P>> {
+    pub(crate) fn newest(&self) -> Arc<Published<P>> {
         self.newest.load_full()
     }
 
-    pub(crate) fn roster(&self) -> Roster<P> {
-        self.newest.load().roster.clone()
+    pub(crate) fn list(&self) -> InstanceList<P> {
+        self.newest.load().list.clone()
     }
 
-    fn term(&self) -> MutexGuard<'_, u64> {
-        self.term.lock().unwrap_or_else(PoisonError::into_inner)
+    fn generation(&self) -> MutexGuard<'_, u64> {
+        self.generation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what says when there is another one.
@@ -63,64 +65,64 @@ impl<P> Board<P> {
     }
 }
 
-/// Publishes what a book says, and, however it is dropped, that it has ended; nothing any more once the next one has begun.
+/// Publishes what a decoder says, and, however it is dropped, that it has ended; nothing any more once the next one has begun.
 pub(crate) struct Publisher<P: 'static> {
-    book: Book<P>,
-    board: Arc<Board<P>>,
+    decoder: Decoder<P>,
+    shared: Arc<SharedList<P>>,
     stale_since: Option<Instant>,
-    term: u64,
+    generation: u64,
 }
 
 impl<P: 'static> Publisher<P> {
     /// Takes over from an earlier session, if there was one, with what that knew last.
-    pub(crate) fn begin(book: Book<P>, board: &Arc<Board<P>>) -> Self {
-        let mut term = board.term();
-        *term += 1;
-        let last = board.newest();
+    pub(crate) fn begin(decoder: Decoder<P>, shared: &Arc<SharedList<P>>) -> Self {
+        let mut generation = shared.generation();
+        *generation += 1;
+        let last = shared.newest();
         let mut publisher = Self {
-            book: book.succeeding(&last.roster),
-            board: Arc::clone(board),
+            decoder: decoder.succeeding(&last.list),
+            shared: Arc::clone(shared),
             stale_since: last.stale_since,
-            term: *term,
+            generation: *generation,
         };
         publisher.store();
         publisher
     }
 
     fn publish(&mut self) {
-        let board = Arc::clone(&self.board);
-        let term = board.term();
-        if *term == self.term {
+        let shared = Arc::clone(&self.shared);
+        let generation = shared.generation();
+        if *generation == self.generation {
             self.store();
         }
     }
 
     fn store(&mut self) {
-        let roster = self.book.roster();
-        self.stale_since = match roster.state() {
+        let list = self.decoder.list();
+        self.stale_since = match list.state() {
             CacheState::Stale | CacheState::Ended => {
                 Some(self.stale_since.unwrap_or_else(Instant::now))
             }
             _ => None,
         };
-        self.board.newest.store(Arc::new(Newest {
-            roster,
+        self.shared.newest.store(Arc::new(Published {
+            list,
             stale_since: self.stale_since,
         }));
-        self.board.count.send_modify(|count| *count += 1);
+        self.shared.count.send_modify(|count| *count += 1);
     }
 }
 
 impl<P: 'static> Drop for Publisher<P> {
     fn drop(&mut self) {
-        if !self.book.has_ended() {
-            self.book.tell(&Event::Ended(CacheEnd::Stopped));
+        if !self.decoder.has_ended() {
+            self.decoder.apply(&Event::Ended(CacheEnd::Stopped));
             self.publish();
         }
     }
 }
 
-/// Keeps a board up to date until the cache has ended.
+/// Keeps a shared list up to date until the cache has ended.
 ///
 /// The cache is held until then.
 pub(crate) async fn follow<P: 'static>(
@@ -137,7 +139,7 @@ pub(crate) async fn follow<P: 'static>(
             together += round.len().max(1);
             is_news |= !round.is_empty();
             for event in &round {
-                publisher.book.tell(event);
+                publisher.decoder.apply(event);
             }
             // Also without an event: that something can be had again is told by none.
             let gaps = snapshot
@@ -145,7 +147,7 @@ pub(crate) async fn follow<P: 'static>(
                 .map(|(path, gap)| (path.clone(), gap));
             let gaps: Vec<_> = gaps.collect();
             if gaps != missed {
-                publisher.book.miss(&gaps);
+                publisher.decoder.apply_gaps(&gaps);
                 missed = gaps;
                 is_news = true;
             }

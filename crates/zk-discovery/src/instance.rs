@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
-use crate::shown::shown;
+use crate::redact::redact;
 use crate::uri::UriSpec;
 
 /// An instance of a service: where it is, and what its consumers are to know of it.
@@ -55,7 +55,7 @@ pub enum ServiceType {
     /// The same, under a name that the server gives: the id and a number.
     ///
     /// So several instances may have one id: they are told apart by their nodes, and
-    /// [`Roster::get`](crate::Roster::get) answers the first of them.
+    /// [`InstanceList::get`](crate::InstanceList::get) answers the first of them.
     DynamicSequential,
     /// It stays until somebody removes it.
     Static,
@@ -195,7 +195,7 @@ impl<P> fmt::Debug for Instance<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Instance")
             .field("name", &self.name)
-            .field("id", &shown(&self.id))
+            .field("id", &redact(&self.id))
             .field("address", &self.address)
             .field("port", &self.port)
             .field("ssl_port", &self.ssl_port)

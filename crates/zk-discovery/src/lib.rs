@@ -43,9 +43,9 @@
 //!    of the fourth guarantee only.
 //! 6. A registration [says](Registration::lost) when it is gone. It is put again only by who asks for that:
 //!    [`Registry::keep_registered`] while the session lives, [`supervise`](zk_core::SessionBuilder::supervise) beyond.
-//! 7. After each [`Change::Synchronized`] the list has what the server had when the connection was made, or later, unless
-//!    there is a [`Roster::gap`]: then it cannot be had as a whole, and if nothing is there that is [`PickError::Incomplete`].
-//!    Changes played over a list lead to the next one; a slow consumer is told the difference, and holds up nobody.
+//! 7. After each [`InstanceChange::Synchronized`] the list has what the server had when the connection was made, or later, unless
+//!    there is a [`InstanceList::gap`]: then it cannot be had as a whole, and if nothing is there that is [`PickError::Incomplete`].
+//!    InstanceChanges played over a list lead to the next one; a slow consumer is told the difference, and holds up nobody.
 //! 8. An entry that is no instance is [quarantined](Quarantined), told once with its path and the reason, and harms no other;
 //!    when it is mended it is an instance.
 //! 9. A list that was not read yet is never picked from, and one that may be out of date as [`WhenStale`] says: by default
@@ -60,16 +60,16 @@
 //!
 //! | event | who has registered sees | who follows sees |
 //! |---|---|---|
-//! | the connection breaks | nothing | [`Change::Stale`], picks as [`WhenStale`] says; back again the difference and [`Change::Synchronized`] |
-//! | the session is lost | [`Loss::SessionLost`] | [`Change::Ended`], picks as [`WhenStale`] says; let the next one [`follow`](Providers::follow) |
-//! | the process is killed | | [`Change::Removed`] within its session timeout, and some |
-//! | somebody removes the node | [`Loss::Deleted`] | [`Change::Removed`] |
-//! | somebody writes the node | nothing; the next update begins with it | [`Change::Updated`], or [`Change::Quarantined`] |
+//! | the connection breaks | nothing | [`InstanceChange::Stale`], picks as [`WhenStale`] says; back again the difference and [`InstanceChange::Synchronized`] |
+//! | the session is lost | [`RegistrationLoss::SessionLost`] | [`InstanceChange::Ended`], picks as [`WhenStale`] says; let the next one [`follow`](Providers::follow) |
+//! | the process is killed | | [`InstanceChange::Removed`] within its session timeout, and some |
+//! | somebody removes the node | [`RegistrationLoss::Deleted`] | [`InstanceChange::Removed`] |
+//! | somebody writes the node | nothing; the next update begins with it | [`InstanceChange::Updated`], or [`InstanceChange::Quarantined`] |
 //! | the node is another session's | [`RegisterError::Taken`], after a wait; [`keep_registered`](Registry::keep_registered) goes on waiting | |
 //! | there is no instance | | [`PickError::Empty`] at once; [`Providers::pick_timeout`] waits |
 //! | an instance fails again and again | | it is set aside for a time, see [`FailureRules`] |
-//! | all are set aside, or more than [may be](FailureRules::with_most_aside) | | as [`WhenAllAside`] says |
-//! | the list may not be read, or is too long | | [`Change::Incomplete`], [`Roster::gap`], [`PickError::Incomplete`] |
+//! | all are set aside, or more than [may be](FailureRules::with_max_ejected) | | as [`WhenAllEjected`] says |
+//! | the list may not be read, or is too long | | [`InstanceChange::Incomplete`], [`InstanceList::gap`], [`PickError::Incomplete`] |
 //!
 //! # Layout
 //!
@@ -109,34 +109,31 @@
 //!
 //! None.
 
-mod admission;
-mod book;
 mod changes;
-mod claim;
 mod clock;
+mod conflict_policy;
 mod curator;
-mod doubt;
+mod decoder;
 mod dubbo;
 mod error;
 mod follow;
 mod instance;
-mod keep;
+mod instance_list;
+mod keep_registered;
 mod layout;
-mod ledger;
+mod outlier_ejection;
 mod pick;
 mod provider;
+mod redact;
 mod registration;
 mod registry;
-mod roster;
-mod shown;
+mod staleness_policy;
 mod update;
 mod uri;
+mod write_outcome;
 
-pub use admission::PickError;
-pub use admission::WhenAllAside;
-pub use admission::WhenStale;
-pub use changes::Changes;
-pub use claim::WhenTaken;
+pub use changes::InstanceChanges;
+pub use conflict_policy::WhenTaken;
 pub use curator::Curator;
 pub use dubbo::Dubbo;
 pub use dubbo::DubboProvider;
@@ -146,12 +143,15 @@ pub use instance::BuildError;
 pub use instance::Instance;
 pub use instance::InstanceBuilder;
 pub use instance::ServiceType;
+pub use instance_list::InstanceChange;
+pub use instance_list::InstanceList;
+pub use instance_list::Quarantined;
 pub use layout::BadEntry;
 pub use layout::Entry;
 pub use layout::Format;
 pub use layout::Layout;
 pub use layout::ReadFormat;
-pub use ledger::FailureRules;
+pub use outlier_ejection::FailureRules;
 pub use pick::Candidate;
 pub use pick::ConsistentHash;
 pub use pick::LeastUsed;
@@ -161,12 +161,12 @@ pub use pick::Strategy;
 pub use provider::Picked;
 pub use provider::ProviderOptions;
 pub use provider::Providers;
-pub use registration::Loss;
 pub use registration::Registration;
+pub use registration::RegistrationLoss;
 pub use registry::Registry;
-pub use roster::Change;
-pub use roster::Quarantined;
-pub use roster::Roster;
+pub use staleness_policy::PickError;
+pub use staleness_policy::WhenAllEjected;
+pub use staleness_policy::WhenStale;
 pub use uri::ParseUriSpecError;
 pub use uri::UriSpec;
 pub use zk_cache::CacheEnd;

@@ -18,24 +18,24 @@ use zk_cache::ChildrenCache;
 use zk_core::NodePath;
 use zk_core::Session;
 
-use crate::admission::Among;
-use crate::admission::PickError;
-use crate::admission::WhenAllAside;
-use crate::admission::WhenStale;
-use crate::admission::admit;
-use crate::admission::among;
-use crate::book::Book;
-use crate::changes::Changes;
-use crate::follow::Board;
+use crate::changes::InstanceChanges;
+use crate::decoder::Decoder;
 use crate::follow::Publisher;
+use crate::follow::SharedList;
 use crate::follow::follow;
 use crate::instance::Instance;
+use crate::instance_list::InstanceList;
 use crate::layout::ReadFormat;
-use crate::ledger::FailureRules;
-use crate::ledger::Ledger;
+use crate::outlier_ejection::FailureRules;
+use crate::outlier_ejection::OutlierDetector;
 use crate::pick::Candidate;
 use crate::pick::Strategy;
-use crate::roster::Roster;
+use crate::staleness_policy::PickError;
+use crate::staleness_policy::PickPool;
+use crate::staleness_policy::WhenAllEjected;
+use crate::staleness_policy::WhenStale;
+use crate::staleness_policy::check_staleness;
+use crate::staleness_policy::pick_pool;
 
 /// The settings of [`Providers`].
 ///
@@ -43,13 +43,13 @@ use crate::roster::Roster;
 ///
 /// - [`failures`](Self::with_failures): [`FailureRules::default`]
 /// - [`stale`](Self::with_stale): [`WhenStale::Use`]
-/// - [`all_aside`](Self::with_all_aside): [`WhenAllAside::UseAll`]
+/// - [`all_ejected`](Self::with_all_ejected): [`WhenAllEjected::UseAll`]
 /// - [`most_bytes`](Self::with_most_bytes): 1 MiB
 #[derive(Debug, Clone, Copy)]
 pub struct ProviderOptions {
     failures: FailureRules,
     stale: WhenStale,
-    all_aside: WhenAllAside,
+    all_ejected: WhenAllEjected,
     most_bytes: usize,
 }
 
@@ -58,7 +58,7 @@ impl Default for ProviderOptions {
         Self {
             failures: FailureRules::default(),
             stale: WhenStale::Use,
-            all_aside: WhenAllAside::UseAll,
+            all_ejected: WhenAllEjected::UseAll,
             most_bytes: 1 << 20,
         }
     }
@@ -81,10 +81,10 @@ impl ProviderOptions {
     }
 
     /// Sets what is picked when every instance is set aside, or more than
-    /// [may be](FailureRules::with_most_aside); default, one of them all the same.
+    /// [may be](FailureRules::with_max_ejected); default, one of them all the same.
     #[must_use]
-    pub const fn with_all_aside(mut self, when: WhenAllAside) -> Self {
-        self.all_aside = when;
+    pub const fn with_all_ejected(mut self, when: WhenAllEjected) -> Self {
+        self.all_ejected = when;
         self
     }
 
@@ -108,7 +108,7 @@ impl ProviderOptions {
 /// # Dropping
 ///
 /// Dropping the last clone ends it: [`changes`](Self::changes) end with [`CacheEnd::Stopped`], and its watch is taken back in the
-/// background. A [`Picked`] or [`Changes`] that is still there does not keep it alive.
+/// background. A [`Picked`] or [`InstanceChanges`] that is still there does not keep it alive.
 ///
 /// # Cost
 ///
@@ -123,16 +123,16 @@ struct Inner<P> {
     parent: NodePath,
     format: Arc<dyn ReadFormat<P>>,
     options: ProviderOptions,
-    board: Arc<Board<P>>,
-    tally: Arc<Tally>,
+    shared: Arc<SharedList<P>>,
+    tracker: Arc<FailureTracker>,
     /// What follows the service now.
     task: Mutex<Option<AbortHandle>>,
 }
 
 /// What has failed, as one process has seen it.
 #[derive(Debug)]
-struct Tally {
-    ledger: Mutex<Ledger>,
+struct FailureTracker {
+    detector: Mutex<OutlierDetector>,
     /// Whether anything was ever set aside: mostly nothing is, and nobody has to look.
     is_used: AtomicBool,
     since: Instant,
@@ -160,9 +160,9 @@ impl<P: Send + Sync + 'static> Providers<P> {
             parent: parent.clone(),
             format,
             options,
-            board: Board::new(),
-            tally: Arc::new(Tally {
-                ledger: Mutex::new(Ledger::new(options.failures)),
+            shared: SharedList::new(),
+            tracker: Arc::new(FailureTracker {
+                detector: Mutex::new(OutlierDetector::new(options.failures)),
                 is_used: AtomicBool::new(false),
                 since: Instant::now(),
             }),
@@ -202,8 +202,8 @@ impl<P: Send + Sync + 'static> Providers<P> {
         let mut task = inner.task.lock().unwrap_or_else(PoisonError::into_inner);
         let cache = cache(session, &inner.parent);
         let format = Arc::clone(&inner.format);
-        let book = Book::new(&inner.service, &inner.parent, format, most_bytes);
-        let publisher = Publisher::begin(book, &inner.board);
+        let decoder = Decoder::new(&inner.service, &inner.parent, format, most_bytes);
+        let publisher = Publisher::begin(decoder, &inner.shared);
         let events = cache.events();
         let next = session.spawn(follow(cache, events, publisher));
         if let Some(last) = task.replace(next.abort_handle()) {
@@ -219,8 +219,8 @@ impl<P> Providers<P> {
     }
 
     /// Returns what is known now. Takes no lock and asks nobody.
-    pub fn instances(&self) -> Roster<P> {
-        self.0.board.roster()
+    pub fn instances(&self) -> InstanceList<P> {
+        self.0.shared.list()
     }
 
     /// Tells whether everything is known but what is on its way. Takes no lock and asks nobody.
@@ -241,17 +241,17 @@ impl<P> Providers<P> {
     /// # Session loss
     ///
     /// [`CacheEnd::SessionLost`].
-    pub async fn synchronized(&self) -> Result<Roster<P>, CacheEnd> {
-        let mut next = self.0.board.subscribe();
+    pub async fn synchronized(&self) -> Result<InstanceList<P>, CacheEnd> {
+        let mut next = self.0.shared.subscribe();
         loop {
             // What comes from here on is waited for below.
             next.mark_unchanged();
-            let roster = self.instances();
-            if let Some(end) = &roster.0.end {
+            let list = self.instances();
+            if let Some(end) = &list.0.end {
                 return Err(end.clone());
             }
-            if roster.is_synchronized() {
-                return Ok(roster);
+            if list.is_synchronized() {
+                return Ok(list);
             }
             if next.changed().await.is_err() {
                 return Err(CacheEnd::Stopped);
@@ -259,19 +259,19 @@ impl<P> Providers<P> {
         }
     }
 
-    /// Returns what changes, as a consumer of its own: at first an [`Added`](crate::Change::Added) for each instance that
-    /// there is, and [`Synchronized`](crate::Change::Synchronized) as soon as that is all.
-    pub fn changes(&self) -> Changes<P> {
-        Changes::new(&self.0.board, Roster::nothing())
+    /// Returns what changes, as a consumer of its own: at first an [`Added`](crate::InstanceChange::Added) for each instance that
+    /// there is, and [`Synchronized`](crate::InstanceChange::Synchronized) as soon as that is all.
+    pub fn changes(&self) -> InstanceChanges<P> {
+        InstanceChanges::new(&self.0.shared, InstanceList::empty())
     }
 
-    /// Returns what changes from this roster on: first the difference to the instances that there are now, then
-    /// [`Synchronized`](crate::Change::Synchronized) as soon as that is all.
+    /// Returns what changes from this list on: first the difference to the instances that there are now, then
+    /// [`Synchronized`](crate::InstanceChange::Synchronized) as soon as that is all.
     ///
-    /// It may be the roster of other providers, which may have ended: of it only the instances and what was
-    /// [quarantined](Roster::quarantined) count.
-    pub fn changes_since(&self, roster: &Roster<P>) -> Changes<P> {
-        Changes::new(&self.0.board, roster.only_nodes())
+    /// It may be the list of other providers, which may have ended: of it only the instances and what was
+    /// [quarantined](InstanceList::quarantined) count.
+    pub fn changes_since(&self, list: &InstanceList<P>) -> InstanceChanges<P> {
+        InstanceChanges::new(&self.0.shared, list.nodes_only())
     }
 
     /// Picks an instance. Waits for nothing, and asks nobody.
@@ -284,42 +284,42 @@ impl<P> Providers<P> {
     ///
     /// There is none, or the list cannot be had or relied on; a list that was never read is never used.
     pub fn pick(&self, strategy: &(impl Strategy<P> + ?Sized)) -> Result<Picked<P>, PickError> {
-        let newest = self.0.board.newest();
-        let page = &*newest.roster.0;
+        let newest = self.0.shared.newest();
+        let contents = &*newest.list.0;
         let options = &self.0.options;
         let stale_for = newest.stale_since.map(|since| since.elapsed());
-        let was_read = page.rounds > 0;
-        admit(
-            page.state,
+        let was_read = contents.rounds > 0;
+        check_staleness(
+            contents.state,
             was_read,
-            page.end.as_ref(),
+            contents.end.as_ref(),
             stale_for,
             options.stale,
         )?;
         let service = || self.0.service.clone();
-        if page.enabled.is_empty() {
+        if contents.enabled.is_empty() {
             let service = service();
-            return Err(match page.gap {
+            return Err(match contents.gap {
                 Some(gap) => PickError::Incomplete { service, gap },
                 None => PickError::Empty { service },
             });
         }
-        let usable = self.0.tally.usable(&page.enabled);
-        let (all, usable) = (page.enabled.len(), usable.as_deref());
+        let usable = self.0.tracker.usable(&contents.enabled);
+        let (all, usable) = (contents.enabled.len(), usable.as_deref());
         let aside = usable.map_or(0, |usable| all - usable.len());
-        let most = options.failures.most_aside_of(all);
-        let candidates = match (among(all, aside, most, options.all_aside), usable) {
-            (Among::Usable, Some(usable)) => usable,
-            (Among::All | Among::Usable, _) => &page.enabled,
-            (Among::Nobody, _) => return Err(PickError::AllAside { service: service() }),
+        let most = options.failures.max_ejected_of(all);
+        let candidates = match (pick_pool(all, aside, most, options.all_ejected), usable) {
+            (PickPool::Usable, Some(usable)) => usable,
+            (PickPool::All | PickPool::Usable, _) => &contents.enabled,
+            (PickPool::Empty, _) => return Err(PickError::AllEjected { service: service() }),
         };
         let chosen = strategy.choose(candidates).clone();
         chosen.uses().fetch_add(1, Ordering::Relaxed);
         Ok(Picked {
             candidate: chosen,
-            is_stale: !newest.roster.is_synchronized(),
-            tally: Arc::clone(&self.0.tally),
-            board: Arc::clone(&self.0.board),
+            is_stale: !newest.list.is_synchronized(),
+            tracker: Arc::clone(&self.0.tracker),
+            shared: Arc::clone(&self.0.shared),
         })
     }
 
@@ -342,19 +342,19 @@ impl<P> Providers<P> {
         limit: Duration,
     ) -> Result<Picked<P>, PickError> {
         let deadline = Instant::now().checked_add(limit);
-        let mut next = self.0.board.subscribe();
+        let mut next = self.0.shared.subscribe();
         loop {
             // What comes from here on is waited for below.
             next.mark_unchanged();
             let error = match self.pick(strategy) {
-                Err(error) if error.is_passing() => error,
+                Err(error) if error.is_transient() => error,
                 answer => return answer,
             };
             let now = Instant::now();
             if deadline.is_some_and(|deadline| now >= deadline) {
                 return Err(error);
             }
-            let until = [deadline, self.0.tally.next_return()];
+            let until = [deadline, self.0.tracker.next_return()];
             match until.into_iter().flatten().min() {
                 Some(until) => drop(timeout_at(until, next.changed()).await),
                 None => drop(next.changed().await),
@@ -375,7 +375,7 @@ impl<P> Providers<P> {
     /// All instances are looked at.
     pub fn report_failure(&self, id: &str) -> bool {
         let failed = |candidate: &Candidate<P>| candidate.instance().id() == id;
-        self.0.tally.report(&self.instances(), failed)
+        self.0.tracker.report(&self.instances(), failed)
     }
 }
 
@@ -398,26 +398,26 @@ impl<P> fmt::Debug for Providers<P> {
     }
 }
 
-impl Tally {
+impl FailureTracker {
     fn now(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Notes that those of the roster have failed, and tells whether any of them is set aside by that.
-    fn report<P>(&self, roster: &Roster<P>, failed: impl Fn(&Candidate<P>) -> bool) -> bool {
-        let members = || roster.0.members.iter().map(|member| &member.candidate);
+    /// Notes that those of the list have failed, and tells whether any of them is set aside by that.
+    fn report<P>(&self, list: &InstanceList<P>, failed: impl Fn(&Candidate<P>) -> bool) -> bool {
+        let members = || list.0.members.iter().map(|member| &member.candidate);
         let there: HashSet<_> = members().map(Candidate::incarnation).collect();
-        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        ledger.keep(|which| there.contains(&which));
+        let mut detector = self.detector.lock().unwrap_or_else(PoisonError::into_inner);
+        detector.retain(|which| there.contains(&which));
         let now = self.now();
-        let mut is_aside = false;
+        let mut is_ejected = false;
         for candidate in members().filter(|candidate| failed(candidate)) {
-            is_aside |= ledger.report(candidate.incarnation(), now, fastrand::f64());
+            is_ejected |= detector.report(candidate.incarnation(), now, fastrand::f64());
         }
-        if is_aside {
+        if is_ejected {
             self.is_used.store(true, Ordering::Release);
         }
-        is_aside
+        is_ejected
     }
 
     /// Those that are not set aside; `None` for all of them.
@@ -425,18 +425,18 @@ impl Tally {
         if !self.is_used.load(Ordering::Acquire) {
             return None;
         }
-        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let detector = self.detector.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.now();
-        ledger.next_return(now)?;
+        detector.next_return(now)?;
         let usable = all
             .iter()
-            .filter(|candidate| !ledger.is_aside(candidate.incarnation(), now));
+            .filter(|candidate| !detector.is_ejected(candidate.incarnation(), now));
         Some(usable.cloned().collect())
     }
 
     fn next_return(&self) -> Option<Instant> {
-        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        self.since.checked_add(ledger.next_return(self.now())?)
+        let detector = self.detector.lock().unwrap_or_else(PoisonError::into_inner);
+        self.since.checked_add(detector.next_return(self.now())?)
     }
 }
 
@@ -451,8 +451,8 @@ impl Tally {
 pub struct Picked<P> {
     candidate: Candidate<P>,
     is_stale: bool,
-    tally: Arc<Tally>,
-    board: Arc<Board<P>>,
+    tracker: Arc<FailureTracker>,
+    shared: Arc<SharedList<P>>,
 }
 
 impl<P> Picked<P> {
@@ -470,7 +470,7 @@ impl<P> Picked<P> {
     pub fn failed(self) -> bool {
         let which = self.candidate.incarnation();
         let failed = |candidate: &Candidate<P>| candidate.incarnation() == which;
-        self.tally.report(&self.board.roster(), failed)
+        self.tracker.report(&self.shared.list(), failed)
     }
 }
 

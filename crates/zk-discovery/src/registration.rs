@@ -18,8 +18,8 @@ use zk_core::SessionId;
 
 use crate::instance::Instance;
 use crate::layout::Format;
-use crate::registry::Place;
-use crate::shown::shown;
+use crate::redact::redact;
+use crate::registry::PathReservation;
 
 /// An instance that is registered, until this is dropped.
 ///
@@ -40,7 +40,7 @@ pub struct Registration<P> {
     /// Held over an update: one after the other.
     pub(crate) current: tokio::sync::Mutex<Current<P>>,
     node: Mutex<Option<OwnedNode>>,
-    fate: Arc<Fate>,
+    state: Arc<RegistrationState>,
     watcher: AbortHandle,
 }
 
@@ -52,16 +52,16 @@ pub(crate) struct Current<P> {
 
 /// Whether and why the node is gone.
 #[derive(Debug)]
-struct Fate {
-    loss: watch::Sender<Option<Loss>>,
-    leaving: Mutex<Leaving>,
+struct RegistrationState {
+    loss: watch::Sender<Option<RegistrationLoss>>,
+    unregistering: Mutex<Unregistering>,
     /// The place in the registry, until the node is gone.
-    place: Mutex<Option<Place>>,
+    reservation: Mutex<Option<PathReservation>>,
 }
 
 /// Whether a removal of the node is by this registration.
 #[derive(Debug, Clone, Copy)]
-enum Leaving {
+enum Unregistering {
     No,
     /// It is being unregistered.
     Now,
@@ -72,7 +72,7 @@ enum Leaving {
 /// Why an instance is not registered any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
-pub enum Loss {
+pub enum RegistrationLoss {
     /// The session is over. Register with the next one.
     #[error("the session is over")]
     SessionLost,
@@ -92,20 +92,20 @@ impl<P: 'static> Registration<P> {
         instance: Instance<P>,
         node: OwnedNode,
         format: Arc<dyn Format<P>>,
-        place: Place,
+        reservation: PathReservation,
     ) -> Self {
         let session = node.session().clone();
         let (path, stat) = (node.path().clone(), *node.stat());
-        let fate = Arc::new(Fate {
+        let state = Arc::new(RegistrationState {
             loss: watch::Sender::new(None),
-            leaving: Mutex::new(Leaving::No),
-            place: Mutex::new(Some(place)),
+            unregistering: Mutex::new(Unregistering::No),
+            reservation: Mutex::new(Some(reservation)),
         });
         let watcher = session.spawn(watch_over(
             session.clone(),
             path.clone(),
             stat.czxid,
-            Arc::clone(&fate),
+            Arc::clone(&state),
         ));
         Self {
             session,
@@ -117,7 +117,7 @@ impl<P: 'static> Registration<P> {
                 version: stat.version,
             }),
             node: Mutex::new(Some(node)),
-            fate,
+            state,
             watcher: watcher.abort_handle(),
         }
     }
@@ -137,7 +137,7 @@ impl<P: 'static> Registration<P> {
     ///
     /// While the connection is broken that is what was known before.
     pub fn is_registered(&self) -> bool {
-        self.fate.loss.borrow().is_none()
+        self.state.loss.borrow().is_none()
     }
 
     /// Waits until the instance is not registered any more, and answers why.
@@ -148,14 +148,14 @@ impl<P: 'static> Registration<P> {
     ///
     /// # Session loss
     ///
-    /// [`Loss::SessionLost`].
-    pub async fn lost(&self) -> Loss {
-        let mut loss = self.fate.loss.subscribe();
+    /// [`RegistrationLoss::SessionLost`].
+    pub async fn lost(&self) -> RegistrationLoss {
+        let mut loss = self.state.loss.subscribe();
         let found = loss.wait_for(Option::is_some).await;
         found
             .ok()
             .and_then(|loss| *loss)
-            .unwrap_or(Loss::SessionLost)
+            .unwrap_or(RegistrationLoss::SessionLost)
     }
 
     /// Returns the instance as it was written last.
@@ -190,17 +190,17 @@ impl<P: 'static> Registration<P> {
         if !self.is_registered() {
             return Ok(());
         }
-        let mut leave = Leave::begin(&self.fate, self.session.session_timeout());
+        let mut leave = UnregisterCall::begin(&self.state, self.session.session_timeout());
         let delete = self.session.delete(&self.path).created_by(self.czxid);
         match delete.await {
-            Err(error) if error.is_fatal() => self.fate.decide(Loss::SessionLost),
+            Err(error) if error.is_fatal() => self.state.set_loss(RegistrationLoss::SessionLost),
             Err(error) if !error.is_no_node() => {
                 if !error.is_outcome_unknown() {
-                    leave.may_be_on_its_way = Duration::ZERO;
+                    leave.in_flight_for = Duration::ZERO;
                 }
                 return Err(error);
             }
-            _ => self.fate.decide(Loss::Unregistered),
+            _ => self.state.set_loss(RegistrationLoss::Unregistered),
         }
         let node = self
             .node
@@ -214,7 +214,7 @@ impl<P: 'static> Registration<P> {
 
 impl<P> Registration<P> {
     /// Does what dropping it does.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn unregister_in_background(&self) {
         self.watcher.abort();
         // The removal is in line before the place is free for another registration.
         let node = self
@@ -224,32 +224,32 @@ impl<P> Registration<P> {
             .take();
         if node.is_some() {
             drop(node);
-            self.fate.decide(Loss::Unregistered);
+            self.state.set_loss(RegistrationLoss::Unregistered);
         }
-        self.fate.free();
+        self.state.free_path();
     }
 }
 
 impl<P> Drop for Registration<P> {
     fn drop(&mut self) {
-        self.let_go();
+        self.unregister_in_background();
     }
 }
 
 impl<P> fmt::Debug for Registration<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registration")
-            .field("path", &shown(self.path.as_str()))
+            .field("path", &redact(self.path.as_str()))
             .field("session", &self.session.id())
-            .field("loss", &*self.fate.loss.borrow())
+            .field("loss", &*self.state.loss.borrow())
             .finish_non_exhaustive()
     }
 }
 
-impl Fate {
+impl RegistrationState {
     /// The first word is the last one.
-    fn decide(&self, loss: Loss) {
-        self.free();
+    fn set_loss(&self, loss: RegistrationLoss) {
+        self.free_path();
         self.loss.send_if_modified(|found| {
             let is_first = found.is_none();
             if is_first {
@@ -259,72 +259,79 @@ impl Fate {
         });
     }
 
-    fn set_leaving(&self, leaving: Leaving) {
-        *self.leaving.lock().unwrap_or_else(PoisonError::into_inner) = leaving;
+    fn set_unregistering(&self, unregistering: Unregistering) {
+        *self
+            .unregistering
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = unregistering;
     }
 
-    fn is_leaving(&self) -> bool {
-        match *self.leaving.lock().unwrap_or_else(PoisonError::into_inner) {
-            Leaving::No => false,
-            Leaving::Now => true,
-            Leaving::Until(end) => Instant::now() < end,
+    fn is_unregistering(&self) -> bool {
+        match *self
+            .unregistering
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
+            Unregistering::No => false,
+            Unregistering::Now => true,
+            Unregistering::Until(end) => Instant::now() < end,
         }
     }
 
     /// Lets the same be registered again.
-    fn free(&self) {
-        let place = self
-            .place
+    fn free_path(&self) {
+        let reservation = self
+            .reservation
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        drop(place);
+        drop(reservation);
     }
 }
 
 /// An unregistration, from its begin until it is over or dropped.
-struct Leave<'a> {
-    fate: &'a Fate,
+struct UnregisterCall<'a> {
+    state: &'a RegistrationState,
     /// For how long its request may have an effect when this is dropped.
-    may_be_on_its_way: Duration,
+    in_flight_for: Duration,
 }
 
-impl<'a> Leave<'a> {
+impl<'a> UnregisterCall<'a> {
     /// A request that is not carried out by the end of a session timeout is not any more: its connection is broken by then.
-    fn begin(fate: &'a Fate, session_timeout: Duration) -> Self {
-        fate.set_leaving(Leaving::Now);
+    fn begin(state: &'a RegistrationState, session_timeout: Duration) -> Self {
+        state.set_unregistering(Unregistering::Now);
         Self {
-            fate,
-            may_be_on_its_way: session_timeout,
+            state,
+            in_flight_for: session_timeout,
         }
     }
 }
 
-impl Drop for Leave<'_> {
+impl Drop for UnregisterCall<'_> {
     fn drop(&mut self) {
-        let end = Instant::now().checked_add(self.may_be_on_its_way);
-        self.fate
-            .set_leaving(end.map_or(Leaving::Now, Leaving::Until));
+        let end = Instant::now().checked_add(self.in_flight_for);
+        self.state
+            .set_unregistering(end.map_or(Unregistering::Now, Unregistering::Until));
     }
 }
 
 /// Waits until the node is gone, and says why.
-async fn watch_over(session: Session, path: NodePath, czxid: i64, fate: Arc<Fate>) {
+async fn watch_over(session: Session, path: NodePath, czxid: i64, state: Arc<RegistrationState>) {
     let loss = tokio::select! {
         biased;
-        _ = session.lost() => Loss::SessionLost,
+        _ = session.lost() => RegistrationLoss::SessionLost,
         () = deleted(&session, &path, czxid) => {
             if session.is_over().await {
-                Loss::SessionLost
-            } else if fate.is_leaving() {
-                Loss::Unregistered
+                RegistrationLoss::SessionLost
+            } else if state.is_unregistering() {
+                RegistrationLoss::Unregistered
             } else {
-                tracing::warn!(path = %shown(path.as_str()), "a node of ours was removed by somebody");
-                Loss::Deleted
+                tracing::warn!(path = %redact(path.as_str()), "a node of ours was removed by somebody");
+                RegistrationLoss::Deleted
             }
         }
     };
-    fate.decide(loss);
+    state.set_loss(loss);
 }
 
 async fn deleted(session: &Session, path: &NodePath, czxid: i64) {
@@ -334,7 +341,7 @@ async fn deleted(session: &Session, path: &NodePath, czxid: i64) {
             // The end of the session is waited for beside this.
             Err(error) if error.is_fatal() => std::future::pending().await,
             Err(error) => {
-                let path = shown(path.as_str());
+                let path = redact(path.as_str());
                 tracing::warn!(path, %error, "a deletion of this node of ours would not be noticed now");
                 drop(timeout(session.session_timeout() / 3, session.lost()).await);
             }

@@ -17,10 +17,10 @@ use zk_core::Session;
 use zk_core::SessionId;
 use zk_core::codec::EncodeError;
 
-use crate::claim::Claimant;
-use crate::claim::Step;
-use crate::claim::WhenTaken;
 use crate::clock::registration_time;
+use crate::conflict_policy::ConflictAction;
+use crate::conflict_policy::ConflictContext;
+use crate::conflict_policy::WhenTaken;
 use crate::curator::Curator;
 use crate::error::RegisterError;
 use crate::instance::Instance;
@@ -31,8 +31,8 @@ use crate::layout::Layout;
 use crate::layout::ReadFormat;
 use crate::provider::ProviderOptions;
 use crate::provider::Providers;
+use crate::redact::redact;
 use crate::registration::Registration;
-use crate::shown::shown;
 
 /// The services below a base path, over one session.
 ///
@@ -60,12 +60,12 @@ pub struct Registry<L = Curator> {
     layout: Arc<L>,
     when_taken: WhenTaken,
     previous: Arc<[SessionId]>,
-    held: Arc<Held>,
+    reserved: Arc<ReservedPaths>,
 }
 
 /// The nodes that are registered, or about to be.
 #[derive(Debug, Default)]
-struct Held(Mutex<BTreeSet<NodePath>>);
+struct ReservedPaths(Mutex<BTreeSet<NodePath>>);
 
 impl Registry {
     /// Makes a registry below `base`, in [Curator's layout](Curator).
@@ -84,7 +84,7 @@ impl Registry {
             layout: Arc::new(Curator::new()),
             when_taken: WhenTaken::WaitFor(2 * session.session_timeout()),
             previous: Arc::new([]),
-            held: Arc::default(),
+            reserved: Arc::default(),
         })
     }
 }
@@ -99,7 +99,7 @@ impl<L: Layout> Registry<L> {
             layout: Arc::new(layout),
             when_taken: self.when_taken,
             previous: self.previous,
-            held: self.held,
+            reserved: self.reserved,
         }
     }
 
@@ -168,51 +168,58 @@ impl<L: Layout> Registry<L> {
             return Err(RegisterError::NotDynamic(instance.service_type));
         }
         let parent = self.layout.parent(&self.base, &instance.name)?;
-        let draft = Draft::new(&*self.layout, parent, instance)?;
-        let (instance, node, place) = self.claim(draft).await?;
+        let new = NewInstance::new(&*self.layout, parent, instance)?;
+        let (instance, node, reservation) = self.create_node(new).await?;
         let format: Arc<dyn Format<P>> = Arc::<L>::clone(&self.layout);
-        Ok(Registration::new(instance, node, format, place))
+        Ok(Registration::new(instance, node, format, reservation))
     }
 
     /// Makes the node, as soon as there is none of anybody else.
-    async fn claim<P>(
+    async fn create_node<P>(
         &self,
-        mut draft: Draft<'_, L, P>,
-    ) -> Result<(Instance<P>, OwnedNode, Place), RegisterError>
+        mut new: NewInstance<'_, L, P>,
+    ) -> Result<(Instance<P>, OwnedNode, PathReservation), RegisterError>
     where
         L: Format<P>,
         P: Send + 'static,
     {
         let session = &self.session;
-        let mut waiting = Waiting::new();
-        let mut place: Option<Place> = None;
+        let mut waiting = ConflictWait::new();
+        let mut reservation: Option<PathReservation> = None;
         loop {
             // Anew for each create: what an earlier one of this call may still make is removed, and told by its data.
-            let (path, data) = draft.write()?;
-            if place.as_ref().is_none_or(|place| place.path != path) {
-                let taken = Place::take(&self.held, path.clone());
+            let (path, data) = new.write()?;
+            if reservation
+                .as_ref()
+                .is_none_or(|reservation| reservation.path != path)
+            {
+                let taken = PathReservation::take(&self.reserved, path.clone());
                 let owner = Some(session.id());
-                place = Some(taken.ok_or_else(|| RegisterError::Taken {
+                reservation = Some(taken.ok_or_else(|| RegisterError::Taken {
                     path: path.clone(),
                     owner,
                 })?);
             }
-            if !draft.is_told_apart {
+            if !new.is_distinguishable {
                 // What is being removed would be found by its data, and that is the same.
                 drop(timeout(session.operation_timeout(), session.settled()).await);
             }
             let create = session.create(&path, data).container_parents();
             if let Some(node) = create.claimed().await?
-                && let Some(place) = place.take()
+                && let Some(reservation) = reservation.take()
             {
-                return Ok((draft.instance, node, place));
+                return Ok((new.instance, node, reservation));
             }
-            self.make_way(&path, &mut waiting).await?;
+            self.resolve_conflict(&path, &mut waiting).await?;
         }
     }
 
     /// Waits until nothing is in the way of a node any more, or refuses.
-    async fn make_way(&self, path: &NodePath, waiting: &mut Waiting) -> Result<(), RegisterError> {
+    async fn resolve_conflict(
+        &self,
+        path: &NodePath,
+        waiting: &mut ConflictWait,
+    ) -> Result<(), RegisterError> {
         let session = &self.session;
         // A server that lags does not know it yet.
         let (synced, found) = tokio::join!(
@@ -224,21 +231,21 @@ impl<L: Layout> Registry<L> {
         let Some(stat) = found? else {
             return Ok(());
         };
-        let claimant = Claimant {
+        let context = ConflictContext {
             session: session.id(),
             previous: &self.previous,
             policy: self.when_taken,
             has_settled: waiting.settled == Some(stat.czxid),
             waited: waiting.since.elapsed(),
         };
-        match claimant.decide(stat.ephemeral_owner) {
-            Step::Refuse => {
+        match context.decide(stat.ephemeral_owner) {
+            ConflictAction::Refuse => {
                 return Err(RegisterError::Taken {
                     path: path.clone(),
                     owner: stat.ephemeral_owner,
                 });
             }
-            Step::Settle => {
+            ConflictAction::Settle => {
                 let gone = session.wait_for_deletion(path).created_by(stat.czxid);
                 // When nothing is being removed any more, this node was not.
                 let settled = async {
@@ -251,12 +258,12 @@ impl<L: Layout> Registry<L> {
                 drop(timeout(session.operation_timeout(), settled).await);
                 waiting.settled = Some(stat.czxid);
             }
-            Step::Remove => match session.delete(path).created_by(stat.czxid).await {
+            ConflictAction::Remove => match session.delete(path).created_by(stat.czxid).await {
                 Err(error) if !error.is_no_node() => return Err(error.into()),
                 _ => {}
             },
-            Step::Wait(limit) => {
-                tracing::info!(path = %shown(path.as_str()), owner = ?stat.ephemeral_owner, "waiting until another session's node is gone");
+            ConflictAction::Wait(limit) => {
+                tracing::info!(path = %redact(path.as_str()), owner = ?stat.ephemeral_owner, "waiting until another session's node is gone");
                 let breaks = session.counters().connection_losses;
                 let wait = session.wait_for_deletion(path).created_by(stat.czxid);
                 match wait.timeout(limit).await {
@@ -356,15 +363,15 @@ impl<L: fmt::Debug> fmt::Debug for Registry<L> {
 }
 
 /// An instance that is about to be registered.
-struct Draft<'a, L, P> {
+struct NewInstance<'a, L, P> {
     layout: &'a L,
     parent: NodePath,
     instance: Instance<P>,
     /// Whether two registrations of it are written differently.
-    is_told_apart: bool,
+    is_distinguishable: bool,
 }
 
-impl<'a, L: Format<P>, P> Draft<'a, L, P> {
+impl<'a, L: Format<P>, P> NewInstance<'a, L, P> {
     fn new(
         layout: &'a L,
         parent: NodePath,
@@ -374,12 +381,12 @@ impl<'a, L: Format<P>, P> Draft<'a, L, P> {
             instance.registered = Some(registration_time());
             layout.encode(&instance)
         };
-        let is_told_apart = write()? != write()?;
+        let is_distinguishable = write()? != write()?;
         Ok(Self {
             layout,
             parent,
             instance,
-            is_told_apart,
+            is_distinguishable,
         })
     }
 
@@ -397,13 +404,13 @@ impl<'a, L: Format<P>, P> Draft<'a, L, P> {
 }
 
 /// How a claim has waited so far.
-struct Waiting {
+struct ConflictWait {
     since: Instant,
     /// The transaction of a node of this session that was waited for.
     settled: Option<i64>,
 }
 
-impl Waiting {
+impl ConflictWait {
     fn new() -> Self {
         Self {
             since: Instant::now(),
@@ -412,26 +419,30 @@ impl Waiting {
     }
 }
 
-/// The place of an instance in this registry, free again when this is dropped.
+/// The reservation of an instance in this registry, free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    held: Arc<Held>,
+pub(crate) struct PathReservation {
+    reserved: Arc<ReservedPaths>,
     path: NodePath,
 }
 
-impl Place {
-    fn take(held: &Arc<Held>, path: NodePath) -> Option<Self> {
-        let mut paths = held.0.lock().unwrap_or_else(PoisonError::into_inner);
+impl PathReservation {
+    fn take(reserved: &Arc<ReservedPaths>, path: NodePath) -> Option<Self> {
+        let mut paths = reserved.0.lock().unwrap_or_else(PoisonError::into_inner);
         paths.insert(path.clone()).then(|| Self {
-            held: Arc::clone(held),
+            reserved: Arc::clone(reserved),
             path,
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for PathReservation {
     fn drop(&mut self) {
-        let mut paths = self.held.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paths = self
+            .reserved
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         paths.remove(&self.path);
     }
 }

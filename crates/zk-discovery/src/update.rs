@@ -8,15 +8,15 @@ use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::RetryPolicy;
 
-use crate::doubt::Doubt;
-use crate::doubt::Found;
 use crate::error::UpdateError;
 use crate::instance::Instance;
 use crate::registration::Current;
 use crate::registration::Registration;
+use crate::write_outcome::UnconfirmedWrite;
+use crate::write_outcome::WriteOutcome;
 
 impl<P: 'static> Registration<P> {
-    /// Changes the instance in place: its node is written, and never removed and made again.
+    /// InstanceChanges the instance in place: its node is written, and never removed and made again.
     ///
     /// `change` is applied to what the node has now, also if somebody else has written there meanwhile, and so may be called
     /// more than once; to what was written last, if what the node has cannot be read.
@@ -53,7 +53,7 @@ impl<P: 'static> Registration<P> {
         };
         let once = self.session.with_retry(RetryPolicy::never());
         let mut current = self.current.lock().await;
-        let mut doubt: Option<(Doubt, Instance<P>, Error)> = None;
+        let mut unconfirmed: Option<(UnconfirmedWrite, Instance<P>, Error)> = None;
         let mut last = None;
         for _ in 0..ROUNDS {
             let breaks = self.session.counters().connection_losses;
@@ -72,18 +72,18 @@ impl<P: 'static> Registration<P> {
                 return Err(gone());
             }
             let version = stat.version;
-            if doubt.is_some() && self.session.counters().connection_losses != breaks {
+            if unconfirmed.is_some() && self.session.counters().connection_losses != breaks {
                 // Two servers may have answered, and the second one lag.
                 continue;
             }
-            if let Some((doubt, instance, error)) = doubt.take() {
-                match doubt.judge(version, &data) {
-                    Found::Written => {
+            if let Some((unconfirmed, instance, error)) = unconfirmed.take() {
+                match unconfirmed.outcome(version, &data) {
+                    WriteOutcome::Written => {
                         *current = Current { instance, version };
                         return Ok(());
                     }
-                    Found::NotWritten => {}
-                    Found::Unknown => return Err(error.into()),
+                    WriteOutcome::NotWritten => {}
+                    WriteOutcome::Unknown => return Err(error.into()),
                 }
             }
             let mut instance = current.instance.clone();
@@ -123,7 +123,8 @@ impl<P: 'static> Registration<P> {
                 Err(error) => {
                     if error.is_outcome_unknown() {
                         let data = entry.data;
-                        doubt = Some((Doubt { data, version }, instance, error.clone()));
+                        unconfirmed =
+                            Some((UnconfirmedWrite { data, version }, instance, error.clone()));
                     }
                     last = Some(error);
                     drop(timeout(PAUSE, self.session.lost()).await);

@@ -44,12 +44,12 @@
 //! |---|---|
 //! | `node.rs` | a process and its sessions: [`supervise`](zk_core::SessionBuilder::supervise), and everything built anew with each |
 //! | [`plan`] | the decision who gets what, pure, and tested without a server |
-//! | [`master`] | an election ([`Selector`](zk_leader::Selector)), transactions that [check it](zk_leader::LeaderLease::txn), a queue whose items [become nodes](zk_queue::Claim::acknowledge_with), numbers ([`SequenceIds`](zk_id::SequenceIds)) |
-//! | `desk.rs` | three [caches](zk_cache) that show three moments, and why that does no harm |
+//! | [`master`] | an election ([`Selector`](zk_leader::Selector)), transactions that [check it](zk_leader::Lease::txn), a queue whose items [become nodes](zk_queue::Claim::acknowledge_with), numbers ([`SequenceIds`](zk_id::SequenceIds)) |
+//! | `assignments.rs` | three [caches](zk_cache) that show three moments, and why that does no harm |
 //! | [`worker`] | a number leased ([`WorkerIds`](zk_id::WorkerIds)), a registration, a [transaction whose answer may be lost](zk_core::Transaction::commit_marked) |
 //! | [`settings`] | a typed value that follows a document in TOML ([`Typed`](zk_config::Typed)) |
 //! | [`submit`] | offers to a [`WorkQueue`](zk_queue::WorkQueue) |
-//! | [`door`] | processes that are [registered](zk_discovery::Registry::keep_registered) and [picked](zk_discovery::Providers::pick) |
+//! | [`status_endpoint`] | processes that are [registered](zk_discovery::Registry::keep_registered) and [picked](zk_discovery::Providers::pick) |
 //! | [`prune`] | a [`FairLock`](zk_lock::FairLock), and writes that it guards |
 //!
 //! # Nodes
@@ -80,27 +80,27 @@
     reason = "what could panic is that a path of the tree is none"
 )]
 
-mod desk;
-pub mod door;
-mod ground;
+mod assignment_view;
+mod bootstrap;
 pub mod master;
 mod node;
 mod pause;
 pub mod plan;
 pub mod prune;
+mod reporter;
 pub mod settings;
 pub mod status;
+pub mod status_endpoint;
 mod stop;
 pub mod submit;
-mod tell;
 mod tree;
 pub mod worker;
 
-pub use door::Door;
 pub use node::Node;
+pub use reporter::Reporter;
+pub use status_endpoint::StatusEndpoint;
 pub use stop::Stop;
 pub use stop::Stopper;
-pub use tell::Teller;
 pub use tree::ForeignName;
 pub use tree::TaskId;
 pub use tree::Tree;

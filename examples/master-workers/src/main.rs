@@ -8,15 +8,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Parser;
 use clap::Subcommand;
-use master_workers::Door;
 use master_workers::Node;
+use master_workers::Reporter;
+use master_workers::StatusEndpoint;
 use master_workers::Stopper;
-use master_workers::Teller;
 use master_workers::Tree;
-use master_workers::door::ask;
 use master_workers::prune::Pruned;
 use master_workers::prune::prune;
 use master_workers::status::Status;
+use master_workers::status_endpoint::ask;
 use master_workers::submit::submit;
 use tokio::signal::unix::Signal;
 use tokio::signal::unix::SignalKind;
@@ -102,9 +102,11 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     let tree = Tree::new(cli.root);
     if let Command::Node { name, grace } = cli.command {
         let name = name.unwrap_or_else(|| format!("process-{}", std::process::id()));
-        let door = Door::open().await.context("a door cannot be opened")?;
-        let node = Node::new(tree, Teller::of_process(&name))
-            .with_door(door)
+        let endpoint = StatusEndpoint::open()
+            .await
+            .context("a door cannot be opened")?;
+        let node = Node::new(tree, Reporter::to_stdout(&name))
+            .with_status_endpoint(endpoint)
             .with_grace(Duration::from_secs(grace));
         return serve(sessions, node).await;
     }
@@ -112,7 +114,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     let done = command(cli.command, &session, &tree).await;
     // The answer is known; a session that is not ended costs the servers its timeout.
     drop(session.close().await);
-    say(&done?);
+    report(&done?);
     Ok(())
 }
 
@@ -175,7 +177,7 @@ async fn command(command: Command, session: &Session, tree: &Tree) -> anyhow::Re
     })
 }
 
-fn say(text: &str) {
+fn report(text: &str) {
     // Who runs this may have closed the output, which is no reason to complain.
     drop(writeln!(io::stdout(), "{text}"));
 }

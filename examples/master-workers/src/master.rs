@@ -20,17 +20,17 @@ use zk_id::SequenceIds;
 use zk_leader::LeaderLease;
 use zk_queue::SettleError;
 
-use crate::desk::Desk;
-use crate::desk::Move;
-use crate::ground::mend;
+use crate::assignment_view::AssignmentView;
+use crate::assignment_view::Move;
+use crate::bootstrap::recreate_deleted;
 use crate::pause::A_MOMENT;
 use crate::pause::pause;
 use crate::plan::Step;
 use crate::plan::plan;
+use crate::reporter::Reporter;
 use crate::settings;
 use crate::settings::Settings;
 use crate::submit::inbox;
-use crate::tell::Teller;
 use crate::tree::TaskId;
 use crate::tree::Tree;
 use crate::tree::WorkerName;
@@ -41,7 +41,7 @@ pub struct Master {
     session: Session,
     tree: Tree,
     settings: Typed<Settings>,
-    teller: Teller,
+    reporter: Reporter,
 }
 
 /// What became of a step.
@@ -57,25 +57,25 @@ pub enum Outcome {
     /// that is tried twice is [`TooLate`](Self::TooLate) the second time.
     Unknown,
     /// The node that everything of its kind is below is gone, and nothing was changed: somebody has deleted one of the
-    /// [foundations](Tree::foundations).
+    /// [base nodes](Tree::base_nodes).
     Unfounded,
     /// The leadership was over, and nothing was changed.
     Deposed,
 }
 
 impl Master {
-    /// Makes a master of a session. The nodes of [`Tree::foundations`] have to be there.
+    /// Makes a master of a session. The nodes of [`Tree::base_nodes`] have to be there.
     pub fn new(
         session: &Session,
         tree: &Tree,
         settings: &Typed<Settings>,
-        teller: &Teller,
+        reporter: &Reporter,
     ) -> Self {
         Self {
             session: session.clone(),
             tree: tree.clone(),
             settings: settings.clone(),
-            teller: teller.clone(),
+            reporter: reporter.clone(),
         }
     }
 
@@ -92,12 +92,12 @@ impl Master {
     /// # Session loss
     ///
     /// An error.
-    pub async fn lead(&self, lease: &LeaderLease) -> anyhow::Result<()> {
-        self.teller.say(format_args!(
+    pub async fn lead(&self, lease: &Lease) -> anyhow::Result<()> {
+        self.reporter.report(format_args!(
             "is the master, with token {}",
             lease.fencing_token()
         ));
-        let _last = Last(&self.teller);
+        let _last = Last(&self.reporter);
         // Nothing is admitted before the first look at how many wait.
         let waiting = watch::Sender::new(usize::MAX);
         tokio::select! {
@@ -152,18 +152,18 @@ impl Master {
                 .await;
             match accepted {
                 Ok(()) => self
-                    .teller
-                    .say(format_args!("master makes task {number} of {text:?}")),
+                    .reporter
+                    .report(format_args!("master makes task {number} of {text:?}")),
                 // In each of these cases the text goes back to the inbox.
                 Err(SettleError::Refused(error)) if error.is_no_node() => {
                     if error.path() == Some(lease.path()) {
                         // The lease is about to say the same.
                         return Ok(());
                     }
-                    mend(&self.session, &self.tree, &self.teller).await?;
+                    recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
                 }
                 Err(SettleError::Refused(error)) if error.is_node_exists() => {
-                    self.teller.say(format_args!(
+                    self.reporter.report(format_args!(
                         "master passes number {number} over, as there is a task {number}"
                     ));
                 }
@@ -176,21 +176,17 @@ impl Master {
     }
 
     /// Assigns tasks, and takes back those of workers that are gone, whenever something changes; says how many wait.
-    async fn assign(
-        &self,
-        lease: &LeaderLease,
-        waiting: &watch::Sender<usize>,
-    ) -> anyhow::Result<()> {
-        let mut desk = Desk::new(&self.session, &self.tree, &self.teller);
+    async fn assign(&self, lease: &Lease, waiting: &watch::Sender<usize>) -> anyhow::Result<()> {
+        let mut assignments = AssignmentView::new(&self.session, &self.tree, &self.reporter);
         let mut settings = self.settings.clone();
         loop {
             let (mut is_settled, mut is_founded) = (true, true);
-            if let Some(view) = desk.view() {
+            if let Some(view) = assignments.view() {
                 waiting.send_replace(view.waiting.len());
                 let most = settings::current(&settings).tasks_per_worker;
                 let moves: Vec<Move> = plan(&view, most)
                     .into_iter()
-                    .filter_map(|step| desk.find(step))
+                    .filter_map(|step| assignments.find(step))
                     .collect();
                 let mut outcomes = stream::iter(moves)
                     .map(|it| async move { (self.carry_out(lease, it.step, &it.data).await, it) })
@@ -200,8 +196,8 @@ impl Master {
                     is_settled &= outcome == Outcome::Done;
                     match outcome {
                         Outcome::Done => {
-                            self.tell(it.step);
-                            desk.note(it);
+                            self.report(it.step);
+                            assignments.note(it);
                         }
                         Outcome::TooLate | Outcome::Unknown => {}
                         Outcome::Unfounded => is_founded = false,
@@ -211,11 +207,11 @@ impl Master {
                 drop(outcomes);
             }
             if !is_founded {
-                mend(&self.session, &self.tree, &self.teller).await?;
+                recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
             }
             tokio::select! {
                 biased;
-                changed = desk.changed() => changed?,
+                changed = assignments.changed() => changed?,
                 _ = settings.changed() => {}
                 // Whatever was not done may have left nothing that the caches would tell of.
                 () = pause(AGAIN), if !is_settled => {}
@@ -290,36 +286,36 @@ impl Master {
         transaction.create(&registration, "").delete(&registration)
     }
 
-    fn tell(&self, step: Step) {
-        let teller = &self.teller;
+    fn report(&self, step: Step) {
+        let reporter = &self.reporter;
         match step {
-            Step::Assign { task, to } => teller.say(format_args!(
+            Step::Assign { task, to } => reporter.report(format_args!(
                 "master assigns task {} to worker {}",
                 task.number(),
                 to.number()
             )),
-            Step::TakeBack { task, from } => teller.say(format_args!(
+            Step::TakeBack { task, from } => reporter.report(format_args!(
                 "master takes task {} back from worker {}, which is gone",
                 task.number(),
                 from.number()
             )),
             Step::Forget { worker } => {
-                teller.say(format_args!("master forgets worker {}", worker.number()));
+                reporter.report(format_args!("master forgets worker {}", worker.number()));
             }
         }
     }
 }
 
 /// Tells that the master is none any more, in whichever way that ends.
-struct Last<'a>(&'a Teller);
+struct Last<'a>(&'a Reporter);
 
 impl Drop for Last<'_> {
     fn drop(&mut self) {
-        self.0.say(format_args!("is the master no longer"));
+        self.0.report(format_args!("is the master no longer"));
     }
 }
 
-/// Tells whether a part of a step's transaction makes a node right below one of the foundations.
+/// Tells whether a part of a step's transaction makes a node right below one of the base nodes.
 const fn is_on_foundation(step: Step, part: usize) -> bool {
     matches!(
         (step, part),

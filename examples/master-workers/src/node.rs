@@ -24,14 +24,14 @@ use zk_leader::LeaderLease;
 use zk_leader::ParticipantEnd;
 use zk_leader::Selector;
 
-use crate::door::Door;
-use crate::ground::lay;
+use crate::bootstrap::create_missing;
 use crate::master::Master;
 use crate::pause::pause;
+use crate::reporter::Reporter;
 use crate::settings;
 use crate::settings::Settings;
+use crate::status_endpoint::StatusEndpoint;
 use crate::stop::Stop;
-use crate::tell::Teller;
 use crate::tree::Tree;
 use crate::worker::Worker;
 
@@ -40,19 +40,19 @@ use crate::worker::Worker;
 pub struct Node {
     tree: Tree,
     settings: Typed<Settings>,
-    teller: Teller,
-    door: Option<Arc<Door>>,
+    reporter: Reporter,
+    status_endpoint: Option<Arc<StatusEndpoint>>,
     grace: Duration,
 }
 
 impl Node {
     /// Describes a process. Nothing happens yet.
-    pub fn new(tree: Tree, teller: Teller) -> Self {
+    pub fn new(tree: Tree, reporter: Reporter) -> Self {
         Self {
             settings: Settings::live(&tree),
             tree,
-            teller,
-            door: None,
+            reporter,
+            status_endpoint: None,
             grace: Duration::from_secs(30),
         }
     }
@@ -64,10 +64,10 @@ impl Node {
         self
     }
 
-    /// Gives it a door, by which others find it and ask what it did last.
+    /// Gives it a endpoint, by which others find it and ask what it did last.
     #[must_use]
-    pub fn with_door(mut self, door: Door) -> Self {
-        self.door = Some(Arc::new(door));
+    pub fn with_status_endpoint(mut self, endpoint: StatusEndpoint) -> Self {
+        self.status_endpoint = Some(Arc::new(endpoint));
         self
     }
 
@@ -87,8 +87,8 @@ impl Node {
     pub async fn run(&self, sessions: SessionBuilder, stop: &Stop) -> anyhow::Result<()> {
         let newest = watch::Sender::new(None::<Session>);
         let serving = sessions.supervise(RetryPolicy::default(), |session| {
-            self.teller
-                .say(format_args!("has session {}", session.id()));
+            self.reporter
+                .report(format_args!("has session {}", session.id()));
             newest.send_replace(Some(session.clone()));
             async move { self.serve(&session, stop).await }
         });
@@ -111,7 +111,7 @@ impl Node {
                 lost => anyhow::anyhow!("{lost}"),
             }),
             () = has_none => {
-                self.teller.say(format_args!("ends without a session"));
+                self.reporter.report(format_args!("ends without a session"));
                 Ok(())
             }
             () = is_late => {
@@ -122,7 +122,7 @@ impl Node {
                 }
                 anyhow::bail!("it was not done {:?} after it was asked to end", self.grace)
             }
-            () = settings::tell_changes(self.settings.clone(), &self.teller) => Ok(()),
+            () = settings::report_changes(self.settings.clone(), &self.reporter) => Ok(()),
             () = self.answer() => Ok(()),
         }
     }
@@ -143,8 +143,8 @@ impl Node {
     pub async fn serve(&self, session: &Session, stop: &Stop) -> anyhow::Result<()> {
         let served = Box::pin(self.live(session, stop)).await;
         match &served {
-            Ok(()) => self.teller.say(format_args!("ends")),
-            Err(error) if may_pass(error) => self.teller.say(format_args!(
+            Ok(()) => self.reporter.report(format_args!("ends")),
+            Err(error) if may_pass(error) => self.reporter.report(format_args!(
                 "begins anew with another session, as {error:#}"
             )),
             Err(_) => return served,
@@ -164,11 +164,11 @@ impl Node {
         // It ends for want of patience where servers answer for so long that they cannot, or where each connection breaks
         // before the answer comes.
         let session = session.with_operation_timeout(session.session_timeout() * 2);
-        lay(&session, &self.tree).await?;
+        create_missing(&session, &self.tree).await?;
         let _following = self.settings.follow(&session);
-        let master = Master::new(&session, &self.tree, &self.settings, &self.teller);
-        let worker = Worker::new(&session, &self.tree, &self.settings, &self.teller);
-        let options = ElectionOptions::default().with_id(self.teller.name());
+        let master = Master::new(&session, &self.tree, &self.settings, &self.reporter);
+        let worker = Worker::new(&session, &self.tree, &self.settings, &self.reporter);
+        let options = ElectionOptions::default().with_id(self.reporter.name());
         let selector = Selector::with_options(&session, self.tree.election(), &options)?;
         let handle = selector.handle().clone();
         let master = &master;
@@ -195,30 +195,30 @@ impl Node {
             done = async { tokio::try_join!(Box::pin(leading), Box::pin(working)) } => {
                 let ((), ()) = done?;
             }
-            error = self.be_found(&session) => return Err(error),
+            error = self.stay_registered(&session) => return Err(error),
         }
         Ok(())
     }
 }
 
 impl Node {
-    /// Answers at the door, if there is one.
+    /// Answers at the endpoint, if there is one.
     async fn answer(&self) {
-        match &self.door {
-            Some(door) => door.answer(&self.teller).await,
+        match &self.status_endpoint {
+            Some(endpoint) => endpoint.answer(&self.reporter).await,
             None => std::future::pending().await,
         }
     }
 
     /// Is registered for as long as the session lives; a node of an earlier session goes by itself, as the name of each
     /// is another one.
-    async fn be_found(&self, session: &Session) -> anyhow::Error {
-        let Some(door) = &self.door else {
+    async fn stay_registered(&self, session: &Session) -> anyhow::Error {
+        let Some(endpoint) = &self.status_endpoint else {
             return std::future::pending().await;
         };
         let (registry, instance) = match (
             Registry::new(session, self.tree.services()),
-            door.instance(&self.teller),
+            endpoint.instance(&self.reporter),
         ) {
             (Ok(registry), Ok(instance)) => (registry, instance),
             (Err(error), _) => return error.into(),

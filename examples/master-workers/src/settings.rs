@@ -7,7 +7,7 @@ use serde::Serialize;
 use zk_config::Typed;
 use zk_core::codec::Toml;
 
-use crate::tell::Teller;
+use crate::reporter::Reporter;
 use crate::tree::Tree;
 
 /// What can be set while everything runs. What a document leaves out has its default.
@@ -102,7 +102,7 @@ pub fn current(settings: &Typed<Settings>) -> Settings {
 /// # Cancel safety
 ///
 /// Safe, nothing is told any more.
-pub async fn tell_changes(mut settings: Typed<Settings>, teller: &Teller) {
+pub async fn report_changes(mut settings: Typed<Settings>, reporter: &Reporter) {
     let mut problems = settings.problems();
     let mut told = None;
     loop {
@@ -110,7 +110,7 @@ pub async fn tell_changes(mut settings: Typed<Settings>, teller: &Teller) {
             biased;
             current = settings.changed() => {
                 told = None;
-                teller.say(format_args!("settings: {}", current.describe()));
+                reporter.report(format_args!("settings: {}", current.describe()));
             }
             Ok(()) = problems.changed() => {
                 let problem = problems.borrow_and_update().clone();
@@ -125,7 +125,7 @@ pub async fn tell_changes(mut settings: Typed<Settings>, teller: &Teller) {
                 if let Some(why) = &refused && told != refused {
                     let was_read = settings.current().is_some_and(|it| it.revision().is_some());
                     let which = if was_read { "the last good ones stay" } else { "the defaults are" };
-                    teller.say(format_args!("settings: {which} in force, as {why}"));
+                    reporter.report(format_args!("settings: {which} in force, as {why}"));
                 }
                 told = refused.or(told);
             }

@@ -110,7 +110,7 @@ impl Tree {
     }
 
     /// Returns the nodes that have to be there before anything is done. They are persistent and never deleted.
-    pub fn foundations(&self) -> [NodePath; 5] {
+    pub fn base_nodes(&self) -> [NodePath; 5] {
         [
             self.tasks(),
             self.workers(),

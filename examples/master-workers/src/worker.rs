@@ -25,14 +25,14 @@ use zk_core::codec::Toml;
 use zk_id::WorkerId;
 use zk_id::WorkerIds;
 
-use crate::desk::followed;
-use crate::ground::mend;
+use crate::assignment_view::check_event;
+use crate::bootstrap::recreate_deleted;
 use crate::pause::A_MOMENT;
 use crate::pause::pause;
+use crate::reporter::Reporter;
 use crate::settings;
 use crate::settings::Settings;
 use crate::stop::Stop;
-use crate::tell::Teller;
 use crate::tree::TaskId;
 use crate::tree::Tree;
 use crate::tree::WorkerName;
@@ -43,7 +43,7 @@ pub struct Worker {
     session: Session,
     tree: Tree,
     settings: Typed<Settings>,
-    teller: Teller,
+    reporter: Reporter,
 }
 
 /// The result of a task, in TOML.
@@ -76,18 +76,18 @@ enum Finished {
 }
 
 impl Worker {
-    /// Makes a worker of a session. The nodes of [`Tree::foundations`] have to be there.
+    /// Makes a worker of a session. The nodes of [`Tree::base_nodes`] have to be there.
     pub fn new(
         session: &Session,
         tree: &Tree,
         settings: &Typed<Settings>,
-        teller: &Teller,
+        reporter: &Reporter,
     ) -> Self {
         Self {
             session: session.clone(),
             tree: tree.clone(),
             settings: settings.clone(),
-            teller: teller.clone(),
+            reporter: reporter.clone(),
         }
     }
 
@@ -107,7 +107,7 @@ impl Worker {
     pub async fn work(&self, stop: &Stop) -> anyhow::Result<()> {
         loop {
             let numbers = WorkerIds::new(&self.session, self.tree.worker_numbers(), WORKERS)?
-                .with_description(self.teller.name());
+                .with_description(self.reporter.name());
             let number = tokio::select! {
                 biased;
                 () = stop.asked() => return Ok(()),
@@ -115,12 +115,13 @@ impl Worker {
             };
             let name = WorkerName::new(number.number(), number.fencing_token());
             self.register(name).await?;
-            self.teller.say(format_args!("is worker {}", name.number()));
+            self.reporter
+                .report(format_args!("is worker {}", name.number()));
             let end = self.work_as(name, stop).await?;
             self.leave(name, number).await?;
             match end {
                 End::Stopped => return Ok(()),
-                End::Unregistered => self.teller.say(format_args!(
+                End::Unregistered => self.reporter.report(format_args!(
                     "was worker {}, which somebody has removed",
                     name.number()
                 )),
@@ -135,8 +136,8 @@ impl Worker {
             let registered = self
                 .session
                 .transaction()
-                .create_ephemeral(self.tree.worker(name), self.teller.name())
-                .create(self.tree.assigned_to(name), self.teller.name())
+                .create_ephemeral(self.tree.worker(name), self.reporter.name())
+                .create(self.tree.assigned_to(name), self.reporter.name())
                 .commit()
                 .await;
             match registered {
@@ -144,7 +145,7 @@ impl Worker {
                 // Nobody else has that name: the transaction before this one, whose answer was lost, has made it.
                 Err(error) if error.is_node_exists() => return Ok(()),
                 Err(error) if error.is_no_node() => {
-                    mend(&self.session, &self.tree, &self.teller).await?;
+                    recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
                 }
                 Err(error) if error.class() == ErrorClass::Recoverable => pause(A_MOMENT).await,
                 Err(error) => return Err(error),
@@ -208,7 +209,7 @@ impl Worker {
                 }
                 () = &mut asked, if !is_stopping => {
                     is_stopping = true;
-                    self.teller.say(format_args!(
+                    self.reporter.report(format_args!(
                         "worker {} stops: it finishes {} tasks and leaves {} to others",
                         name.number(),
                         working.len(),
@@ -222,7 +223,7 @@ impl Worker {
                 }
                 // How many at once may be more by now.
                 _ = settings.changed() => {}
-                event = events.next() => match followed(event, assigned.path(), &self.teller)? {
+                event = events.next() => match check_event(event, assigned.path(), &self.reporter)? {
                     Event::Created(node) => {
                         if let Some(Ok(task)) = node.name().map(str::parse) {
                             let text = node.data().unwrap_or_default();
@@ -255,7 +256,7 @@ impl Worker {
         text: String,
     ) -> Result<Finished, Error> {
         let (worker, number) = (name.number(), task.number());
-        self.teller.say(format_args!(
+        self.reporter.report(format_args!(
             "worker {worker} begins task {number}: {text:?}"
         ));
         let mut attempts = 1;
@@ -265,14 +266,14 @@ impl Worker {
             if settings.failure_rate == 0.0 || fastrand::f64() >= settings.failure_rate {
                 break;
             }
-            self.teller.say(format_args!(
+            self.reporter.report(format_args!(
                 "worker {worker} failed at task {number}, attempt {attempts}, and tries again"
             ));
             attempts += 1;
         }
         let result = TaskResult {
             text,
-            by: self.teller.name().to_owned(),
+            by: self.reporter.name().to_owned(),
             worker: name.to_string(),
             attempts,
         };
@@ -282,8 +283,8 @@ impl Worker {
             Finished::Gone => "was done with what is no longer its task:",
             Finished::Unregistered => "was removed while it worked at task",
         };
-        self.teller
-            .say(format_args!("worker {worker} {what} {number}"));
+        self.reporter
+            .report(format_args!("worker {worker} {what} {number}"));
         Ok(finished)
     }
 
@@ -320,14 +321,14 @@ impl Worker {
                 Some(2) if error.is_node_exists() => {
                     // Nothing here makes two results: it is another hand that did, and the first one counts.
                     is_first = false;
-                    self.teller.say(format_args!(
+                    self.reporter.report(format_args!(
                         "worker {} finds that task {} has a result already",
                         name.number(),
                         task.number()
                     ));
                 }
                 _ if error.is_no_node() => {
-                    mend(&self.session, &self.tree, &self.teller).await?;
+                    recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
                 }
                 _ if error.class() == ErrorClass::Recoverable => pause(A_MOMENT).await,
                 _ => return Err(error),

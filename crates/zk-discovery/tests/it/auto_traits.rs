@@ -18,7 +18,7 @@ macro_rules! send_sync_clone {
 fn public_types_are_send_and_sync() {
     send_sync_clone!(
         Candidate<String>,
-        Change<String>,
+        InstanceChange<String>,
         ConsistentHash,
         Curator,
         Dubbo,
@@ -28,18 +28,18 @@ fn public_types_are_send_and_sync() {
         Instance<String>,
         InstanceBuilder<String>,
         LeastUsed,
-        Loss,
+        RegistrationLoss,
         ProviderOptions,
         Providers<String>,
         Quarantined,
         Random,
         Registry,
         Registry<Dubbo>,
-        Roster<String>,
+        InstanceList<String>,
         UriSpec,
         WhenTaken,
     );
-    is_send::<Changes<String>>();
+    is_send::<InstanceChanges<String>>();
     is_send::<Picked<String>>();
     is_sync::<Picked<String>>();
     is_send::<Registration<String>>();
@@ -75,5 +75,5 @@ fn public_futures_are_send() {
         is_send_value(&providers.synchronized());
         is_send_value(&providers.pick_timeout(&Random, Duration::ZERO));
     };
-    let _ = |mut changes: Changes<String>| is_send_value(&changes.next());
+    let _ = |mut changes: InstanceChanges<String>| is_send_value(&changes.next());
 }

@@ -9,8 +9,8 @@ use rustix::process::kill_process;
 use tokio::process::Command;
 use zk_core::Session;
 use zk_core::Update;
-use zk_discovery::Change;
-use zk_discovery::Changes;
+use zk_discovery::InstanceChange;
+use zk_discovery::InstanceChanges;
 use zk_discovery::Random;
 use zk_harness::Ensemble;
 
@@ -20,12 +20,16 @@ use crate::instance;
 use crate::registry;
 use crate::soon;
 
-async fn until(what: &str, changes: &mut Changes<String>, is_it: impl Fn(&Change<String>) -> bool) {
+async fn until(
+    what: &str,
+    changes: &mut InstanceChanges<String>,
+    is_it: impl Fn(&InstanceChange<String>) -> bool,
+) {
     soon(what, async {
         loop {
             let change = changes.next().await.expect("it goes on");
             assert!(
-                !matches!(change, Change::Ended(_)),
+                !matches!(change, InstanceChange::Ended(_)),
                 "it ended before {what}"
             );
             if is_it(&change) {
@@ -102,7 +106,7 @@ async fn a_service_is_picked_from_through_an_outage_of_all_servers() {
     let mut changes = providers.changes();
     ensemble.kill_all().await.unwrap();
     soon("the session is over", async {
-        while !matches!(changes.next().await, Some(Change::Ended(_)) | None) {
+        while !matches!(changes.next().await, Some(InstanceChange::Ended(_)) | None) {
             assert_eq!(providers.pick(&Random).unwrap().id(), "a");
         }
     })
@@ -138,8 +142,8 @@ async fn instances_of_processes_that_are_killed_or_paused_go_and_come_back_with_
             .spawn()
             .unwrap()
     };
-    let is_added = |change: &Change<String>| matches!(change, Change::Added(_));
-    let is_removed = |change: &Change<String>| matches!(change, Change::Removed(_));
+    let is_added = |change: &InstanceChange<String>| matches!(change, InstanceChange::Added(_));
+    let is_removed = |change: &InstanceChange<String>| matches!(change, InstanceChange::Removed(_));
     let mut child = start();
     until("it is registered", &mut changes, is_added).await;
     assert_eq!(providers.pick(&Random).unwrap().id(), "one");

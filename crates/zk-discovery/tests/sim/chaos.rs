@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::Barrier;
 use zk_core::Session;
-use zk_discovery::Change;
-use zk_discovery::Changes;
+use zk_discovery::InstanceChange;
+use zk_discovery::InstanceChanges;
 use zk_discovery::Registration;
 use zk_discovery::WhenTaken;
 use zk_sim::Chaos;
@@ -76,24 +76,24 @@ async fn serve(ensemble: Ensemble, me: usize, mut random: fastrand::Rng, rest: A
 }
 
 /// Plays changes and checks that each fits to those before it.
-async fn play(mut changes: Changes<String>, told: &Cell<usize>) -> Vec<(String, String)> {
+async fn play(mut changes: InstanceChanges<String>, told: &Cell<usize>) -> Vec<(String, String)> {
     let mut list = std::collections::BTreeMap::new();
     while let Some(change) = changes.next().await {
         told.set(told.get() + 1);
         match change {
-            Change::Added(one) => {
+            InstanceChange::Added(one) => {
                 let before = list.insert(one.id().to_owned(), one.payload().clone());
                 assert_eq!(before, None, "{one:?} is added twice");
             }
-            Change::Updated { old, new } => {
+            InstanceChange::Updated { old, new } => {
                 let before = list.insert(new.id().to_owned(), new.payload().clone());
                 assert_eq!(before.as_ref(), Some(old.payload()), "{new:?}");
             }
-            Change::Removed(one) => {
+            InstanceChange::Removed(one) => {
                 let before = list.remove(one.id());
                 assert_eq!(before.as_ref(), Some(one.payload()), "{one:?}");
             }
-            Change::Quarantined(entry) => panic!("{entry:?}"),
+            InstanceChange::Quarantined(entry) => panic!("{entry:?}"),
             _ => {}
         }
     }

@@ -9,8 +9,8 @@ use zk_core::Acl;
 use zk_discovery::BadEntry;
 use zk_discovery::CacheEnd;
 use zk_discovery::Instance;
+use zk_discovery::InstanceList;
 use zk_discovery::ProviderOptions;
-use zk_discovery::Roster;
 use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 use zk_sim::wait::soon;
@@ -202,7 +202,7 @@ async fn a_slow_consumer_is_told_the_difference() {
     let providers = providers(&session);
     let mut changes = providers.changes();
     told_until("sync", &mut changes).await;
-    let base: Roster<String> = providers.instances();
+    let base: InstanceList<String> = providers.instances();
     let a = registry(&other).register(instance("a", "")).await.unwrap();
     for number in 0..500 {
         a.set_payload(number.to_string()).await.unwrap();
@@ -332,7 +332,7 @@ async fn what_a_bad_entry_has_is_not_in_the_debug_output() {
     assert!(entry.reason().to_string().contains("decoded"), "{entry:?}");
     let shown = format!(
         "{entry:?} {:?}",
-        zk_discovery::Change::<String>::Quarantined(entry.clone())
+        zk_discovery::InstanceChange::<String>::Quarantined(entry.clone())
     );
     assert!(
         !shown.contains("4711") && shown.contains("JSON: Shape"),

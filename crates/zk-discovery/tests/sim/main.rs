@@ -3,9 +3,9 @@
 #![cfg(test)]
 
 use zk_core::Session;
-use zk_discovery::Change;
-use zk_discovery::Changes;
 use zk_discovery::Instance;
+use zk_discovery::InstanceChange;
+use zk_discovery::InstanceChanges;
 use zk_discovery::Providers;
 use zk_discovery::Registry;
 use zk_sim::Ensemble;
@@ -83,7 +83,7 @@ fn known(providers: &Providers<String>) -> Vec<(String, String)> {
 }
 
 /// The next changes, in few words, up to the one that is so.
-async fn told_until(what: &str, changes: &mut Changes<String>) -> Vec<String> {
+async fn told_until(what: &str, changes: &mut InstanceChanges<String>) -> Vec<String> {
     let mut told = Vec::new();
     soon(what, async {
         loop {
@@ -99,18 +99,18 @@ async fn told_until(what: &str, changes: &mut Changes<String>) -> Vec<String> {
     told
 }
 
-fn in_words(change: &Change<String>) -> String {
+fn in_words(change: &InstanceChange<String>) -> String {
     let text = |one: &Instance<String>| format!("{} {}", one.id(), one.payload());
     match change {
-        Change::Added(one) => format!("+ {}", text(one)),
-        Change::Updated { old, new } => format!("~ {} -> {}", text(old), new.payload()),
-        Change::Removed(one) => format!("- {}", text(one)),
-        Change::Quarantined(entry) => format!("! {}: {}", entry.path(), entry.reason()),
-        Change::Released(entry) => format!("released {}", entry.path()),
-        Change::Stale => "stale".to_owned(),
-        Change::Synchronized => "synchronized".to_owned(),
-        Change::Incomplete(gap) => format!("incomplete: {gap}"),
-        Change::Ended(end) => format!("ended: {end}"),
+        InstanceChange::Added(one) => format!("+ {}", text(one)),
+        InstanceChange::Updated { old, new } => format!("~ {} -> {}", text(old), new.payload()),
+        InstanceChange::Removed(one) => format!("- {}", text(one)),
+        InstanceChange::Quarantined(entry) => format!("! {}: {}", entry.path(), entry.reason()),
+        InstanceChange::Released(entry) => format!("released {}", entry.path()),
+        InstanceChange::Stale => "stale".to_owned(),
+        InstanceChange::Synchronized => "synchronized".to_owned(),
+        InstanceChange::Incomplete(gap) => format!("incomplete: {gap}"),
+        InstanceChange::Ended(end) => format!("ended: {end}"),
         other => format!("{other:?}"),
     }
 }

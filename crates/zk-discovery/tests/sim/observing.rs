@@ -13,7 +13,7 @@ use tracing::Subscriber;
 use tracing::field::Field;
 use tracing::field::Visit;
 use tracing::span;
-use zk_discovery::Loss;
+use zk_discovery::RegistrationLoss;
 use zk_sim::Ensemble;
 use zk_sim::wait::pass;
 use zk_sim::wait::soon;
@@ -71,7 +71,10 @@ async fn a_node_of_ours_that_somebody_removes_is_said() {
     let registration = registry(&session).register(instance("a", "1")).await;
     let registration = registration.unwrap();
     other.delete(path("a")).await.unwrap();
-    assert_eq!(soon("it is told", registration.lost()).await, Loss::Deleted);
+    assert_eq!(
+        soon("it is told", registration.lost()).await,
+        RegistrationLoss::Deleted
+    );
     assert_eq!(
         recorder.0.lock().unwrap().as_slice(),
         ["message=a node of ours was removed by somebody path=/services/orders/a "]

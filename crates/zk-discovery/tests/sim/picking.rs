@@ -13,7 +13,7 @@ use zk_discovery::Providers;
 use zk_discovery::Random;
 use zk_discovery::Registration;
 use zk_discovery::RoundRobin;
-use zk_discovery::WhenAllAside;
+use zk_discovery::WhenAllEjected;
 use zk_discovery::WhenStale;
 use zk_sim::Ensemble;
 use zk_sim::matching;
@@ -248,7 +248,10 @@ async fn a_stale_list_is_used_as_the_policy_says() {
         stage.ensemble.session(stage.session.id()).partition();
         soon("the break is noticed", async {
             let mut changes = providers.changes();
-            while !matches!(changes.next().await, Some(zk_discovery::Change::Stale)) {}
+            while !matches!(
+                changes.next().await,
+                Some(zk_discovery::InstanceChange::Stale)
+            ) {}
         })
         .await;
         pass(second).await;
@@ -272,7 +275,7 @@ async fn instances_that_fail_are_set_aside_for_a_time() {
     let rules = FailureRules::default()
         .with_failures(2)
         .with_within(5 * second)
-        .with_aside(10 * second);
+        .with_ejection_time(10 * second);
     let options = ProviderOptions::default().with_failures(rules);
     let stage = stage(&["a", "b"], options).await;
     let providers = &stage.providers;
@@ -300,7 +303,7 @@ async fn when_all_are_set_aside_a_pick_waits_for_the_first_to_come_back() {
     let rules = FailureRules::default().with_failures(1);
     let options = ProviderOptions::default()
         .with_failures(rules)
-        .with_all_aside(WhenAllAside::Refuse);
+        .with_all_ejected(WhenAllEjected::Refuse);
     let stage = stage(&["a", "b"], options).await;
     let providers = &stage.providers;
     providers.report_failure("b");
@@ -308,7 +311,7 @@ async fn when_all_are_set_aside_a_pick_waits_for_the_first_to_come_back() {
     pass(Duration::from_secs(8)).await;
     providers.report_failure("a");
     let error = providers.pick(&Random).unwrap_err();
-    assert!(matches!(error, PickError::AllAside { .. }), "{error}");
+    assert!(matches!(error, PickError::AllEjected { .. }), "{error}");
     let began = tokio::time::Instant::now();
     let picked = providers
         .pick_timeout(&Random, Duration::from_secs(60))

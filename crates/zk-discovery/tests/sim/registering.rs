@@ -8,8 +8,8 @@ use zk_core::WatchEvent;
 use zk_discovery::Dubbo;
 use zk_discovery::DubboProvider;
 use zk_discovery::Instance;
-use zk_discovery::Loss;
 use zk_discovery::RegisterError;
+use zk_discovery::RegistrationLoss;
 use zk_sim::DropFault;
 use zk_sim::Ensemble;
 use zk_sim::matching;
@@ -40,13 +40,16 @@ async fn an_instance_is_there_until_it_is_unregistered_or_dropped_or_its_session
     assert_eq!(registration.session_id(), session.id());
     registration.unregister().await.unwrap();
     assert_eq!(registered(&ensemble), []);
-    assert_eq!(registration.lost().await, Loss::Unregistered);
+    assert_eq!(registration.lost().await, RegistrationLoss::Unregistered);
     // Again and again.
     registration.unregister().await.unwrap();
     // It may be registered anew although the old handle is still there.
     let anew = registry.register(instance("a", "1")).await.unwrap();
     session.delete(path("a")).await.unwrap();
-    assert_eq!(soon("it is told", anew.lost()).await, Loss::Deleted);
+    assert_eq!(
+        soon("it is told", anew.lost()).await,
+        RegistrationLoss::Deleted
+    );
     let anew = (registry.register(instance("a", "1")).await.unwrap(), anew);
     drop(anew);
 
@@ -59,7 +62,7 @@ async fn an_instance_is_there_until_it_is_unregistered_or_dropped_or_its_session
     let last = last.unwrap();
     session.close().await.unwrap();
     assert_eq!(registered(&ensemble), []);
-    assert_eq!(last.lost().await, Loss::SessionLost);
+    assert_eq!(last.lost().await, RegistrationLoss::SessionLost);
     assert!(!last.is_registered());
     last.unregister().await.unwrap();
     let error = registry.register(instance("a", "4")).await;
@@ -149,7 +152,7 @@ async fn an_unregistration_that_was_dropped_or_failed_is_made_again() {
             drop_fault.inject(&ensemble, session.id());
             soon("it is gone", registration.unregister()).await.unwrap();
             assert_eq!(registered(&ensemble), []);
-            assert_eq!(registration.lost().await, Loss::Unregistered);
+            assert_eq!(registration.lost().await, RegistrationLoss::Unregistered);
             drop(registration);
             ensemble.assert_nothing_left([session]).await;
             if done.is_some() {
@@ -189,7 +192,10 @@ async fn a_node_that_took_the_place_is_never_removed_nor_written() {
     let update = registration.set_payload("mine".to_owned()).await;
     let message = update.unwrap_err().to_string();
     assert_eq!(message, "/services/orders/a is not registered any more");
-    assert_eq!(soon("it is lost", registration.lost()).await, Loss::Deleted);
+    assert_eq!(
+        soon("it is lost", registration.lost()).await,
+        RegistrationLoss::Deleted
+    );
     registration.unregister().await.unwrap();
     drop(registration);
     session.settled().await;
@@ -234,13 +240,16 @@ async fn whoever_is_registered_is_told_when_that_ends() {
     let lost = polled(1, registration.lost()).await;
     assert_eq!(lost, None);
     other.delete(path("a")).await.unwrap();
-    assert_eq!(soon("it is told", registration.lost()).await, Loss::Deleted);
+    assert_eq!(
+        soon("it is told", registration.lost()).await,
+        RegistrationLoss::Deleted
+    );
 
     let again = registry(&session).register(instance("b", "1")).await;
     let again = again.unwrap();
     ensemble.expire(session.id());
     let loss = soon("it is told", again.lost()).await;
-    assert_eq!(loss, Loss::SessionLost);
+    assert_eq!(loss, RegistrationLoss::SessionLost);
 }
 
 /// Trap D1: a connection that breaks and comes back changes no node.
@@ -381,7 +390,7 @@ async fn after_an_unregistration_that_failed_a_removal_by_somebody_else_is_told_
         assert!(registration.is_registered());
         other.delete(path("a")).await.unwrap();
         let loss = soon("it is told", registration.lost()).await;
-        assert_eq!(loss, Loss::Deleted, "{is_dropped}");
+        assert_eq!(loss, RegistrationLoss::Deleted, "{is_dropped}");
     }
 }
 

@@ -32,7 +32,7 @@ use crate::tree;
 use crate::until;
 
 async fn foundations(session: &Session) {
-    for path in tree().foundations() {
+    for path in tree().base_nodes() {
         session.create(path, "").parents().await.unwrap();
     }
 }

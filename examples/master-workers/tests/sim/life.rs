@@ -186,7 +186,7 @@ async fn a_worker_that_does_not_know_that_it_was_removed_finishes_nothing() {
         work: Duration::from_secs(1),
         ..Settings::default()
     };
-    for path in tree().foundations() {
+    for path in tree().base_nodes() {
         operator.create(path, "").parents().await.unwrap();
     }
     set(&operator, &settings).await;

@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use master_workers::Node;
+use master_workers::Reporter;
 use master_workers::Stop;
 use master_workers::Stopper;
 use master_workers::TaskId;
-use master_workers::Teller;
 use master_workers::Tree;
 use master_workers::settings::Settings;
 use tokio::task::JoinHandle;
@@ -32,21 +32,21 @@ fn tree() -> Tree {
 }
 
 /// Somebody who listens to nothing.
-fn deaf(name: &str) -> Teller {
-    Teller::new(name, |_| {})
+fn deaf(name: &str) -> Reporter {
+    Reporter::new(name, |_| {})
 }
 
 /// What somebody has said.
 type Lines = Arc<Mutex<Vec<String>>>;
 
 /// Somebody whose lines are kept.
-fn heard(name: &str) -> (Teller, Lines) {
+fn heard(name: &str) -> (Reporter, Lines) {
     let lines = Lines::default();
     let noted = Arc::clone(&lines);
-    let teller = Teller::new(name, move |line| {
+    let reporter = Reporter::new(name, move |line| {
         noted.lock().unwrap().push(line.to_owned());
     });
-    (teller, lines)
+    (reporter, lines)
 }
 
 fn texts(count: usize) -> impl Iterator<Item = String> {

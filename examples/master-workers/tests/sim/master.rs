@@ -30,7 +30,7 @@ const GONE: WorkerName = WorkerName::new(3, 3);
 
 /// A task that waits, two workers, and one that is gone.
 async fn furnish(session: &Session) {
-    for path in tree().foundations() {
+    for path in tree().base_nodes() {
         session.create(path, "").parents().await.unwrap();
     }
     for worker in [ANNA, BEN] {

@@ -82,7 +82,7 @@ async fn whichever_foundation_is_deleted_is_made_again_and_work_goes_on() {
     working_for(&session, Duration::from_millis(40)).await;
     let (lines, stopper, process) = started(&ensemble);
     until("it is there", || count(&ensemble, &tree().workers()) == 1).await;
-    for (number, path) in tree().foundations().into_iter().enumerate() {
+    for (number, path) in tree().base_nodes().into_iter().enumerate() {
         session.delete(&path).recursive().await.unwrap();
         submit(&session, &tree(), texts(1)).await.unwrap();
         let said = |what: &str| {

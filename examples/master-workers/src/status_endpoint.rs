@@ -20,7 +20,7 @@ use zk_discovery::Registry;
 use zk_discovery::RoundRobin;
 
 use crate::pause::pause;
-use crate::tell::Teller;
+use crate::reporter::Reporter;
 use crate::tree::Tree;
 
 /// A door on this machine.
@@ -29,12 +29,12 @@ use crate::tree::Tree;
 /// Over several machines a process listens at an address that the others can reach, and registers that one, which it has
 /// to be told: a machine has many, and knows of none how it looks from outside.
 #[derive(Debug)]
-pub struct Door {
+pub struct StatusEndpoint {
     listener: TcpListener,
     port: u16,
 }
 
-impl Door {
+impl StatusEndpoint {
     /// Opens a door at a port that is free.
     ///
     /// # Errors
@@ -50,12 +50,12 @@ impl Door {
         Ok(Self { listener, port })
     }
 
-    /// Tells whoever knocks the last line of `teller`, one after the other.
-    pub(crate) async fn answer(&self, teller: &Teller) {
+    /// Tells whoever knocks the last line of `reporter`, one after the other.
+    pub(crate) async fn answer(&self, reporter: &Reporter) {
         loop {
             match self.listener.accept().await {
                 Ok((mut visitor, _)) => {
-                    let answer = teller.last();
+                    let answer = reporter.last();
                     let told = visitor.write_all(answer.as_bytes());
                     // Who does not listen is not waited for.
                     drop(timeout(PATIENCE, told).await);
@@ -66,9 +66,9 @@ impl Door {
         }
     }
 
-    /// Describes the process behind this door, to be found.
-    pub(crate) fn instance(&self, teller: &Teller) -> Result<Instance<String>, BuildError> {
-        Instance::builder(SERVICE, teller.name().to_owned())
+    /// Describes the process behind this endpoint, to be found.
+    pub(crate) fn instance(&self, reporter: &Reporter) -> Result<Instance<String>, BuildError> {
+        Instance::builder(SERVICE, reporter.name().to_owned())
             .address(Ipv4Addr::LOCALHOST.to_string())
             .port(self.port)
             .build()
@@ -100,7 +100,7 @@ pub async fn ask(session: &Session, tree: &Tree, count: usize) -> anyhow::Result
     let mut silent = 0;
     while answers.len() < count {
         let process = processes.pick(&turn).context("nobody can be asked")?;
-        match knock(&process).await {
+        match query(&process).await {
             Ok(answer) => {
                 silent = 0;
                 answers.push(answer);
@@ -119,13 +119,13 @@ pub async fn ask(session: &Session, tree: &Tree, count: usize) -> anyhow::Result
 }
 
 /// Hears what a process has to say.
-async fn knock(process: &Picked<String>) -> anyhow::Result<String> {
+async fn query(process: &Picked<String>) -> anyhow::Result<String> {
     let (Some(address), Some(port)) = (process.address(), process.port()) else {
         anyhow::bail!("{} has no door", process.payload());
     };
     let hearing = async {
         let stream = TcpStream::connect((address, port)).await?;
-        listen(stream).await
+        read_answer(stream).await
     };
     Ok(timeout(PATIENCE, hearing)
         .await
@@ -133,7 +133,7 @@ async fn knock(process: &Picked<String>) -> anyhow::Result<String> {
 }
 
 /// Reads an answer to its end. By now somebody else may be at that port, and have much to say.
-async fn listen(visited: impl AsyncRead + Unpin) -> io::Result<String> {
+async fn read_answer(visited: impl AsyncRead + Unpin) -> io::Result<String> {
     let mut answer = Vec::new();
     let mut visited = visited.take(LONGEST_ANSWER);
     visited.read_to_end(&mut answer).await?;
@@ -153,11 +153,11 @@ mod tests {
 
     #[tokio::test]
     async fn who_does_not_stop_talking_is_listened_to_for_a_while() {
-        let endless = timeout(PATIENCE, listen(tokio::io::repeat(b'x'))).await;
+        let endless = timeout(PATIENCE, read_answer(tokio::io::repeat(b'x'))).await;
         let answer = endless.expect("it is not listened to for ever").unwrap();
         assert_eq!(answer, "x".repeat(64 * 1024));
         // Where it is cut may be in the middle of a letter.
-        let cut = listen("is ü".as_bytes().take(4)).await.unwrap();
+        let cut = read_answer("is ü".as_bytes().take(4)).await.unwrap();
         assert_eq!(cut, "is \u{fffd}");
     }
 }

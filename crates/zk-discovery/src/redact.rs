@@ -4,7 +4,7 @@
 
 /// Returns the name or path without what may be a secret in a URL that it is: the user, and everything behind the question
 /// mark.
-pub(crate) fn shown(name: &str) -> String {
+pub(crate) fn redact(name: &str) -> String {
     let (url, rest) = find(name, "%3F").map_or((name, ""), |at| (&name[..at], "\u{2026}"));
     let user = find(url, "%2F%2F").map(|at| at + "%2F%2F".len());
     match user.and_then(|from| Some((from, from + rfind(&url[from..], "%40")?))) {
@@ -41,7 +41,7 @@ mod tests {
             ),
             ("dubbo%3A%2F%2Fh%3A1%2Fa.B", "dubbo%3A%2F%2Fh%3A1%2Fa.B"),
         ] {
-            assert_eq!(shown(name), expected);
+            assert_eq!(redact(name), expected);
         }
     }
 }

@@ -28,10 +28,10 @@ pub enum WhenStale {
 }
 
 /// What is picked when every instance is set aside, or more of them than
-/// [may be](crate::FailureRules::with_most_aside).
+/// [may be](crate::FailureRules::with_max_ejected).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum WhenAllAside {
+pub enum WhenAllEjected {
     /// One of them all the same: maybe it is not they who fail.
     UseAll,
     /// None of those that are set aside, however many these are.
@@ -59,9 +59,9 @@ pub enum PickError {
         /// What is missing.
         gap: PartialRead,
     },
-    /// Every instance has failed lately, and [`WhenAllAside::Refuse`] was chosen.
+    /// Every instance has failed lately, and [`WhenAllEjected::Refuse`] was chosen.
     #[error("every instance of the service {service} has failed lately and is set aside")]
-    AllAside {
+    AllEjected {
         /// The service.
         service: String,
     },
@@ -79,14 +79,14 @@ pub enum PickError {
 
 impl PickError {
     /// Tells whether the same may be answered otherwise a moment later.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         !matches!(self, Self::Ended(_))
     }
 
     /// Returns what can be done about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Loading | Self::Stale { .. } | Self::AllAside { .. } => ErrorClass::Recoverable,
+            Self::Loading | Self::Stale { .. } | Self::AllEjected { .. } => ErrorClass::Recoverable,
             Self::Empty { .. } | Self::Incomplete { .. } => ErrorClass::Outcome,
             Self::Ended(end) => end.class(),
         }
@@ -95,7 +95,7 @@ impl PickError {
 
 /// Tells whether a list may be picked from: one in this state, that was [read](crate::CacheState::Synchronized) at least once or
 /// not, and has been stale for so long.
-pub(crate) fn admit(
+pub(crate) fn check_staleness(
     state: CacheState,
     was_read: bool,
     end: Option<&CacheEnd>,
@@ -119,7 +119,7 @@ pub(crate) fn admit(
 
 /// Which of the instances that are enabled are picked from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Among {
+pub(crate) enum PickPool {
     All,
     /// Those that are not set aside.
     Usable,
@@ -128,12 +128,12 @@ pub(crate) enum Among {
 }
 
 /// Decides which instances are picked from, when `aside` of `all` are set aside and `most` may be.
-pub(crate) fn among(all: usize, aside: usize, most: usize, policy: WhenAllAside) -> Among {
+pub(crate) fn pick_pool(all: usize, aside: usize, most: usize, policy: WhenAllEjected) -> PickPool {
     match policy {
-        _ if aside == 0 => Among::All,
-        WhenAllAside::Refuse if aside >= all => Among::Nobody,
-        WhenAllAside::UseAll if aside > most => Among::All,
-        _ => Among::Usable,
+        _ if aside == 0 => PickPool::All,
+        WhenAllEjected::Refuse if aside >= all => PickPool::Empty,
+        WhenAllEjected::UseAll if aside > most => PickPool::All,
+        _ => PickPool::Usable,
     }
 }
 
@@ -144,19 +144,23 @@ mod tests {
     // covers: D2
     #[test]
     fn those_that_are_set_aside_are_passed_over_while_they_are_few() {
-        use WhenAllAside::Refuse;
-        use WhenAllAside::UseAll;
+        use WhenAllEjected::Refuse;
+        use WhenAllEjected::UseAll;
         for (aside, policy, expected) in [
-            (0, UseAll, Among::All),
-            (0, Refuse, Among::All),
-            (1, UseAll, Among::Usable),
-            (2, UseAll, Among::Usable),
-            (3, UseAll, Among::All),
-            (4, UseAll, Among::All),
-            (3, Refuse, Among::Usable),
-            (4, Refuse, Among::Nobody),
+            (0, UseAll, PickPool::All),
+            (0, Refuse, PickPool::All),
+            (1, UseAll, PickPool::Usable),
+            (2, UseAll, PickPool::Usable),
+            (3, UseAll, PickPool::All),
+            (4, UseAll, PickPool::All),
+            (3, Refuse, PickPool::Usable),
+            (4, Refuse, PickPool::Empty),
         ] {
-            assert_eq!(among(4, aside, 2, policy), expected, "{aside} {policy:?}");
+            assert_eq!(
+                pick_pool(4, aside, 2, policy),
+                expected,
+                "{aside} {policy:?}"
+            );
         }
     }
 
@@ -214,7 +218,7 @@ mod tests {
                 "the service is not followed any more",
             ),
         ] {
-            let answer = admit(state, true, end.as_ref(), stale_for, policy);
+            let answer = check_staleness(state, true, end.as_ref(), stale_for, policy);
             let said = answer.map_or_else(|error| error.to_string(), |()| String::new());
             assert_eq!(said, expected, "{state:?} {policy:?}");
         }
@@ -228,7 +232,8 @@ mod tests {
                 "the service is not followed any more",
             ),
         ] {
-            let error = admit(state, false, end.as_ref(), None, WhenStale::Use).unwrap_err();
+            let error =
+                check_staleness(state, false, end.as_ref(), None, WhenStale::Use).unwrap_err();
             assert_eq!(error.to_string(), expected, "{state:?}");
         }
     }

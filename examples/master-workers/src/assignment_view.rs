@@ -15,16 +15,16 @@ use zk_core::Session;
 
 use crate::plan::Step;
 use crate::plan::View;
-use crate::tell::Teller;
+use crate::reporter::Reporter;
 use crate::tree::Tree;
 
 /// The tasks, the workers and the assignments, followed.
 ///
 /// Three caches show three moments; a task that is moved may be in two of them for a while, or in none.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct AssignmentView {
     tree: Tree,
-    teller: Teller,
+    reporter: Reporter,
     tasks: ChildrenCache,
     workers: ChildrenCache,
     assigned: TreeCache,
@@ -46,9 +46,9 @@ pub(crate) struct Move {
     pub(crate) data: Vec<u8>,
 }
 
-impl Desk {
+impl AssignmentView {
     /// Follows everything with this session. It has nothing until [`changed`](Self::changed) says so.
-    pub(crate) fn new(session: &Session, tree: &Tree, teller: &Teller) -> Self {
+    pub(crate) fn new(session: &Session, tree: &Tree, reporter: &Reporter) -> Self {
         let depth = CacheOptions::default().with_max_depth(2);
         let tasks = ChildrenCache::start(session, tree.tasks()).expect("the path is one");
         let workers = ChildrenCache::start(session, tree.workers()).expect("the path is one");
@@ -56,7 +56,7 @@ impl Desk {
         let assigned = assigned.expect("the path is one");
         Self {
             tree: tree.clone(),
-            teller: teller.clone(),
+            reporter: reporter.clone(),
             news: [tasks.events(), workers.events(), assigned.events()],
             tasks,
             workers,
@@ -80,10 +80,10 @@ impl Desk {
             event = workers.next() => (event, roots[1]),
             event = assigned.next() => (event, roots[2]),
         };
-        followed(event, root, &self.teller)?;
+        check_event(event, root, &self.reporter)?;
         for (news, root) in self.news.iter_mut().zip(roots) {
             while let Some(event) = news.next().now_or_never() {
-                followed(event, root, &self.teller)?;
+                check_event(event, root, &self.reporter)?;
             }
         }
         Ok(())
@@ -162,10 +162,10 @@ impl Desk {
 ///
 /// One child that may not be read is another matter: it is left alone, with a word about it, as those are whose names are
 /// none of ours. If it ended the process it would end the next one, too.
-pub(crate) fn followed(
+pub(crate) fn check_event(
     event: Option<Event>,
     root: &NodePath,
-    teller: &Teller,
+    reporter: &Reporter,
 ) -> anyhow::Result<Event> {
     match event {
         Some(Event::Ended(end)) => Err(end.into()),
@@ -174,7 +174,7 @@ pub(crate) fn followed(
         }
         Some(event) => {
             if let Event::Incomplete { path, reason: gap } = &event {
-                teller.say(format_args!("leaves {path} alone: {gap}"));
+                reporter.report(format_args!("leaves {path} alone: {gap}"));
             }
             Ok(event)
         }

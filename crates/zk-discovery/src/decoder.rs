@@ -15,18 +15,18 @@ use zk_cache::Node;
 use zk_cache::PartialRead;
 use zk_core::NodePath;
 
+use crate::instance_list::InstanceList;
+use crate::instance_list::ListContents;
+use crate::instance_list::Member;
+use crate::instance_list::Quarantined;
 use crate::layout::BadEntry;
 use crate::layout::ReadFormat;
 use crate::pick::Candidate;
 use crate::pick::Incarnation;
-use crate::roster::Member;
-use crate::roster::Page;
-use crate::roster::Quarantined;
-use crate::roster::Roster;
-use crate::shown::shown;
+use crate::redact::redact;
 
 /// What is known of the nodes below the one of a service.
-pub(crate) struct Book<P> {
+pub(crate) struct Decoder<P> {
     service: String,
     parent: NodePath,
     format: Arc<dyn ReadFormat<P>>,
@@ -41,7 +41,7 @@ pub(crate) struct Book<P> {
     end: Option<zk_cache::CacheEnd>,
 }
 
-impl<P: 'static> Book<P> {
+impl<P: 'static> Decoder<P> {
     pub(crate) fn new(
         service: &str,
         parent: &NodePath,
@@ -64,13 +64,13 @@ impl<P: 'static> Book<P> {
     }
 
     /// Begins with what an earlier session knew last: it is stale until this one knows everything.
-    pub(crate) fn succeeding(mut self, last: &Roster<P>) -> Self {
-        let page = &*last.0;
-        if page.rounds == 0 {
+    pub(crate) fn succeeding(mut self, last: &InstanceList<P>) -> Self {
+        let contents = &*last.0;
+        if contents.rounds == 0 {
             return self;
         }
-        let members = page.members.iter().cloned();
-        let quarantined = page.quarantined.iter().cloned();
+        let members = contents.members.iter().cloned();
+        let quarantined = contents.quarantined.iter().cloned();
         // What could not be read is asked for anew.
         let quarantined = quarantined.filter(|entry| entry.mzxid.is_some());
         self.entries = members
@@ -79,12 +79,12 @@ impl<P: 'static> Book<P> {
             .collect();
         self.unconfirmed = self.entries.keys().cloned().collect();
         self.state = CacheState::Stale;
-        self.rounds = page.rounds;
+        self.rounds = contents.rounds;
         self
     }
 
     /// Takes in what the cache tells.
-    pub(crate) fn tell(&mut self, event: &Event) {
+    pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::Created(node) | Event::Changed { new: node, .. } => self.put(node),
             Event::Deleted(node) => drop(self.entries.remove(node.path())),
@@ -110,7 +110,7 @@ impl<P: 'static> Book<P> {
     }
 
     /// Takes in what the cache misses now.
-    pub(crate) fn miss(&mut self, gaps: &[(NodePath, PartialRead)]) {
+    pub(crate) fn apply_gaps(&mut self, gaps: &[(NodePath, PartialRead)]) {
         self.gap = None;
         self.unreadable.clear();
         for (path, gap) in gaps {
@@ -139,7 +139,7 @@ impl<P: 'static> Book<P> {
         let uses = known.map(|known| Arc::clone(known.candidate.uses()));
         let entry = self.read(node, uses);
         if let Err(entry) = &entry {
-            let (path, reason) = (shown(entry.path.as_str()), entry.reason.in_short());
+            let (path, reason) = (redact(entry.path.as_str()), entry.reason.in_short());
             tracing::warn!(path, reason, "this is no instance, and left aside");
         }
         self.entries.insert(node.path().clone(), entry);
@@ -178,7 +178,7 @@ impl<P: 'static> Book<P> {
     }
 
     /// Returns what is known now.
-    pub(crate) fn roster(&self) -> Roster<P> {
+    pub(crate) fn list(&self) -> InstanceList<P> {
         let mut members = Vec::with_capacity(self.entries.len());
         let mut quarantined = self.unreadable.clone();
         for (path, entry) in &self.entries {
@@ -194,7 +194,7 @@ impl<P: 'static> Book<P> {
             .map(|member| &member.candidate)
             .filter(|candidate| candidate.instance().is_enabled())
             .cloned();
-        Roster(Arc::new(Page {
+        InstanceList(Arc::new(ListContents {
             enabled: enabled.collect(),
             members,
             quarantined: quarantined.into_values().collect(),

@@ -8,19 +8,19 @@ use std::sync::PoisonError;
 
 /// Tells lines in the name of a process; clones tell in the same name.
 #[derive(Clone)]
-pub struct Teller {
+pub struct Reporter {
     name: Arc<str>,
     tell: Arc<dyn Fn(&str) + Send + Sync>,
     last: Arc<Mutex<String>>,
 }
 
-impl Teller {
+impl Reporter {
     /// Tells on standard output.
     ///
     /// A line is written by whichever part of the process has something to tell, and waits until the output takes it: a
     /// terminal that is stopped with Ctrl-S, or a pipe that nobody reads, stops the process, and in the end costs it its
     /// session. What is more than an example writes its lines on a thread of its own, from a channel that is bounded.
-    pub fn of_process(name: &str) -> Self {
+    pub fn to_stdout(name: &str) -> Self {
         Self::new(name, |line| {
             // Who runs this may have closed the output, which is no reason to stop.
             drop(writeln!(std::io::stdout(), "{line}"));
@@ -48,15 +48,15 @@ impl Teller {
     }
 
     /// Tells a line.
-    pub fn say(&self, line: fmt::Arguments<'_>) {
+    pub fn report(&self, line: fmt::Arguments<'_>) {
         let line = format!("{}: {line}", self.name);
         (self.tell)(&line);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = line;
     }
 }
 
-impl fmt::Debug for Teller {
+impl fmt::Debug for Reporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Teller").field(&self.name).finish()
+        f.debug_tuple("Reporter").field(&self.name).finish()
     }
 }

@@ -24,7 +24,7 @@ pub enum WhenTaken {
 
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ConflictAction {
     /// It is somebody else's, and stays so.
     Refuse,
     /// It is ours, and maybe being removed: wait for that.
@@ -37,7 +37,7 @@ pub(crate) enum Step {
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Claimant<'a> {
+pub(crate) struct ConflictContext<'a> {
     pub(crate) session: SessionId,
     /// Earlier sessions of the same process, which are over for it.
     pub(crate) previous: &'a [SessionId],
@@ -47,23 +47,23 @@ pub(crate) struct Claimant<'a> {
     pub(crate) waited: Duration,
 }
 
-impl Claimant<'_> {
+impl ConflictContext<'_> {
     /// Decides about a node with this owner.
-    pub(crate) fn decide(&self, owner: Option<SessionId>) -> Step {
+    pub(crate) fn decide(&self, owner: Option<SessionId>) -> ConflictAction {
         match (owner, self.policy) {
             (Some(owner), _) if owner == self.session => {
                 if self.has_settled {
-                    Step::Refuse
+                    ConflictAction::Refuse
                 } else {
-                    Step::Settle
+                    ConflictAction::Settle
                 }
             }
-            (Some(owner), _) if self.previous.contains(&owner) => Step::Remove,
+            (Some(owner), _) if self.previous.contains(&owner) => ConflictAction::Remove,
             (Some(_), WhenTaken::WaitFor(limit)) if self.waited < limit => {
-                Step::Wait(limit.saturating_sub(self.waited))
+                ConflictAction::Wait(limit.saturating_sub(self.waited))
             }
             // Without an owner it does not go by itself.
-            (Some(_) | None, _) => Step::Refuse,
+            (Some(_) | None, _) => ConflictAction::Refuse,
         }
     }
 }
@@ -80,26 +80,50 @@ mod tests {
         let second = Duration::from_secs(1);
         let wait = WhenTaken::WaitFor(3 * second);
         for (owner, policy, has_settled, waited, expected) in [
-            (None, wait, false, 0, Step::Refuse),
-            (None, WhenTaken::Refuse, true, 0, Step::Refuse),
-            (Some(ours), wait, false, 0, Step::Settle),
-            (Some(ours), WhenTaken::Refuse, false, 0, Step::Settle),
-            (Some(ours), wait, true, 0, Step::Refuse),
-            (Some(earlier), wait, false, 0, Step::Remove),
-            (Some(earlier), WhenTaken::Refuse, true, 9, Step::Remove),
-            (Some(other), WhenTaken::Refuse, false, 0, Step::Refuse),
-            (Some(other), wait, false, 0, Step::Wait(3 * second)),
-            (Some(other), wait, true, 2, Step::Wait(second)),
-            (Some(other), wait, true, 3, Step::Refuse),
+            (None, wait, false, 0, ConflictAction::Refuse),
+            (None, WhenTaken::Refuse, true, 0, ConflictAction::Refuse),
+            (Some(ours), wait, false, 0, ConflictAction::Settle),
+            (
+                Some(ours),
+                WhenTaken::Refuse,
+                false,
+                0,
+                ConflictAction::Settle,
+            ),
+            (Some(ours), wait, true, 0, ConflictAction::Refuse),
+            (Some(earlier), wait, false, 0, ConflictAction::Remove),
+            (
+                Some(earlier),
+                WhenTaken::Refuse,
+                true,
+                9,
+                ConflictAction::Remove,
+            ),
+            (
+                Some(other),
+                WhenTaken::Refuse,
+                false,
+                0,
+                ConflictAction::Refuse,
+            ),
+            (
+                Some(other),
+                wait,
+                false,
+                0,
+                ConflictAction::Wait(3 * second),
+            ),
+            (Some(other), wait, true, 2, ConflictAction::Wait(second)),
+            (Some(other), wait, true, 3, ConflictAction::Refuse),
         ] {
-            let claimant = Claimant {
+            let context = ConflictContext {
                 session: ours,
                 previous: &[earlier],
                 policy,
                 has_settled,
                 waited: waited * second,
             };
-            assert_eq!(claimant.decide(owner), expected, "{owner:?} {claimant:?}");
+            assert_eq!(context.decide(owner), expected, "{owner:?} {context:?}");
         }
     }
 }

@@ -10,17 +10,17 @@ use crate::error::RegisterError;
 use crate::instance::Instance;
 use crate::layout::Format;
 use crate::layout::Layout;
-use crate::registration::Loss;
+use crate::redact::redact;
 use crate::registration::Registration;
+use crate::registration::RegistrationLoss;
 use crate::registry::Registry;
-use crate::shown::shown;
 
 impl<L: Layout> Registry<L> {
     /// Registers an instance, and again whenever somebody removes its node, for as long as the session lives.
     ///
     /// For the body of [`supervise`](zk_core::SessionBuilder::supervise), which runs it again with the next session.
     /// It never answers but with the error that ends it.
-    /// What [passes](RegisterError::is_passing), such as a node of another session that is there for longer than
+    /// What [passes](RegisterError::is_transient), such as a node of another session that is there for longer than
     /// [`WhenTaken`](crate::WhenTaken) waits, and a node that somebody has removed, is tried again after a second, with a
     /// `tracing` event of the level warn.
     ///
@@ -29,7 +29,7 @@ impl<L: Layout> Registry<L> {
     /// # Errors
     ///
     /// [`RegisterError::SessionLost`], and those of [`register`](Self::register) that do not
-    /// [pass](RegisterError::is_passing).
+    /// [pass](RegisterError::is_transient).
     ///
     /// # Panics
     ///
@@ -133,25 +133,25 @@ impl<L: Layout> Registry<L> {
         loop {
             match self.register(instance.clone()).await {
                 Ok(registration) => {
-                    let kept = Kept(Arc::new(registration));
+                    let kept = UnregisterOnDrop(Arc::new(registration));
                     let working = work(Arc::clone(&kept.0));
                     let loss = tokio::select! {
                         biased;
                         loss = kept.0.lost() => loss,
                         never = async {
                             working.await;
-                            pending::<Loss>().await
+                            pending::<RegistrationLoss>().await
                         } => never,
                     };
-                    if loss == Loss::SessionLost {
+                    if loss == RegistrationLoss::SessionLost {
                         return RegisterError::SessionLost;
                     }
-                    let path = shown(kept.0.path().as_str());
+                    let path = redact(kept.0.path().as_str());
                     tracing::warn!(path, %loss, "registering again");
                     instance = kept.0.instance().await;
                 }
-                Err(error) if error.is_passing() => {
-                    let id = shown(instance.id());
+                Err(error) if error.is_transient() => {
+                    let id = redact(instance.id());
                     tracing::warn!(
                         service = instance.name(),
                         id,
@@ -167,11 +167,11 @@ impl<L: Layout> Registry<L> {
 }
 
 /// A registration that ends when this is dropped, whoever else has it.
-struct Kept<P: 'static>(Arc<Registration<P>>);
+struct UnregisterOnDrop<P: 'static>(Arc<Registration<P>>);
 
-impl<P: 'static> Drop for Kept<P> {
+impl<P: 'static> Drop for UnregisterOnDrop<P> {
     fn drop(&mut self) {
-        self.0.let_go();
+        self.0.unregister_in_background();
     }
 }
 

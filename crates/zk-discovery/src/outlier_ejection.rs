@@ -16,14 +16,14 @@ use crate::pick::Incarnation;
 ///
 /// - [`failures`](Self::with_failures): 3
 /// - [`within`](Self::with_within): 30 seconds
-/// - [`aside`](Self::with_aside): 30 seconds
-/// - [`most_aside`](Self::with_most_aside): 50 percent
+/// - [`aside`](Self::with_ejection_time): 30 seconds
+/// - [`max_ejected`](Self::with_max_ejected): 50 percent
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailureRules {
     failures: usize,
     within: Duration,
-    aside: Duration,
-    most_aside: u8,
+    ejection_time: Duration,
+    max_ejected: u8,
 }
 
 impl Default for FailureRules {
@@ -31,8 +31,8 @@ impl Default for FailureRules {
         Self {
             failures: 3,
             within: Duration::from_secs(30),
-            aside: Duration::from_secs(30),
-            most_aside: 50,
+            ejection_time: Duration::from_secs(30),
+            max_ejected: 50,
         }
     }
 }
@@ -57,8 +57,8 @@ impl FailureRules {
     /// Then it is as good as any other one, and its failures are forgotten.
     /// By chance it is up to a quarter longer, so that those that are set aside together do not come back together.
     #[must_use]
-    pub const fn with_aside(mut self, time: Duration) -> Self {
-        self.aside = time;
+    pub const fn with_ejection_time(mut self, time: Duration) -> Self {
+        self.ejection_time = time;
         self
     }
 
@@ -68,23 +68,23 @@ impl FailureRules {
     /// It is rounded up, and at least one is left.
     /// While more of them are, all are picked from: whoever comes back first would get what all had, and fail by that; and
     /// when most fail, it may not be they who fail.
-    /// With [`WhenAllAside::Refuse`](crate::WhenAllAside::Refuse) there is no such limit.
+    /// With [`WhenAllEjected::Refuse`](crate::WhenAllEjected::Refuse) there is no such limit.
     #[must_use]
-    pub const fn with_most_aside(mut self, percent: u8) -> Self {
-        self.most_aside = if percent > 100 { 100 } else { percent };
+    pub const fn with_max_ejected(mut self, percent: u8) -> Self {
+        self.max_ejected = if percent > 100 { 100 } else { percent };
         self
     }
 
     /// Returns how many of so many instances may be set aside.
-    pub(crate) fn most_aside_of(&self, count: usize) -> usize {
-        let share = count.saturating_mul(usize::from(self.most_aside));
+    pub(crate) fn max_ejected_of(&self, count: usize) -> usize {
+        let share = count.saturating_mul(usize::from(self.max_ejected));
         share.div_ceil(100).min(count.saturating_sub(1))
     }
 }
 
 /// The failures that count. Moments are durations since some moment of a monotonic clock.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct OutlierDetector {
     rules: FailureRules,
     records: HashMap<Incarnation, Record>,
 }
@@ -92,10 +92,10 @@ pub(crate) struct Ledger {
 #[derive(Debug)]
 enum Record {
     Failures(VecDeque<Duration>),
-    AsideUntil(Duration),
+    EjectedUntil(Duration),
 }
 
-impl Ledger {
+impl OutlierDetector {
     pub(crate) fn new(rules: FailureRules) -> Self {
         Self {
             rules,
@@ -117,29 +117,29 @@ impl Ledger {
             return false;
         };
         failures.push_back(now);
-        let is_enough = failures.len() >= rules.failures && !rules.aside.is_zero();
+        let is_enough = failures.len() >= rules.failures && !rules.ejection_time.is_zero();
         if is_enough {
-            let longer = (rules.aside / 4).mul_f64(chance.clamp(0.0, 1.0));
-            let time = rules.aside.saturating_add(longer);
-            *record = Record::AsideUntil(now.saturating_add(time));
+            let longer = (rules.ejection_time / 4).mul_f64(chance.clamp(0.0, 1.0));
+            let time = rules.ejection_time.saturating_add(longer);
+            *record = Record::EjectedUntil(now.saturating_add(time));
         }
         is_enough
     }
 
     /// Whether an instance is set aside.
-    pub(crate) fn is_aside(&self, which: Incarnation, now: Duration) -> bool {
-        matches!(self.records.get(&which), Some(Record::AsideUntil(until)) if now < *until)
+    pub(crate) fn is_ejected(&self, which: Incarnation, now: Duration) -> bool {
+        matches!(self.records.get(&which), Some(Record::EjectedUntil(until)) if now < *until)
     }
 
     /// Forgets all but these.
-    pub(crate) fn keep(&mut self, is_there: impl Fn(Incarnation) -> bool) {
+    pub(crate) fn retain(&mut self, is_there: impl Fn(Incarnation) -> bool) {
         self.records.retain(|which, _| is_there(*which));
     }
 
     /// When the first of those that are set aside comes back.
     pub(crate) fn next_return(&self, now: Duration) -> Option<Duration> {
         let until = self.records.values().filter_map(|record| match record {
-            Record::AsideUntil(until) if now < *until => Some(*until),
+            Record::EjectedUntil(until) if now < *until => Some(*until),
             _ => None,
         });
         until.min()
@@ -149,7 +149,7 @@ impl Ledger {
     fn forget(&mut self, now: Duration) {
         let rules = self.rules;
         self.records.retain(|_, record| match record {
-            Record::AsideUntil(until) => now < *until,
+            Record::EjectedUntil(until) => now < *until,
             Record::Failures(failures) => {
                 failures.retain(|at| now.saturating_sub(*at) < rules.within);
                 while failures.len() > rules.failures {
@@ -175,70 +175,70 @@ mod tests {
         Incarnation::of(name, 1)
     }
 
-    impl Ledger {
-        fn told(&mut self, name: &str, now: Duration) -> bool {
+    impl OutlierDetector {
+        fn reported(&mut self, name: &str, now: Duration) -> bool {
             self.report(named(name), now, 0.0)
         }
 
-        fn has_aside(&self, name: &str, now: Duration) -> bool {
-            self.is_aside(named(name), now)
+        fn ejected(&self, name: &str, now: Duration) -> bool {
+            self.is_ejected(named(name), now)
         }
     }
 
-    fn ledger(failures: usize, within: u64, aside: u64) -> Ledger {
+    fn detector(failures: usize, within: u64, aside: u64) -> OutlierDetector {
         let rules = FailureRules::default()
             .with_failures(failures)
             .with_within(at(within))
-            .with_aside(at(aside));
-        Ledger::new(rules)
+            .with_ejection_time(at(aside));
+        OutlierDetector::new(rules)
     }
 
     // covers: D2
     #[test]
     fn so_many_failures_within_a_time_set_aside_for_a_time() {
-        let mut ledger = ledger(2, 10, 30);
-        assert!(!ledger.told("a", at(0)));
+        let mut detector = detector(2, 10, 30);
+        assert!(!detector.reported("a", at(0)));
         // Too late to count with the first one.
-        assert!(!ledger.told("a", at(10)));
-        assert!(!ledger.told("b", at(11)));
-        assert!(ledger.told("a", at(19)));
-        assert!(ledger.has_aside("a", at(19)) && !ledger.has_aside("b", at(19)));
-        assert_eq!(ledger.next_return(at(19)), Some(at(49)));
-        assert!(!ledger.told("a", at(20)));
-        assert!(ledger.has_aside("a", at(48)) && !ledger.has_aside("a", at(49)));
-        assert_eq!(ledger.next_return(at(49)), None);
+        assert!(!detector.reported("a", at(10)));
+        assert!(!detector.reported("b", at(11)));
+        assert!(detector.reported("a", at(19)));
+        assert!(detector.ejected("a", at(19)) && !detector.ejected("b", at(19)));
+        assert_eq!(detector.next_return(at(19)), Some(at(49)));
+        assert!(!detector.reported("a", at(20)));
+        assert!(detector.ejected("a", at(48)) && !detector.ejected("a", at(49)));
+        assert_eq!(detector.next_return(at(49)), None);
         // Its failures are forgotten.
-        assert!(!ledger.told("a", at(49)));
-        assert!(ledger.told("a", at(50)));
+        assert!(!detector.reported("a", at(49)));
+        assert!(detector.reported("a", at(50)));
     }
 
     // covers: D2
     #[test]
     fn another_node_of_the_same_name_is_judged_anew() {
-        let mut ledger = ledger(1, 10, 30);
+        let mut detector = detector(1, 10, 30);
         let [old, new] = [1, 2].map(|czxid| Incarnation::of("a", czxid));
-        assert!(ledger.report(old, at(0), 0.0));
-        assert!(ledger.is_aside(old, at(1)) && !ledger.is_aside(new, at(1)));
-        ledger.keep(|which| which == new);
-        assert!(!ledger.is_aside(old, at(1)));
-        assert_eq!(ledger.next_return(at(1)), None);
+        assert!(detector.report(old, at(0), 0.0));
+        assert!(detector.is_ejected(old, at(1)) && !detector.is_ejected(new, at(1)));
+        detector.retain(|which| which == new);
+        assert!(!detector.is_ejected(old, at(1)));
+        assert_eq!(detector.next_return(at(1)), None);
     }
 
     // covers: D2
     #[test]
     fn by_chance_an_instance_is_aside_for_up_to_a_quarter_longer() {
         for (chance, until) in [(0.0, 40), (0.5, 45), (1.0, 50), (9.0, 50)] {
-            let mut ledger = ledger(1, 10, 40);
-            ledger.report(named("a"), at(0), chance);
-            assert_eq!(ledger.next_return(at(0)), Some(at(until)), "{chance}");
+            let mut detector = detector(1, 10, 40);
+            detector.report(named("a"), at(0), chance);
+            assert_eq!(detector.next_return(at(0)), Some(at(until)), "{chance}");
         }
-        let mut longest = Ledger::new(
+        let mut longest = OutlierDetector::new(
             FailureRules::default()
                 .with_failures(1)
-                .with_aside(Duration::MAX),
+                .with_ejection_time(Duration::MAX),
         );
         assert!(longest.report(named("a"), at(1), 1.0));
-        assert!(longest.has_aside("a", Duration::from_secs(1 << 40)));
+        assert!(longest.ejected("a", Duration::from_secs(1 << 40)));
     }
 
     // covers: D2
@@ -246,8 +246,8 @@ mod tests {
     fn at_most_a_share_is_aside_and_never_all() {
         let of = |percent, count| {
             FailureRules::default()
-                .with_most_aside(percent)
-                .most_aside_of(count)
+                .with_max_ejected(percent)
+                .max_ejected_of(count)
         };
         for (percent, expected) in [
             (0, [0, 0, 0, 0, 0, 0]),
@@ -262,18 +262,18 @@ mod tests {
 
     #[test]
     fn rules_at_their_ends() {
-        assert!(ledger(0, 10, 30).told("a", at(0)));
-        let mut never = ledger(1, 10, 0);
-        assert!((0..9).all(|_| !never.told("a", at(0)) && !never.has_aside("a", at(0))));
+        assert!(detector(0, 10, 30).reported("a", at(0)));
+        let mut never = detector(1, 10, 0);
+        assert!((0..9).all(|_| !never.reported("a", at(0)) && !never.ejected("a", at(0))));
         assert!(never.records[&named("a")].len() <= 2);
-        assert!(!ledger(2, 0, 30).told("a", at(0)));
+        assert!(!detector(2, 0, 30).reported("a", at(0)));
     }
 
     impl Record {
         fn len(&self) -> usize {
             match self {
                 Self::Failures(failures) => failures.len(),
-                Self::AsideUntil(_) => 0,
+                Self::EjectedUntil(_) => 0,
             }
         }
     }
@@ -286,14 +286,14 @@ mod tests {
             failures in 1_usize..4, within in 1_u64..20, aside in 0_u64..20,
             steps in proptest::collection::vec((0_u64..8, 0_usize..3), 0..60),
         ) {
-            let mut ledger = ledger(failures, within, aside);
+            let mut detector = detector(failures, within, aside);
             let mut now = 0;
             let mut told = [const { Vec::<u64>::new() }; 3];
             let mut until = [0; 3];
             for (pause, who) in steps {
                 now += pause;
                 let name = ["a", "b", "c"][who];
-                prop_assert_eq!(ledger.has_aside(name, at(now)), now < until[who]);
+                prop_assert_eq!(detector.ejected(name, at(now)), now < until[who]);
                 let is_first = if now < until[who] {
                     false
                 } else {
@@ -305,10 +305,10 @@ mod tests {
                     until[who] = now + aside;
                     told[who].clear();
                 }
-                prop_assert_eq!(ledger.told(name, at(now)), is_first);
+                prop_assert_eq!(detector.reported(name, at(now)), is_first);
                 let next = until.iter().filter(|until| now < **until).min();
-                prop_assert_eq!(ledger.next_return(at(now)), next.map(|next| at(*next)));
-                prop_assert!(ledger.records.len() <= 3);
+                prop_assert_eq!(detector.next_return(at(now)), next.map(|next| at(*next)));
+                prop_assert!(detector.records.len() <= 3);
             }
         }
     }

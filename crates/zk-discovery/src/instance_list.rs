@@ -13,12 +13,12 @@ use zk_core::NodePath;
 use crate::instance::Instance;
 use crate::layout::BadEntry;
 use crate::pick::Candidate;
-use crate::shown::shown;
+use crate::redact::redact;
 
 /// The instances of a service at one moment; cheap to clone, and never changed.
-pub struct Roster<P>(pub(crate) Arc<Page<P>>);
+pub struct InstanceList<P>(pub(crate) Arc<ListContents<P>>);
 
-pub(crate) struct Page<P> {
+pub(crate) struct ListContents<P> {
     /// By their paths.
     pub(crate) members: Vec<Member<P>>,
     /// Those that may be picked, in the same order.
@@ -54,7 +54,7 @@ pub struct Quarantined {
 /// What has changed among the instances of a service.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Change<P> {
+pub enum InstanceChange<P> {
     /// There is an instance that was not there, or one that was registered anew; of the old one a
     /// [`Removed`](Self::Removed) came before.
     Added(Arc<Instance<P>>),
@@ -78,7 +78,7 @@ pub enum Change<P> {
     Synchronized,
     /// The list of instances cannot be had as a whole.
     ///
-    /// When it can be had again, what was missing is [`Added`](Self::Added), and [`Roster::gap`] is none.
+    /// When it can be had again, what was missing is [`Added`](Self::Added), and [`InstanceList::gap`] is none.
     Incomplete(PartialRead),
     /// Nothing comes after this.
     Ended(CacheEnd),
@@ -88,7 +88,7 @@ pub enum Change<P> {
 impl fmt::Debug for Quarantined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Quarantined")
-            .field("path", &shown(self.path.as_str()))
+            .field("path", &redact(self.path.as_str()))
             .field("reason", &self.reason)
             .finish_non_exhaustive()
     }
@@ -106,9 +106,9 @@ impl Quarantined {
     }
 }
 
-impl<P> Roster<P> {
-    pub(crate) fn nothing() -> Self {
-        Self(Arc::new(Page {
+impl<P> InstanceList<P> {
+    pub(crate) fn empty() -> Self {
+        Self(Arc::new(ListContents {
             members: Vec::new(),
             enabled: Vec::new(),
             quarantined: Vec::new(),
@@ -120,12 +120,12 @@ impl<P> Roster<P> {
     }
 
     /// The same nodes, told as for the first time: their round and end are those of the providers they come from.
-    pub(crate) fn only_nodes(&self) -> Self {
-        let page = &*self.0;
-        Self(Arc::new(Page {
-            members: page.members.clone(),
-            enabled: page.enabled.clone(),
-            quarantined: page.quarantined.clone(),
+    pub(crate) fn nodes_only(&self) -> Self {
+        let contents = &*self.0;
+        Self(Arc::new(ListContents {
+            members: contents.members.clone(),
+            enabled: contents.enabled.clone(),
+            quarantined: contents.quarantined.clone(),
             gap: None,
             state: CacheState::Loading,
             rounds: 0,
@@ -186,41 +186,41 @@ impl<P> Roster<P> {
     /// # Cost
     ///
     /// All instances of both are looked at.
-    pub fn since(&self, older: &Self) -> Vec<Change<P>> {
+    pub fn since(&self, older: &Self) -> Vec<InstanceChange<P>> {
         let (older, newer) = (&*older.0, &*self.0);
         let was_synchronized = older.state == CacheState::Synchronized;
         let is_another_round = older.rounds != newer.rounds;
         let mut changes = Vec::new();
         if was_synchronized && is_another_round {
-            changes.push(Change::Stale);
+            changes.push(InstanceChange::Stale);
         }
         let (mut gone, mut come) = (Vec::new(), Vec::new());
-        for pair in Paired::new(&older.members, &newer.members, |member| &member.path) {
+        for pair in MergeJoin::new(&older.members, &newer.members, |member| &member.path) {
             let instance = |member: &Member<P>| Arc::clone(member.candidate.instance());
             match pair {
                 (Some(old), Some(new)) if old.czxid == new.czxid => {
                     if old.mzxid != new.mzxid {
-                        come.push(Change::Updated {
+                        come.push(InstanceChange::Updated {
                             old: instance(old),
                             new: instance(new),
                         });
                     }
                 }
                 (old, new) => {
-                    gone.extend(old.map(|old| Change::Removed(instance(old))));
-                    come.extend(new.map(|new| Change::Added(instance(new))));
+                    gone.extend(old.map(|old| InstanceChange::Removed(instance(old))));
+                    come.extend(new.map(|new| InstanceChange::Added(instance(new))));
                 }
             }
         }
         let mut quarantined = Vec::new();
-        for pair in Paired::new(&older.quarantined, &newer.quarantined, |one| &one.path) {
+        for pair in MergeJoin::new(&older.quarantined, &newer.quarantined, |one| &one.path) {
             if let (Some(old), Some(new)) = pair
                 && old == new
             {
                 continue;
             }
-            gone.extend(pair.0.map(|old| Change::Released(old.clone())));
-            quarantined.extend(pair.1.map(|new| Change::Quarantined(new.clone())));
+            gone.extend(pair.0.map(|old| InstanceChange::Released(old.clone())));
+            quarantined.extend(pair.1.map(|new| InstanceChange::Quarantined(new.clone())));
         }
         changes.extend(gone);
         changes.extend(quarantined);
@@ -228,25 +228,25 @@ impl<P> Roster<P> {
         if let Some(gap) = newer.gap
             && older.gap != newer.gap
         {
-            changes.push(Change::Incomplete(gap));
+            changes.push(InstanceChange::Incomplete(gap));
         }
         match newer.state {
             CacheState::Synchronized if !was_synchronized || is_another_round => {
-                changes.push(Change::Synchronized);
+                changes.push(InstanceChange::Synchronized);
             }
             CacheState::Stale if was_synchronized && !is_another_round => {
-                changes.push(Change::Stale);
+                changes.push(InstanceChange::Stale)
             }
             _ => {}
         }
         if let (Some(end), None) = (&newer.end, &older.end) {
-            changes.push(Change::Ended(end.clone()));
+            changes.push(InstanceChange::Ended(end.clone()));
         }
         changes
     }
 }
 
-impl<P> Clone for Roster<P> {
+impl<P> Clone for InstanceList<P> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
@@ -263,7 +263,7 @@ impl<P> Clone for Member<P> {
     }
 }
 
-impl<P> Clone for Change<P> {
+impl<P> Clone for InstanceChange<P> {
     fn clone(&self) -> Self {
         match self {
             Self::Added(instance) => Self::Added(Arc::clone(instance)),
@@ -282,9 +282,9 @@ impl<P> Clone for Change<P> {
     }
 }
 
-impl<P> fmt::Debug for Roster<P> {
+impl<P> fmt::Debug for InstanceList<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Roster")
+        f.debug_struct("InstanceList")
             .field("instances", &self.len())
             .field("quarantined", &self.0.quarantined.len())
             .field("gap", &self.0.gap)
@@ -295,19 +295,19 @@ impl<P> fmt::Debug for Roster<P> {
 }
 
 /// What two lists, both in the order of a key, have under each key.
-struct Paired<'a, T, F> {
+struct MergeJoin<'a, T, F> {
     old: &'a [T],
     new: &'a [T],
     key: F,
 }
 
-impl<'a, T, F: Fn(&T) -> &NodePath> Paired<'a, T, F> {
+impl<'a, T, F: Fn(&T) -> &NodePath> MergeJoin<'a, T, F> {
     fn new(old: &'a [T], new: &'a [T], key: F) -> Self {
         Self { old, new, key }
     }
 }
 
-impl<'a, T, F: Fn(&T) -> &NodePath> Iterator for Paired<'a, T, F> {
+impl<'a, T, F: Fn(&T) -> &NodePath> Iterator for MergeJoin<'a, T, F> {
     type Item = (Option<&'a T>, Option<&'a T>);
 
     fn next(&mut self) -> Option<Self::Item> {
