@@ -1,4 +1,4 @@
-//! What changes among the instances of a service, for one consumer.
+//! The stream of changes of a service for one consumer.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,16 +12,16 @@ use crate::follow::SharedList;
 use crate::instance_list::InstanceChange;
 use crate::instance_list::InstanceList;
 
-/// What changes among the instances of a service, for one consumer; made by
+/// The changes of the instances of a service, for one consumer; created by
 /// [`Providers::changes`](crate::Providers::changes).
 ///
-/// A consumer is told the [difference](InstanceList::since) between what it was told last and what is.
-/// So one that is slow holds up nobody, and what is kept for it is one list of instances, however much happens meanwhile:
-/// what was undone before it looked is not told.
+/// A consumer receives the [difference](InstanceList::since) between the list it saw last and the current one.
+/// A slow consumer therefore blocks no other consumer and costs one list of instances, however much changes in between;
+/// changes that were undone before it reads are not reported.
 ///
 /// # Dropping
 ///
-/// Nothing happens; it does not keep its [`Providers`](crate::Providers) alive either.
+/// Has no effect. This does not keep its [`Providers`](crate::Providers) alive.
 pub struct InstanceChanges<P> {
     shared: Arc<SharedList<P>>,
     next: watch::Receiver<u64>,
@@ -45,11 +45,11 @@ impl<P> InstanceChanges<P> {
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
+    /// Safe: no change is lost.
     ///
     /// # Session loss
     ///
-    /// Answered as [`InstanceChange::Ended`], then `None`.
+    /// Reported as [`InstanceChange::Ended`], then `None`.
     pub async fn next(&mut self) -> Option<InstanceChange<P>> {
         loop {
             if let Some(change) = self.pending.pop_front() {
@@ -58,7 +58,7 @@ impl<P> InstanceChanges<P> {
             if self.base.0.end.is_some() {
                 return None;
             }
-            // The shared is held by this, and so is its sender.
+            // `self` holds the sender, so the channel stays open.
             self.next.changed().await.ok()?;
             self.next.mark_unchanged();
             let newest = self.shared.list();
@@ -67,7 +67,7 @@ impl<P> InstanceChanges<P> {
         }
     }
 
-    /// Turns this into a stream of the same changes.
+    /// Converts this into a stream of the same changes.
     pub fn into_stream(self) -> impl Stream<Item = InstanceChange<P>> + Send + 'static
     where
         P: Send + Sync + 'static,

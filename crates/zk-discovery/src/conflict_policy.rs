@@ -1,4 +1,4 @@
-//! What is to be done about a node that is where an instance is to be registered.
+//! Decides what to do about an existing node at the path of an instance that is being registered.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,47 +8,47 @@ use zk_core::SessionId;
 
 /// What to do when the node of an instance belongs to another live session.
 ///
-/// Mostly that is the session that the same service had before it was started anew, and which has not expired yet.
-/// The node is never taken over silently: whoever it belongs to may be alive.
+/// Usually this is the session of the same service before a restart, which has not expired yet.
+/// The node is never taken over silently: its owner may be alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenTaken {
-    /// Refuse at once.
+    /// Fail at once.
     Refuse,
-    /// Wait until it is gone, for so long at most.
+    /// Wait until the node is gone, for at most this long.
     ///
-    /// The time begins anew when the connection breaks meanwhile: an election gives all sessions their whole timeout again,
-    /// and without a connection nobody sees a node go.
+    /// The time restarts when the connection breaks: an election gives all sessions their full timeout again, and a client
+    /// without a connection does not see that a node is gone.
     WaitFor(Duration),
 }
 
-/// What is to be done next.
+/// The next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConflictAction {
-    /// It is somebody else's, and stays so.
+    /// Fail: the node belongs to another owner and stays.
     Refuse,
-    /// It is ours, and maybe being removed: wait for that.
+    /// The node is ours and may be in removal: wait for that.
     Settle,
-    /// It is ours of an earlier session: remove exactly this node.
+    /// The node belongs to an earlier session of this process: remove exactly this node.
     Remove,
-    /// It may go: wait for so long.
+    /// The node may go away: wait this long.
     Wait(Duration),
 }
 
-/// Who asks.
+/// The state of the registration that found the node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConflictContext<'a> {
     pub(crate) session: SessionId,
-    /// Earlier sessions of the same process, which are over for it.
+    /// Earlier sessions of this process, which it has given up.
     pub(crate) previous: &'a [SessionId],
     pub(crate) policy: WhenTaken,
-    /// Whether this node would be gone if this session were removing it.
+    /// Whether this session has finished its removals, so that it is not removing this node.
     pub(crate) has_settled: bool,
     pub(crate) waited: Duration,
 }
 
 impl ConflictContext<'_> {
-    /// Decides about a node with this owner.
+    /// Decides what to do about a node with this owner.
     pub(crate) fn decide(&self, owner: Option<SessionId>) -> ConflictAction {
         match (owner, self.policy) {
             (Some(owner), _) if owner == self.session => {
@@ -62,7 +62,7 @@ impl ConflictContext<'_> {
             (Some(_), WhenTaken::WaitFor(limit)) if self.waited < limit => {
                 ConflictAction::Wait(limit.saturating_sub(self.waited))
             }
-            // Without an owner it does not go by itself.
+            // A node without an owner stays until it is deleted.
             (Some(_) | None, _) => ConflictAction::Refuse,
         }
     }

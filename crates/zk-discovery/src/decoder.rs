@@ -1,4 +1,4 @@
-//! Makes rosters of what a cache of nodes tells.
+//! Decodes the events of a node cache into instance lists, and quarantines invalid entries.
 //!
 //! Pure: no I/O and no clock.
 
@@ -25,14 +25,14 @@ use crate::pick::Candidate;
 use crate::pick::Incarnation;
 use crate::redact::redact;
 
-/// What is known of the nodes below the one of a service.
+/// The decoded nodes below the node of a service.
 pub(crate) struct Decoder<P> {
     service: String,
     parent: NodePath,
     format: Arc<dyn ReadFormat<P>>,
     most_bytes: usize,
     entries: BTreeMap<NodePath, Result<Member<P>, Quarantined>>,
-    /// Entries that an earlier session has read, and this one has not yet.
+    /// Entries that an earlier session read and this one has not read yet.
     unconfirmed: BTreeSet<NodePath>,
     unreadable: BTreeMap<NodePath, Quarantined>,
     gap: Option<PartialRead>,
@@ -63,7 +63,7 @@ impl<P: 'static> Decoder<P> {
         }
     }
 
-    /// Begins with what an earlier session knew last: it is stale until this one knows everything.
+    /// Starts from the last list of an earlier session, which is stale until this session has synchronised.
     pub(crate) fn succeeding(mut self, last: &InstanceList<P>) -> Self {
         let contents = &*last.0;
         if contents.rounds == 0 {
@@ -71,7 +71,7 @@ impl<P: 'static> Decoder<P> {
         }
         let members = contents.members.iter().cloned();
         let quarantined = contents.quarantined.iter().cloned();
-        // What could not be read is asked for anew.
+        // Unreadable nodes are read again.
         let quarantined = quarantined.filter(|entry| entry.mzxid.is_some());
         self.entries = members
             .map(|member| (member.path.clone(), Ok(member)))
@@ -83,7 +83,7 @@ impl<P: 'static> Decoder<P> {
         self
     }
 
-    /// Takes in what the cache tells.
+    /// Applies an event of the cache.
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::Created(node) | Event::Changed { new: node, .. } => self.put(node),
@@ -100,7 +100,7 @@ impl<P: 'static> Decoder<P> {
                 self.state = CacheState::Ended;
                 self.end = Some(end.clone());
             }
-            // What is missing now, `miss` says.
+            // Gaps are applied by `apply_gaps`.
             _ => {}
         }
     }
@@ -109,7 +109,7 @@ impl<P: 'static> Decoder<P> {
         self.end.is_some()
     }
 
-    /// Takes in what the cache misses now.
+    /// Replaces the known gaps by those that the cache reports now.
     pub(crate) fn apply_gaps(&mut self, gaps: &[(NodePath, PartialRead)]) {
         self.gap = None;
         self.unreadable.clear();
@@ -140,7 +140,11 @@ impl<P: 'static> Decoder<P> {
         let entry = self.read(node, uses);
         if let Err(entry) = &entry {
             let (path, reason) = (redact(entry.path.as_str()), entry.reason.in_short());
-            tracing::warn!(path, reason, "this is no instance, and left aside");
+            tracing::warn!(
+                path,
+                reason,
+                "not a valid instance; ignoring the node until it changes"
+            );
         }
         self.entries.insert(node.path().clone(), entry);
     }
@@ -154,7 +158,7 @@ impl<P: 'static> Decoder<P> {
                 most: self.most_bytes,
             })
         } else {
-            // Decoding a payload is the application's code, and one bad entry is not to end all others.
+            // The payload decoder is application code: a panic on one bad entry must not affect the others.
             let decode = AssertUnwindSafe(|| self.format.decode(&self.service, name, data));
             catch_unwind(decode).unwrap_or(Err(BadEntry::Panicked))
         };
@@ -177,13 +181,13 @@ impl<P: 'static> Decoder<P> {
         }
     }
 
-    /// Returns what is known now.
+    /// Returns the current list.
     pub(crate) fn list(&self) -> InstanceList<P> {
         let mut members = Vec::with_capacity(self.entries.len());
         let mut quarantined = self.unreadable.clone();
         for (path, entry) in &self.entries {
             match entry {
-                // It is kept as it was read last, and is not to be relied on.
+                // The entry holds the last value read, which may be out of date.
                 Ok(_) if self.unreadable.contains_key(path) => {}
                 Ok(member) => members.push(member.clone()),
                 Err(entry) => drop(quarantined.insert(path.clone(), entry.clone())),

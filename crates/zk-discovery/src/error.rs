@@ -1,4 +1,4 @@
-//! Why something was not done.
+//! The errors of registering and updating.
 
 use zk_core::Error;
 use zk_core::ErrorClass;
@@ -14,32 +14,32 @@ use crate::instance::ServiceType;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// The service or the instance can have no node.
-    #[error("there can be no node for the instance")]
+    /// The service or the instance does not form a valid node path.
+    #[error("the instance has no valid node path")]
     InvalidPath(#[from] ParsePathError),
     /// The layout cannot express the instance.
-    #[error("the instance cannot be written")]
+    #[error("the instance cannot be encoded")]
     Encode(#[from] EncodeError),
-    /// An instance of this type does not go with its session.
+    /// Only instances of the type [`ServiceType::Dynamic`] can be registered.
     #[error(
-        "an instance of the type {} is not registered here; build one of the type DYNAMIC",
+        "an instance of type {} cannot be registered; build one of type DYNAMIC",
         .0.as_str()
     )]
     NotDynamic(ServiceType),
-    /// The node belongs to somebody else, or stays by itself; nothing was changed.
+    /// The node belongs to another session or to none; nothing was changed.
     #[error("{path} is taken by {}", holder(*.owner))]
     Taken {
         /// The node.
         path: NodePath,
-        /// The session it goes with; none if it does not go by itself.
+        /// The session that owns the node; `None` if the node is persistent.
         owner: Option<SessionId>,
     },
     /// The session is over. Register with the next one.
-    #[error("the session is over")]
+    #[error("the session is over; register with the next one")]
     SessionLost,
-    /// The ensemble did not do it.
+    /// The ensemble did not create the node.
     ///
-    /// What may have been made is removed in the background.
+    /// A node that may have been created is removed in the background.
     #[error(transparent)]
     Failed(Error),
 }
@@ -56,10 +56,10 @@ impl RegisterError {
         }
     }
 
-    /// Tells whether the same may be answered otherwise later, in the same session and without anybody's doing.
+    /// Returns whether a retry in the same session may succeed without intervention.
     ///
-    /// A node of another session goes with that one, servers find a quorum again, and room becomes free.
-    /// A node without a session stays, and so do access rules and what cannot be written.
+    /// A node of another session ends with that session, servers regain a quorum, and quotas become free.
+    /// A persistent node, access rules and an instance that cannot be encoded stay.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Taken { owner, .. } => owner.is_some(),
@@ -92,8 +92,10 @@ impl From<Error> for RegisterError {
 
 fn holder(owner: Option<SessionId>) -> String {
     match owner {
-        Some(owner) => format!("session {owner}; wait until that is over, or choose another id"),
-        None => "a node that goes with no session; remove it, or choose another id".to_owned(),
+        Some(owner) => {
+            format!("session {owner}; wait until that session is over, or choose another id")
+        }
+        None => "a persistent node; delete it, or choose another id".to_owned(),
     }
 }
 
@@ -101,34 +103,32 @@ fn holder(owner: Option<SessionId>) -> String {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError {
-    /// It is not registered any more; [`Registration::lost`](crate::Registration::lost) tells why.
-    #[error("{path} is not registered any more")]
+    /// The instance is no longer registered; [`Registration::lost`](crate::Registration::lost) returns why.
+    #[error("{path} is no longer registered")]
     Gone {
-        /// The node that it had.
+        /// The path of its node.
         path: NodePath,
     },
     /// The layout cannot express it.
-    #[error("the instance cannot be written")]
+    #[error("the instance cannot be encoded")]
     Encode(#[from] EncodeError),
-    /// The layout has what is to be changed in the name of the node, which cannot be changed in place.
-    #[error(
-        "the change would make another node of {path}; register the other instance, then unregister this one"
-    )]
+    /// The change affects the name of the node, which cannot be changed in place.
+    #[error("the change would rename {path}; register the new instance, then unregister this one")]
     OtherNode {
-        /// The node that it has.
+        /// The path of its node.
         path: NodePath,
     },
-    /// Others change the node all the time.
-    #[error("{path} was changed by others between each look and each write, {rounds} times")]
+    /// Other clients keep changing the node.
+    #[error("other clients changed {path} between read and write {rounds} times; update again")]
     Contended {
         /// The node.
         path: NodePath,
-        /// How often it was tried.
+        /// The number of attempts.
         rounds: u32,
     },
-    /// The ensemble did not do it, or nobody knows whether it did.
+    /// The ensemble did not write the node, or the outcome is unknown.
     ///
-    /// Update again: each update begins with what is there.
+    /// Update again: each update starts from the current data.
     #[error(transparent)]
     Failed(#[from] Error),
 }

@@ -18,18 +18,18 @@ use zk_cache::Events;
 use crate::decoder::Decoder;
 use crate::instance_list::InstanceList;
 
-/// Where the newest list is.
+/// The newest list, shared between the task and its readers.
 pub(crate) struct SharedList<P> {
     newest: ArcSwap<Published<P>>,
-    /// How many there were. Who waits for the next one waits for this.
+    /// Counts the published lists; readers wait on it for the next one.
     count: watch::Sender<u64>,
-    /// The publisher that may publish: the one that began last. Held while one does.
+    /// The publisher that may publish: the one that started last. Locked during publishing.
     generation: Mutex<u64>,
 }
 
 pub(crate) struct Published<P> {
     pub(crate) list: InstanceList<P>,
-    /// Since when it is stale, if it is.
+    /// When the list became stale, if it is.
     pub(crate) stale_since: Option<Instant>,
 }
 
@@ -59,13 +59,13 @@ impl<P> SharedList<P> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what says when there is another one.
+    /// Returns a receiver that changes with each published list.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.count.subscribe()
     }
 }
 
-/// Publishes what a decoder says, and, however it is dropped, that it has ended; nothing any more once the next one has begun.
+/// Publishes the lists of a decoder, and its end when dropped. It publishes nothing once a later publisher has started.
 pub(crate) struct Publisher<P: 'static> {
     decoder: Decoder<P>,
     shared: Arc<SharedList<P>>,
@@ -74,7 +74,7 @@ pub(crate) struct Publisher<P: 'static> {
 }
 
 impl<P: 'static> Publisher<P> {
-    /// Takes over from an earlier session, if there was one, with what that knew last.
+    /// Takes over the last list of an earlier session, if there was one.
     pub(crate) fn begin(decoder: Decoder<P>, shared: &Arc<SharedList<P>>) -> Self {
         let mut generation = shared.generation();
         *generation += 1;
@@ -124,7 +124,7 @@ impl<P: 'static> Drop for Publisher<P> {
 
 /// Keeps a shared list up to date until the cache has ended.
 ///
-/// The cache is held until then.
+/// Keeps the cache alive until then.
 pub(crate) async fn follow<P: 'static>(
     cache: ChildrenCache,
     mut events: Events,
@@ -133,7 +133,7 @@ pub(crate) async fn follow<P: 'static>(
     let mut missed = Vec::new();
     while let Some(first) = events.next_batch().await {
         let mut next = Some(first);
-        // What has come together is published together.
+        // Events that arrived together are published together.
         let (mut together, mut is_news) = (0, false);
         while let Some((round, snapshot)) = next {
             together += round.len().max(1);
@@ -141,7 +141,7 @@ pub(crate) async fn follow<P: 'static>(
             for event in &round {
                 publisher.decoder.apply(event);
             }
-            // Also without an event: that something can be had again is told by none.
+            // Checked for rounds without events as well: no event reports that a gap has closed.
             let gaps = snapshot
                 .partial_reads()
                 .map(|(path, gap)| (path.clone(), gap));
@@ -164,5 +164,5 @@ pub(crate) async fn follow<P: 'static>(
     drop(cache);
 }
 
-/// A first load of many instances is published now and then.
+/// Bounds the events per published list, so that a large initial load is published in steps.
 const MOST_TOGETHER: usize = 1024;

@@ -1,4 +1,4 @@
-//! What is known of the instances of a service, and the difference between two such pictures.
+//! The instances of a service at one moment, and the difference between two such lists.
 //!
 //! Pure: no I/O and no clock.
 
@@ -15,19 +15,19 @@ use crate::layout::BadEntry;
 use crate::pick::Candidate;
 use crate::redact::redact;
 
-/// The instances of a service at one moment; cheap to clone, and never changed.
+/// An immutable snapshot of the instances of a service; cheap to clone.
 pub struct InstanceList<P>(pub(crate) Arc<ListContents<P>>);
 
 pub(crate) struct ListContents<P> {
-    /// By their paths.
+    /// Sorted by path.
     pub(crate) members: Vec<Member<P>>,
-    /// Those that may be picked, in the same order.
+    /// The enabled instances, in the same order.
     pub(crate) enabled: Vec<Candidate<P>>,
-    /// By their paths.
+    /// Sorted by path.
     pub(crate) quarantined: Vec<Quarantined>,
     pub(crate) gap: Option<PartialRead>,
     pub(crate) state: CacheState,
-    /// How often everything was known after it was not.
+    /// Counts how often the list became synchronised.
     pub(crate) rounds: u64,
     pub(crate) end: Option<CacheEnd>,
 }
@@ -40,51 +40,51 @@ pub(crate) struct Member<P> {
     pub(crate) candidate: Candidate<P>,
 }
 
-/// A node among the instances of a service that is none, or cannot be read.
+/// A node below a service that is not a valid instance, or cannot be read.
 ///
-/// It is told once, and left aside until it is changed.
+/// It is reported once, and ignored until it changes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Quarantined {
     pub(crate) path: NodePath,
-    /// Of nodes that cannot be read it is not known.
+    /// `None` for a node that cannot be read.
     pub(crate) mzxid: Option<i64>,
     pub(crate) reason: Arc<BadEntry>,
 }
 
-/// What has changed among the instances of a service.
+/// A change of the instances of a service.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InstanceChange<P> {
-    /// There is an instance that was not there, or one that was registered anew; of the old one a
-    /// [`Removed`](Self::Removed) came before.
+    /// An instance was registered, or registered again; in the second case a [`Removed`](Self::Removed) of the old one
+    /// comes first.
     Added(Arc<Instance<P>>),
-    /// An instance was changed in place.
+    /// An instance was updated in place.
     Updated {
-        /// What it was.
+        /// The previous value.
         old: Arc<Instance<P>>,
-        /// What it is.
+        /// The current value.
         new: Arc<Instance<P>>,
     },
-    /// An instance is gone, or its node is [quarantined](Self::Quarantined) now.
+    /// An instance is gone, or its node was [quarantined](Self::Quarantined).
     Removed(Arc<Instance<P>>),
-    /// A node is no instance, or not any more.
+    /// A node is not a valid instance, or no longer one.
     Quarantined(Quarantined),
-    /// A node that was quarantined is gone or was changed; if it is an instance now, it is [`Added`](Self::Added) next.
+    /// A quarantined node is gone or was changed; if it is an instance now, [`Added`](Self::Added) follows.
     Released(Quarantined),
-    /// The connection broke: what is known may be out of date until the next [`Synchronized`](Self::Synchronized), and the
-    /// difference is told before that.
+    /// The connection broke: the list may be out of date until the next [`Synchronized`](Self::Synchronized). The
+    /// difference is reported before that.
     Stale,
-    /// Everything is known: at first, and after each [`Stale`](Self::Stale).
+    /// The list is up to date: for the first time, or again after a [`Stale`](Self::Stale).
     Synchronized,
-    /// The list of instances cannot be had as a whole.
+    /// The list of instances cannot be read completely.
     ///
-    /// When it can be had again, what was missing is [`Added`](Self::Added), and [`InstanceList::gap`] is none.
+    /// Once it can be read, the missing instances are [`Added`](Self::Added), and [`InstanceList::gap`] is `None`.
     Incomplete(PartialRead),
-    /// Nothing comes after this.
+    /// The last change: the service is no longer followed.
     Ended(CacheEnd),
 }
 
-/// Without what the node has.
+/// Omits the data of the node.
 impl fmt::Debug for Quarantined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Quarantined")
@@ -100,7 +100,7 @@ impl Quarantined {
         &self.path
     }
 
-    /// Returns what is wrong with it.
+    /// Returns why it is not an instance.
     pub fn reason(&self) -> &BadEntry {
         &self.reason
     }
@@ -119,7 +119,7 @@ impl<P> InstanceList<P> {
         }))
     }
 
-    /// The same nodes, told as for the first time: their round and end are those of the providers they come from.
+    /// Returns the same nodes as a list that was never synchronised: rounds and end belong to the providers of origin.
     pub(crate) fn nodes_only(&self) -> Self {
         let contents = &*self.0;
         Self(Arc::new(ListContents {
@@ -133,7 +133,7 @@ impl<P> InstanceList<P> {
         }))
     }
 
-    /// Returns all instances, also those that are not enabled, in the order of their nodes.
+    /// Returns all instances in the order of their nodes, including disabled ones.
     pub fn instances(&self) -> impl ExactSizeIterator<Item = &Arc<Instance<P>>> {
         self.0
             .members
@@ -141,12 +141,14 @@ impl<P> InstanceList<P> {
             .map(|member| member.candidate.instance())
     }
 
-    /// Returns an instance; if several have this id, see
-    /// [`ServiceType::DynamicSequential`](crate::ServiceType::DynamicSequential), the first of them.
+    /// Returns the first instance with this id.
+    ///
+    /// Several instances may have the same id, see
+    /// [`ServiceType::DynamicSequential`](crate::ServiceType::DynamicSequential).
     ///
     /// # Cost
     ///
-    /// It looks at one instance after the other.
+    /// A linear search.
     pub fn get(&self, id: &str) -> Option<&Arc<Instance<P>>> {
         self.instances().find(|instance| instance.id() == id)
     }
@@ -156,36 +158,36 @@ impl<P> InstanceList<P> {
         self.0.members.len()
     }
 
-    /// Tells whether there is no instance.
+    /// Returns whether there is no instance.
     pub fn is_empty(&self) -> bool {
         self.0.members.is_empty()
     }
 
-    /// Returns the nodes that are no instances.
+    /// Returns the nodes that are not valid instances.
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.0.quarantined
     }
 
-    /// Returns what is missing of the list, if anything is.
+    /// Returns what is missing from the list, if anything.
     pub fn gap(&self) -> Option<PartialRead> {
         self.0.gap
     }
 
-    /// Returns how far this can be relied on.
+    /// Returns whether the list is up to date.
     pub fn state(&self) -> CacheState {
         self.0.state
     }
 
-    /// Tells whether this is everything but what is on its way.
+    /// Returns whether the list is complete, except for changes that are still on their way.
     pub fn is_synchronized(&self) -> bool {
         self.0.state == CacheState::Synchronized
     }
 
-    /// Returns what a consumer has to be told that knows `older` to know this.
+    /// Returns the changes that lead from `older` to this list.
     ///
     /// # Cost
     ///
-    /// All instances of both are looked at.
+    /// Linear in the number of instances of both lists.
     pub fn since(&self, older: &Self) -> Vec<InstanceChange<P>> {
         let (older, newer) = (&*older.0, &*self.0);
         let was_synchronized = older.state == CacheState::Synchronized;
@@ -294,7 +296,7 @@ impl<P> fmt::Debug for InstanceList<P> {
     }
 }
 
-/// What two lists, both in the order of a key, have under each key.
+/// Pairs the elements of two lists that are sorted by the same key.
 struct MergeJoin<'a, T, F> {
     old: &'a [T],
     new: &'a [T],

@@ -1,4 +1,4 @@
-//! Keeping an instance registered.
+//! Registers an instance again whenever its node is removed.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use crate::registration::RegistrationLoss;
 use crate::registry::Registry;
 
 impl<L: Layout> Registry<L> {
-    /// Registers an instance, and again whenever somebody removes its node, for as long as the session lives.
+    /// Registers an instance, and registers it again whenever its node is removed, while the session lives.
     ///
-    /// For the body of [`supervise`](zk_core::SessionBuilder::supervise), which runs it again with the next session.
-    /// It never answers but with the error that ends it.
-    /// What [passes](RegisterError::is_transient), such as a node of another session that is there for longer than
-    /// [`WhenTaken`](crate::WhenTaken) waits, and a node that somebody has removed, is tried again after a second, with a
-    /// `tracing` event of the level warn.
+    /// Use it in the body of [`supervise`](zk_core::SessionBuilder::supervise), which runs it again with the next session.
+    /// It returns only the error that ends it.
+    /// After a [transient](RegisterError::is_transient) error, such as a node of another session that outlives the wait of
+    /// [`WhenTaken`](crate::WhenTaken), and after a removal by another client, it logs a `tracing` event of level warn and
+    /// retries after one second.
     ///
     /// To update what is registered, use [`keep_registered_with`](Self::keep_registered_with).
     ///
     /// # Errors
     ///
-    /// [`RegisterError::SessionLost`], and those of [`register`](Self::register) that do not
-    /// [pass](RegisterError::is_transient).
+    /// [`RegisterError::SessionLost`], and those of [`register`](Self::register) that are not
+    /// [transient](RegisterError::is_transient).
     ///
     /// # Panics
     ///
@@ -70,13 +70,12 @@ impl<L: Layout> Registry<L> {
             .await
     }
 
-    /// Registers an instance, and again whenever somebody removes its node, and calls `work` with each registration.
+    /// Keeps an instance registered like [`keep_registered`](Self::keep_registered), and calls `work` with each
+    /// registration.
     ///
-    /// It does what [`keep_registered`](Self::keep_registered) does.
-    /// The future that `work` answers runs for as long as that registration lasts, and is dropped then; that it ends early
-    /// changes nothing.
-    /// What is registered again is what was [written last](Registration::instance), so that an update outlives a removal of
-    /// the node. It does not outlive the session, with whose successor this begins with `instance` again.
+    /// The future that `work` returns runs while that registration lasts, and is then dropped; it may end early.
+    /// Registering again uses the instance as [last written](Registration::instance), so an update survives a removal of
+    /// the node. It does not survive the session: with the next session this starts from `instance` again.
     ///
     /// # Errors
     ///
@@ -88,7 +87,7 @@ impl<L: Layout> Registry<L> {
     ///
     /// # Cancel safety
     ///
-    /// Safe: the instance is unregistered in the background, also if somebody else still has its registration.
+    /// Safe: the instance is unregistered in the background, even if another task still holds its registration.
     ///
     /// # Session loss
     ///
@@ -98,7 +97,7 @@ impl<L: Layout> Registry<L> {
     ///
     /// ```no_run
     /// # async fn demo(registry: zk_discovery::Registry, instance: zk_discovery::Instance<()>) {
-    /// // Whoever sends here opens or closes this instance to its consumers.
+    /// // Sending here enables or disables this instance for its consumers.
     /// let is_open = tokio::sync::watch::Sender::new(true);
     /// let error = registry
     ///     .keep_registered_with(&instance, |registration| {
@@ -147,7 +146,7 @@ impl<L: Layout> Registry<L> {
                         return RegisterError::SessionLost;
                     }
                     let path = redact(kept.0.path().as_str());
-                    tracing::warn!(path, %loss, "registering again");
+                    tracing::warn!(path, %loss, "registration lost; registering again");
                     instance = kept.0.instance().await;
                 }
                 Err(error) if error.is_transient() => {
@@ -156,7 +155,7 @@ impl<L: Layout> Registry<L> {
                         service = instance.name(),
                         id,
                         error = &error as &dyn std::error::Error,
-                        "not registered yet, trying again"
+                        "registering failed; retrying"
                     );
                 }
                 Err(error) => return error,
@@ -166,7 +165,7 @@ impl<L: Layout> Registry<L> {
     }
 }
 
-/// A registration that ends when this is dropped, whoever else has it.
+/// Ends a registration when dropped, even if it is shared.
 struct UnregisterOnDrop<P: 'static>(Arc<Registration<P>>);
 
 impl<P: 'static> Drop for UnregisterOnDrop<P> {
@@ -175,5 +174,5 @@ impl<P: 'static> Drop for UnregisterOnDrop<P> {
     }
 }
 
-/// Before something is tried again that cannot be done for the moment.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -1,13 +1,13 @@
-//! Service discovery on ZooKeeper: instances that register, and providers that are followed and picked.
+//! Service discovery on ZooKeeper: register instances of a service, follow them, and pick one.
 //!
-//! A [`Registry`] puts an [`Instance`] of a service into a node that goes with its session, in the layout of Curator's
-//! service discovery or of Dubbo, so that Java services and ours find each other.
-//! [`Providers`] have all instances of a service in memory, kept up to date by [`zk_cache`], and pick one.
+//! A [`Registry`] writes an [`Instance`] into an ephemeral node, in the layout of Curator's service discovery or of Dubbo,
+//! so that Java services and Rust services find each other.
+//! [`Providers`] hold all instances of a service in memory, keep them up to date with [`zk_cache`], and pick one.
 //!
-//! Use it where ZooKeeper runs already and instances come and go in seconds.
-//! It tells who is registered, not who is well: an instance that hangs stays registered, and one that died is found until its
-//! session has expired, so [report](Providers::report_failure) what fails.
-//! Do not decide with it who may do something; that takes a lock or an election.
+//! Use it where ZooKeeper already runs and instances come and go within seconds.
+//! It reports which instances are registered, not which are healthy: an instance that hangs stays registered, and an
+//! instance that died is found until its session has expired. [Report](Providers::report_failure) failures.
+//! Do not use it to decide who may do something; use a lock or an election.
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,79 +31,80 @@
 //!
 //! # Guarantees
 //!
-//! 1. An instance is registered once, whichever answer is lost, and a call that is dropped, wherever, leaves no node.
-//! 2. A connection that breaks and comes back changes no node: nobody sees an instance flap.
-//! 3. An update writes the node in place, under its version, on top of what others have written there. A write whose answer
-//!    was lost is not repeated before another look at the node.
-//! 4. What is removed is the node of the registration, never one that took its place. What is updated is so, too, but for
-//!    one case that ZooKeeper does not tell apart: the node is replaced between the look and the write, and was written as
-//!    often, see [`Registration::update`].
-//! 5. Registering never overwrites a node of another live session, see [`WhenTaken`]; one of an
-//!    [earlier session of the same process](Registry::succeeding) is removed by its transaction. Updating does so in the case
-//!    of the fourth guarantee only.
-//! 6. A registration [says](Registration::lost) when it is gone. It is put again only by who asks for that:
-//!    [`Registry::keep_registered`] while the session lives, [`supervise`](zk_core::SessionBuilder::supervise) beyond.
-//! 7. After each [`InstanceChange::Synchronized`] the list has what the server had when the connection was made, or later, unless
-//!    there is a [`InstanceList::gap`]: then it cannot be had as a whole, and if nothing is there that is [`PickError::Incomplete`].
-//!    InstanceChanges played over a list lead to the next one; a slow consumer is told the difference, and holds up nobody.
-//! 8. An entry that is no instance is [quarantined](Quarantined), told once with its path and the reason, and harms no other;
-//!    when it is mended it is an instance.
-//! 9. A list that was not read yet is never picked from, and one that may be out of date as [`WhenStale`] says: by default
-//!    what was known last is picked from, and [marked](Picked::is_stale), however long the ensemble is away. The next
-//!    session [takes over](Providers::follow).
-//! 10. Everything ends with its session, or with its last handle, and leaves no watch and no task behind.
+//! 1. An instance is registered once, whichever reply is lost. A call that is dropped at any point leaves no node.
+//! 2. A connection that breaks and is restored changes no node: consumers do not see an instance flap.
+//! 3. An update writes the node in place, conditional on its version, and keeps what others wrote there. A write whose
+//!    reply was lost is not repeated before the node is read again.
+//! 4. Unregistering removes only the node of the registration, never one that replaced it. Updating writes only that node
+//!    too, with one exception that ZooKeeper cannot distinguish: the node is replaced between the read and the write, and
+//!    the new node has the same version; see [`Registration::update`].
+//! 5. Registering never overwrites a node of another live session, see [`WhenTaken`]. A node of an
+//!    [earlier session of the same process](Registry::succeeding) is deleted, identified by the transaction that created
+//!    it. Updating overwrites another session's node only in the exception of guarantee 4.
+//! 6. A registration [reports](Registration::lost) its loss. It is not renewed automatically; use
+//!    [`Registry::keep_registered`] within a session and [`supervise`](zk_core::SessionBuilder::supervise) across sessions.
+//! 7. After each [`InstanceChange::Synchronized`] the list contains what the server had when the connection was made, or
+//!    later, unless there is an [`InstanceList::gap`]: then the list is incomplete, and a pick that finds no instance
+//!    returns [`PickError::Incomplete`]. Applying the changes to a list yields the next list. A slow consumer receives the
+//!    difference and does not block others.
+//! 8. An entry that is not a valid instance is [quarantined](Quarantined): it is reported once, with its path and the
+//!    reason, and does not affect other entries. It becomes an instance once it is corrected.
+//! 9. A list that was never read is never picked from. A list that may be out of date is used according to [`WhenStale`]:
+//!    by default the last known instances are picked and [marked](Picked::is_stale), however long the ensemble is
+//!    unavailable. The next session [takes over](Providers::follow).
+//! 10. Everything ends with its session or with its last handle, and leaves no watch and no task behind.
 //!
-//! Not guaranteed: that a picked instance lives; that two processes know of a change at the same moment; that each change is
-//! told by itself.
+//! Not guaranteed: that a picked instance is alive; that two processes see a change at the same moment; that each change
+//! is reported separately.
 //!
 //! # Failure behaviour
 //!
-//! | event | who has registered sees | who follows sees |
+//! | event | the registering process sees | the following process sees |
 //! |---|---|---|
-//! | the connection breaks | nothing | [`InstanceChange::Stale`], picks as [`WhenStale`] says; back again the difference and [`InstanceChange::Synchronized`] |
-//! | the session is lost | [`RegistrationLoss::SessionLost`] | [`InstanceChange::Ended`], picks as [`WhenStale`] says; let the next one [`follow`](Providers::follow) |
-//! | the process is killed | | [`InstanceChange::Removed`] within its session timeout, and some |
-//! | somebody removes the node | [`RegistrationLoss::Deleted`] | [`InstanceChange::Removed`] |
-//! | somebody writes the node | nothing; the next update begins with it | [`InstanceChange::Updated`], or [`InstanceChange::Quarantined`] |
-//! | the node is another session's | [`RegisterError::Taken`], after a wait; [`keep_registered`](Registry::keep_registered) goes on waiting | |
+//! | the connection breaks | nothing | [`InstanceChange::Stale`], picks as [`WhenStale`] says; after reconnecting the difference and [`InstanceChange::Synchronized`] |
+//! | the session is lost | [`RegistrationLoss::SessionLost`] | [`InstanceChange::Ended`], picks as [`WhenStale`] says; let the next session [`follow`](Providers::follow) |
+//! | the process is killed | | [`InstanceChange::Removed`] shortly after its session timeout |
+//! | the node is deleted by another client | [`RegistrationLoss::Deleted`] | [`InstanceChange::Removed`] |
+//! | the node is written by another client | nothing; the next update starts from that data | [`InstanceChange::Updated`], or [`InstanceChange::Quarantined`] |
+//! | the node belongs to another session | [`RegisterError::Taken`], after a wait; [`keep_registered`](Registry::keep_registered) keeps waiting | |
 //! | there is no instance | | [`PickError::Empty`] at once; [`Providers::pick_timeout`] waits |
-//! | an instance fails again and again | | it is set aside for a time, see [`FailureRules`] |
-//! | all are set aside, or more than [may be](FailureRules::with_max_ejected) | | as [`WhenAllEjected`] says |
-//! | the list may not be read, or is too long | | [`InstanceChange::Incomplete`], [`InstanceList::gap`], [`PickError::Incomplete`] |
+//! | an instance fails repeatedly | | the instance is ejected for a time, see [`FailureRules`] |
+//! | all are ejected, or more than [the limit](FailureRules::with_max_ejected) | | as [`WhenAllEjected`] says |
+//! | the list is not readable, or too long | | [`InstanceChange::Incomplete`], [`InstanceList::gap`], [`PickError::Incomplete`] |
 //!
 //! # Layout
 //!
 //! ```text
 //! /services                       the base
-//! └── orders                      a service; a container node, where servers have these
-//!     ├── orders-1                an instance, ephemeral, named by its id; JSON
+//! └── orders                      a service; a container node, if servers support them
+//!     ├── orders-1                an instance: ephemeral, named by its id; JSON
 //!     └── orders-2
 //! ```
 //!
-//! That is Curator's, and [`Curator`] says what stands in the JSON and what of it Java understands.
-//! With [`Dubbo`] it is `/dubbo/<interface>/providers/<encoded URL>`, and with a [`Layout`] and a [`Format`] of one's own, or a [`ReadFormat`] to follow only, it is
-//! that.
+//! This is Curator's layout; [`Curator`] documents the JSON and what of it Java understands.
+//! With [`Dubbo`] the path is `/dubbo/<interface>/providers/<encoded URL>`.
+//! Implement [`Layout`] and [`Format`] for another layout, or [`ReadFormat`] alone to follow without registering.
 //!
 //! # Picking
 //!
 //! | strategy | picks |
 //! |---|---|
-//! | [`RoundRobin`] | one after the other |
-//! | [`Random`] | any |
-//! | [`LeastUsed`] | the one that this process uses least; a [`Picked`] is a use |
-//! | [`ConsistentHash`] | the same for the same key; when an instance comes or goes, only its share of the keys moves |
-//! | a [`Strategy`] of one's own | by the payload, for example by a weight |
+//! | [`RoundRobin`] | one instance after the other |
+//! | [`Random`] | a random instance |
+//! | [`LeastUsed`] | the instance that this process uses least; each [`Picked`] counts as a use |
+//! | [`ConsistentHash`] | the same instance for the same key; when an instance comes or goes, only its share of the keys moves |
+//! | your own [`Strategy`] | by the payload, for example by a weight |
 //!
 //! # Observing
 //!
-//! `tracing` events of the level warn say that an entry is quarantined, that a node of ours was removed by somebody, and that
-//! an instance that is to be kept registered is not yet or not any more.
-//! Neither these nor any debug output have payloads in them, nor the user and the parameters of a URL that is the name of a
-//! node; the messages of errors may quote both.
+//! `tracing` events of level warn report a quarantined entry, a registered node that another client removed, and an
+//! instance that [`keep_registered`](Registry::keep_registered) has to register again or could not register yet.
+//! These events and all debug output omit payloads, and the user and parameters of a URL in a node name.
+//! Error messages may quote both.
 //!
 //! # What it does not do
 //!
-//! It checks nobody's health, and does not tell other processes who failed.
+//! It runs no health checks, and does not share failures between processes.
 //!
 //! # Features
 //!

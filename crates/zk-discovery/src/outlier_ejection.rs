@@ -1,4 +1,4 @@
-//! Which instances are set aside because they failed.
+//! Decides which instances are ejected because they failed too often.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use crate::pick::Incarnation;
 
-/// When an instance that fails is set aside, and for how long.
+/// When a failing instance is ejected, and for how long.
 ///
-/// It is each process's own judgement: others do not learn of it.
+/// Each process decides for itself; failures are not shared.
 ///
 /// # Defaults
 ///
 /// - [`failures`](Self::with_failures): 3
 /// - [`within`](Self::with_within): 30 seconds
-/// - [`aside`](Self::with_ejection_time): 30 seconds
+/// - [`ejection_time`](Self::with_ejection_time): 30 seconds
 /// - [`max_ejected`](Self::with_max_ejected): 50 percent
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailureRules {
@@ -38,36 +38,35 @@ impl Default for FailureRules {
 }
 
 impl FailureRules {
-    /// Sets how many failures set an instance aside; default 3, and 0 counts as 1.
+    /// Sets how many failures eject an instance; default 3, and 0 counts as 1.
     #[must_use]
     pub const fn with_failures(mut self, failures: usize) -> Self {
         self.failures = if failures == 0 { 1 } else { failures };
         self
     }
 
-    /// Sets within which time they have to come; default 30 seconds.
+    /// Sets the time window in which failures count; default 30 seconds.
     #[must_use]
     pub const fn with_within(mut self, time: Duration) -> Self {
         self.within = time;
         self
     }
 
-    /// Sets for how long an instance is set aside; default 30 seconds, and zero sets none aside.
+    /// Sets how long an instance is ejected; default 30 seconds, and zero disables ejection.
     ///
-    /// Then it is as good as any other one, and its failures are forgotten.
-    /// By chance it is up to a quarter longer, so that those that are set aside together do not come back together.
+    /// Afterwards the instance is picked like any other, and its failures are forgotten.
+    /// A random jitter adds up to a quarter, so that instances ejected together do not return together.
     #[must_use]
     pub const fn with_ejection_time(mut self, time: Duration) -> Self {
         self.ejection_time = time;
         self
     }
 
-    /// Sets how many of the instances that are enabled may be set aside, in percent; default 50, and more than 100 counts as
-    /// 100.
+    /// Sets how many of the enabled instances may be ejected, in percent; default 50, and more than 100 counts as 100.
     ///
-    /// It is rounded up, and at least one is left.
-    /// While more of them are, all are picked from: whoever comes back first would get what all had, and fail by that; and
-    /// when most fail, it may not be they who fail.
+    /// The number is rounded up, and at least one instance always remains.
+    /// While more are ejected, all are picked from: the first instance to return would get the load of all and fail again,
+    /// and if most instances fail, the cause may be elsewhere.
     /// With [`WhenAllEjected::Refuse`](crate::WhenAllEjected::Refuse) there is no such limit.
     #[must_use]
     pub const fn with_max_ejected(mut self, percent: u8) -> Self {
@@ -75,14 +74,14 @@ impl FailureRules {
         self
     }
 
-    /// Returns how many of so many instances may be set aside.
+    /// Returns how many of `count` instances may be ejected.
     pub(crate) fn max_ejected_of(&self, count: usize) -> usize {
         let share = count.saturating_mul(usize::from(self.max_ejected));
         share.div_ceil(100).min(count.saturating_sub(1))
     }
 }
 
-/// The failures that count. Moments are durations since some moment of a monotonic clock.
+/// Counts recent failures per instance. Times are durations since a fixed point of a monotonic clock.
 #[derive(Debug)]
 pub(crate) struct OutlierDetector {
     rules: FailureRules,
@@ -103,8 +102,8 @@ impl OutlierDetector {
         }
     }
 
-    /// Notes a failure, and tells whether the instance is set aside by it, for how much of the possible time longer
-    /// `chance` says, from 0 to 1.
+    /// Records a failure and returns whether it ejects the instance. `chance`, from 0 to 1, is the share of the jitter that
+    /// is added to the ejection time.
     pub(crate) fn report(&mut self, which: Incarnation, now: Duration, chance: f64) -> bool {
         self.forget(now);
         let rules = self.rules;
@@ -112,7 +111,7 @@ impl OutlierDetector {
             .records
             .entry(which)
             .or_insert_with(|| Record::Failures(VecDeque::new()));
-        // Of one that is set aside, what was on its way fails as well.
+        // Requests that were in flight to an ejected instance fail as well.
         let Record::Failures(failures) = record else {
             return false;
         };
@@ -126,17 +125,17 @@ impl OutlierDetector {
         is_enough
     }
 
-    /// Whether an instance is set aside.
+    /// Returns whether an instance is ejected.
     pub(crate) fn is_ejected(&self, which: Incarnation, now: Duration) -> bool {
         matches!(self.records.get(&which), Some(Record::EjectedUntil(until)) if now < *until)
     }
 
-    /// Forgets all but these.
+    /// Forgets the instances for which `is_there` is false.
     pub(crate) fn retain(&mut self, is_there: impl Fn(Incarnation) -> bool) {
         self.records.retain(|which, _| is_there(*which));
     }
 
-    /// When the first of those that are set aside comes back.
+    /// Returns when the first ejected instance returns.
     pub(crate) fn next_return(&self, now: Duration) -> Option<Duration> {
         let until = self.records.values().filter_map(|record| match record {
             Record::EjectedUntil(until) if now < *until => Some(*until),
@@ -145,7 +144,7 @@ impl OutlierDetector {
         until.min()
     }
 
-    /// Forgets what does not count any more, so that this is as large as what has failed lately.
+    /// Forgets expired records, which bounds the memory by the recent failures.
     fn forget(&mut self, now: Duration) {
         let rules = self.rules;
         self.records.retain(|_, record| match record {

@@ -1,4 +1,4 @@
-//! The instances of a service, followed and picked.
+//! Follows the instances of a service and picks from them.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -65,30 +65,30 @@ impl Default for ProviderOptions {
 }
 
 impl ProviderOptions {
-    /// Sets when an instance that fails is set aside; the default is three failures within half a minute, for half a minute.
+    /// Sets when a failing instance is ejected; default: three failures within 30 seconds, for 30 seconds.
     #[must_use]
     pub const fn with_failures(mut self, rules: FailureRules) -> Self {
         self.failures = rules;
         self
     }
 
-    /// Sets what is picked while the connection is broken and after the end of its session; default, for however long, what
-    /// was known before.
+    /// Sets what is picked while the connection is broken and after the session has ended; default: the last known
+    /// instances, without a time limit.
     #[must_use]
     pub const fn with_stale(mut self, when: WhenStale) -> Self {
         self.stale = when;
         self
     }
 
-    /// Sets what is picked when every instance is set aside, or more than
-    /// [may be](FailureRules::with_max_ejected); default, one of them all the same.
+    /// Sets what is picked when every instance is ejected, or more than
+    /// [the limit](FailureRules::with_max_ejected); default: any instance.
     #[must_use]
     pub const fn with_all_ejected(mut self, when: WhenAllEjected) -> Self {
         self.all_ejected = when;
         self
     }
 
-    /// Sets how large the node of an instance may be, in bytes; default 1 MiB, and larger ones are quarantined.
+    /// Sets the maximum size of an instance's node in bytes; default 1 MiB. Larger nodes are quarantined.
     #[must_use]
     pub const fn with_most_bytes(mut self, bytes: usize) -> Self {
         self.most_bytes = bytes;
@@ -96,25 +96,25 @@ impl ProviderOptions {
     }
 }
 
-/// The instances of a service, followed live and kept in memory; made by
+/// The instances of a service, kept up to date in memory; created by
 /// [`Registry::providers`](crate::Registry::providers).
 ///
-/// Clones share it.
-/// It keeps its session open, as each clone of that does.
+/// Clones share state.
+/// Like each clone of the session, it keeps the session open.
 ///
-/// When the session ends, what was known last stays, and is picked from as [`WhenStale`] says: by default an outage of the
-/// ensemble is none of the service. Let the next session [`follow`](Self::follow) it.
+/// When the session ends, the last known list stays, and is picked from as [`WhenStale`] says: by default an outage of the
+/// ensemble does not become an outage of the service. Let the next session [`follow`](Self::follow).
 ///
 /// # Dropping
 ///
-/// Dropping the last clone ends it: [`changes`](Self::changes) end with [`CacheEnd::Stopped`], and its watch is taken back in the
-/// background. A [`Picked`] or [`InstanceChanges`] that is still there does not keep it alive.
+/// Dropping the last clone stops following: [`changes`](Self::changes) end with [`CacheEnd::Stopped`], and the watch is removed
+/// in the background. A [`Picked`] or [`InstanceChanges`] does not keep it alive.
 ///
 /// # Cost
 ///
-/// At first a read for each instance, many at once, and then a message of the server and a read for each change.
-/// Each instance is decoded once for each change of it.
-/// A change makes a list anew that has a pointer for each instance: for 1,000 instances that takes some ten microseconds.
+/// Initially one read per instance, many in parallel; then one notification and one read per change.
+/// Each instance is decoded once per change.
+/// Each change builds a new list with one pointer per instance, which takes about ten microseconds for 1,000 instances.
 /// See [`ChildrenCache::start_with`] for what a break of the connection costs.
 pub struct Providers<P>(Arc<Inner<P>>);
 
@@ -125,15 +125,15 @@ struct Inner<P> {
     options: ProviderOptions,
     shared: Arc<SharedList<P>>,
     tracker: Arc<FailureTracker>,
-    /// What follows the service now.
+    /// The task that follows the service.
     task: Mutex<Option<AbortHandle>>,
 }
 
-/// What has failed, as one process has seen it.
+/// The failures that this process reported.
 #[derive(Debug)]
 struct FailureTracker {
     detector: Mutex<OutlierDetector>,
-    /// Whether anything was ever set aside: mostly nothing is, and nobody has to look.
+    /// Whether any instance was ever ejected; if not, picks skip the lock.
     is_used: AtomicBool,
     since: Instant,
 }
@@ -172,10 +172,10 @@ impl<P: Send + Sync + 'static> Providers<P> {
         providers
     }
 
-    /// Lets another session follow the service, in the place of the one that did.
+    /// Follows the service with another session, which replaces the previous one.
     ///
-    /// What that knew last stays, and counts as stale, until this one knows everything; what was reported of instances that
-    /// are still there is kept.
+    /// The last known list stays, and counts as stale, until the new session has synchronised. Failures that were reported
+    /// for instances that still exist are kept.
     ///
     /// ```no_run
     /// # async fn serve(_: &zk_discovery::Providers<String>) -> Result<(), zk_core::Error> { Ok(()) }
@@ -218,21 +218,21 @@ impl<P> Providers<P> {
         &self.0.service
     }
 
-    /// Returns what is known now. Takes no lock and asks nobody.
+    /// Returns the current list. Takes no lock and sends no request.
     pub fn instances(&self) -> InstanceList<P> {
         self.0.shared.list()
     }
 
-    /// Tells whether everything is known but what is on its way. Takes no lock and asks nobody.
+    /// Returns whether the list is complete, except for changes still on their way. Takes no lock and sends no request.
     pub fn is_synchronized(&self) -> bool {
         self.instances().is_synchronized()
     }
 
-    /// Waits until everything is known, and returns it.
+    /// Waits until the list is synchronised, and returns it.
     ///
     /// # Errors
     ///
-    /// When it has ended.
+    /// If following has ended.
     ///
     /// # Cancel safety
     ///
@@ -244,7 +244,7 @@ impl<P> Providers<P> {
     pub async fn synchronized(&self) -> Result<InstanceList<P>, CacheEnd> {
         let mut next = self.0.shared.subscribe();
         loop {
-            // What comes from here on is waited for below.
+            // Lists published from here on wake the wait below.
             next.mark_unchanged();
             let list = self.instances();
             if let Some(end) = &list.0.end {
@@ -259,30 +259,29 @@ impl<P> Providers<P> {
         }
     }
 
-    /// Returns what changes, as a consumer of its own: at first an [`Added`](crate::InstanceChange::Added) for each instance that
-    /// there is, and [`Synchronized`](crate::InstanceChange::Synchronized) as soon as that is all.
+    /// Returns an independent stream of changes: first an [`Added`](crate::InstanceChange::Added) for each existing
+    /// instance, then [`Synchronized`](crate::InstanceChange::Synchronized) once the list is complete.
     pub fn changes(&self) -> InstanceChanges<P> {
         InstanceChanges::new(&self.0.shared, InstanceList::empty())
     }
 
-    /// Returns what changes from this list on: first the difference to the instances that there are now, then
-    /// [`Synchronized`](crate::InstanceChange::Synchronized) as soon as that is all.
+    /// Returns a stream of changes that starts from `list`: first the difference to the current instances, then
+    /// [`Synchronized`](crate::InstanceChange::Synchronized) once the list is complete.
     ///
-    /// It may be the list of other providers, which may have ended: of it only the instances and what was
-    /// [quarantined](InstanceList::quarantined) count.
+    /// `list` may come from other providers, even ended ones: only its instances and its
+    /// [quarantined](InstanceList::quarantined) nodes are used.
     pub fn changes_since(&self, list: &InstanceList<P>) -> InstanceChanges<P> {
         InstanceChanges::new(&self.0.shared, list.nodes_only())
     }
 
-    /// Picks an instance. Waits for nothing, and asks nobody.
+    /// Picks an instance. Does not wait and sends no request.
     ///
-    /// Instances that are not enabled are passed over, and so are those that are set aside, see
-    /// [`report_failure`](Self::report_failure).
-    /// An instance that has died is picked until its session has expired: report that it failed, and pick again.
+    /// Disabled instances are skipped, and so are ejected ones, see [`report_failure`](Self::report_failure).
+    /// A dead instance is picked until its session has expired: report the failure, and pick again.
     ///
     /// # Errors
     ///
-    /// There is none, or the list cannot be had or relied on; a list that was never read is never used.
+    /// If no instance can be picked, or the list is incomplete or too stale. A list that was never read is never used.
     pub fn pick(&self, strategy: &(impl Strategy<P> + ?Sized)) -> Result<Picked<P>, PickError> {
         let newest = self.0.shared.newest();
         let contents = &*newest.list.0;
@@ -323,11 +322,11 @@ impl<P> Providers<P> {
         })
     }
 
-    /// Picks an instance, and waits for one to be there, at most for `limit`.
+    /// Picks an instance, and waits up to `limit` for one to be available.
     ///
     /// # Errors
     ///
-    /// That of the last try when the time is over; [`PickError::Ended`] at once.
+    /// The error of the last attempt once `limit` has elapsed; [`PickError::Ended`] at once.
     ///
     /// # Cancel safety
     ///
@@ -335,7 +334,7 @@ impl<P> Providers<P> {
     ///
     /// # Session loss
     ///
-    /// As [`WhenStale`] says: one of those that were known last, or [`PickError::Ended`].
+    /// As [`WhenStale`] says: one of the last known instances, or [`PickError::Ended`].
     pub async fn pick_timeout(
         &self,
         strategy: &(impl Strategy<P> + ?Sized),
@@ -344,7 +343,7 @@ impl<P> Providers<P> {
         let deadline = Instant::now().checked_add(limit);
         let mut next = self.0.shared.subscribe();
         loop {
-            // What comes from here on is waited for below.
+            // Lists published from here on wake the wait below.
             next.mark_unchanged();
             let error = match self.pick(strategy) {
                 Err(error) if error.is_transient() => error,
@@ -362,17 +361,17 @@ impl<P> Providers<P> {
         }
     }
 
-    /// Notes that an instance has failed; with as many failures as the [rules](ProviderOptions::with_failures) say, it is set
-    /// aside for a time. Answers whether it is set aside by this one.
+    /// Reports that an instance failed, and returns whether this failure ejects it.
     ///
-    /// An id that is not in the list is left aside, and when an instance goes its failures are forgotten: one that is
-    /// registered anew under the same id begins without any.
-    /// If several instances have the id, see [`ServiceType::DynamicSequential`](crate::ServiceType::DynamicSequential), all
-    /// of them have failed; [`Picked::failed`] is about the one that was picked.
+    /// The [rules](ProviderOptions::with_failures) say how many failures eject an instance, and for how long.
+    /// An id that is not in the list is ignored. The failures of an instance are forgotten when it is removed: an instance
+    /// that is registered again under the same id starts without failures.
+    /// If several instances have the id, see [`ServiceType::DynamicSequential`](crate::ServiceType::DynamicSequential), the
+    /// failure counts for all of them; [`Picked::failed`] counts for the picked one alone.
     ///
     /// # Cost
     ///
-    /// All instances are looked at.
+    /// Linear in the number of instances.
     pub fn report_failure(&self, id: &str) -> bool {
         let failed = |candidate: &Candidate<P>| candidate.instance().id() == id;
         self.0.tracker.report(&self.instances(), failed)
@@ -380,7 +379,7 @@ impl<P> Providers<P> {
 }
 
 fn cache(session: &Session, parent: &NodePath) -> ChildrenCache {
-    ChildrenCache::start(session, parent.clone()).expect("a path is a path")
+    ChildrenCache::start(session, parent.clone()).expect("a `NodePath` converts to itself")
 }
 
 impl<P> Clone for Providers<P> {
@@ -403,7 +402,7 @@ impl FailureTracker {
         self.since.elapsed()
     }
 
-    /// Notes that those of the list have failed, and tells whether any of them is set aside by that.
+    /// Records a failure of the matching instances, and returns whether it ejects any of them.
     fn report<P>(&self, list: &InstanceList<P>, failed: impl Fn(&Candidate<P>) -> bool) -> bool {
         let members = || list.0.members.iter().map(|member| &member.candidate);
         let there: HashSet<_> = members().map(Candidate::incarnation).collect();
@@ -420,7 +419,7 @@ impl FailureTracker {
         is_ejected
     }
 
-    /// Those that are not set aside; `None` for all of them.
+    /// Returns the instances that are not ejected; `None` means all.
     fn usable<P>(&self, all: &[Candidate<P>]) -> Option<Vec<Candidate<P>>> {
         if !self.is_used.load(Ordering::Acquire) {
             return None;
@@ -440,13 +439,13 @@ impl FailureTracker {
     }
 }
 
-/// An instance that was picked, and counts as in use for as long as this lives.
+/// A picked instance, which counts as in use until this is dropped.
 ///
-/// It is what was known when it was picked.
+/// It does not change after the pick.
 ///
 /// # Dropping
 ///
-/// It is not in use any more.
+/// Ends the use.
 #[must_use = "it counts as in use until this is dropped"]
 pub struct Picked<P> {
     candidate: Candidate<P>,
@@ -456,17 +455,17 @@ pub struct Picked<P> {
 }
 
 impl<P> Picked<P> {
-    /// Returns the instance, to be kept for longer.
+    /// Returns the instance in a form that outlives this.
     pub fn instance(&self) -> &Arc<Instance<P>> {
         self.candidate.instance()
     }
 
-    /// Tells whether the list that it was picked from may have been out of date, see [`WhenStale`].
+    /// Returns whether the list it was picked from may have been out of date, see [`WhenStale`].
     pub const fn is_stale(&self) -> bool {
         self.is_stale
     }
 
-    /// Notes that it has failed, see [`Providers::report_failure`], unless it is gone by now or was registered anew.
+    /// Reports that it failed, see [`Providers::report_failure`]. Ignored if it is gone or was registered again.
     pub fn failed(self) -> bool {
         let which = self.candidate.incarnation();
         let failed = |candidate: &Candidate<P>| candidate.incarnation() == which;

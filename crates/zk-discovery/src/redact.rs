@@ -1,9 +1,9 @@
-//! What of a name of a node is shown in logs and debug output.
+//! Redacts secrets in node names for logs and debug output.
 //!
 //! Pure: no I/O and no clock.
 
-/// Returns the name or path without what may be a secret in a URL that it is: the user, and everything behind the question
-/// mark.
+/// Returns a node name or path without the parts of an encoded URL that may be secret: the user, and everything after the
+/// question mark.
 pub(crate) fn redact(name: &str) -> String {
     let (url, rest) = find(name, "%3F").map_or((name, ""), |at| (&name[..at], "\u{2026}"));
     let user = find(url, "%2F%2F").map(|at| at + "%2F%2F".len());
@@ -13,7 +13,7 @@ pub(crate) fn redact(name: &str) -> String {
     }
 }
 
-/// Where a sign is, whose digits may be written in small letters as well.
+/// Finds an encoded character, in upper or lower case.
 fn find(text: &str, sign: &str) -> Option<usize> {
     text.to_ascii_uppercase().find(sign)
 }

@@ -1,4 +1,4 @@
-//! An instance that is registered.
+//! A registered instance: its node, and the task that watches for its loss.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,15 +21,16 @@ use crate::layout::Format;
 use crate::redact::redact;
 use crate::registry::PathReservation;
 
-/// An instance that is registered, until this is dropped.
+/// Keeps an instance registered until dropped.
 ///
-/// It says when it is gone, see [`lost`](Self::lost), and is not put again by itself:
-/// [`keep_registered`](crate::Registry::keep_registered) does that.
-/// It keeps its session open, as each clone of that does.
+/// [`lost`](Self::lost) reports when the instance is no longer registered. It is not registered again automatically; see
+/// [`keep_registered`](crate::Registry::keep_registered).
+/// Like each clone of the session, it keeps the session open.
 ///
 /// # Dropping
 ///
-/// The instance is unregistered in the background, by the session's own task; its node, and never one that took its place.
+/// The instance is unregistered in the background, by the session's own task. Only its own node is removed, never one that
+/// replaced it.
 /// [`Session::settled`] and [`Session::close`] wait for that.
 #[must_use = "the instance is unregistered when this is dropped"]
 pub struct Registration<P> {
@@ -37,53 +38,53 @@ pub struct Registration<P> {
     pub(crate) path: NodePath,
     pub(crate) czxid: i64,
     pub(crate) format: Arc<dyn Format<P>>,
-    /// Held over an update: one after the other.
+    /// Locked during an update, which serialises updates.
     pub(crate) current: tokio::sync::Mutex<Current<P>>,
     node: Mutex<Option<OwnedNode>>,
     state: Arc<RegistrationState>,
     watcher: AbortHandle,
 }
 
-/// What was written last.
+/// The instance as last written.
 pub(crate) struct Current<P> {
     pub(crate) instance: Instance<P>,
     pub(crate) version: i32,
 }
 
-/// Whether and why the node is gone.
+/// Whether the instance is registered, and why it no longer is.
 #[derive(Debug)]
 struct RegistrationState {
     loss: watch::Sender<Option<RegistrationLoss>>,
     unregistering: Mutex<Unregistering>,
-    /// The place in the registry, until the node is gone.
+    /// The reservation of the path in the registry, until the node is gone.
     reservation: Mutex<Option<PathReservation>>,
 }
 
-/// Whether a removal of the node is by this registration.
+/// Whether a removal of the node was requested by this registration.
 #[derive(Debug, Clone, Copy)]
 enum Unregistering {
     No,
-    /// It is being unregistered.
+    /// An unregistration is in progress.
     Now,
-    /// A request to remove it may be on its way until then.
+    /// A delete request may be in flight until then.
     Until(Instant),
 }
 
-/// Why an instance is not registered any more.
+/// Why an instance is no longer registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistrationLoss {
     /// The session is over. Register with the next one.
     #[error("the session is over")]
     SessionLost,
-    /// Somebody has removed the node.
+    /// Another client removed the node.
     ///
-    /// For a session timeout after an [`unregister`](Registration::unregister) that was dropped, or of which nobody knows
-    /// what became, its removal is taken for that one's.
-    #[error("somebody has removed the node")]
+    /// For one session timeout after an [`unregister`](Registration::unregister) that was dropped or whose outcome is
+    /// unknown, a removal is attributed to that call and reported as [`Unregistered`](Self::Unregistered).
+    #[error("another client removed the node")]
     Deleted,
     /// It was [unregistered](Registration::unregister).
-    #[error("it was unregistered")]
+    #[error("the instance was unregistered")]
     Unregistered,
 }
 
@@ -127,20 +128,20 @@ impl<P: 'static> Registration<P> {
         &self.path
     }
 
-    /// Returns the session that the node goes with, for
+    /// Returns the session that owns the node, for
     /// [`succeeding`](crate::Registry::succeeding) of the next session's registry.
     pub fn session_id(&self) -> SessionId {
         self.session.id()
     }
 
-    /// Tells whether the instance is registered as far as is known here. Asks nobody.
+    /// Returns whether the instance is registered, as far as this process knows. Sends no request.
     ///
-    /// While the connection is broken that is what was known before.
+    /// While the connection is broken, this is the last known state.
     pub fn is_registered(&self) -> bool {
         self.state.loss.borrow().is_none()
     }
 
-    /// Waits until the instance is not registered any more, and answers why.
+    /// Waits until the instance is no longer registered, and returns why.
     ///
     /// # Cancel safety
     ///
@@ -158,7 +159,7 @@ impl<P: 'static> Registration<P> {
             .unwrap_or(RegistrationLoss::SessionLost)
     }
 
-    /// Returns the instance as it was written last.
+    /// Returns the instance as last written.
     ///
     /// # Cancel safety
     ///
@@ -170,22 +171,22 @@ impl<P: 'static> Registration<P> {
         self.current.lock().await.instance.clone()
     }
 
-    /// Unregisters the instance, and waits until the ensemble has done it, at most for the operation timeout.
+    /// Unregisters the instance, and waits for the ensemble to confirm it, for at most the operation timeout.
     ///
-    /// Only the node of this registration is removed, never one that took its place.
-    /// That it is gone already is no error, and so it may be called again and again.
+    /// Only the node of this registration is removed, never one that replaced it.
+    /// The call succeeds if the node is already gone, so it may be repeated.
     ///
     /// # Errors
     ///
-    /// When it is not known to be gone: call it again, or drop this, and the removal continues in the background.
+    /// If the node is not known to be gone. Call it again, or drop the registration to continue in the background.
     ///
     /// # Cancel safety
     ///
-    /// Safe: it may be removed or not, and can be called again.
+    /// Safe: the node may or may not be removed. Call it again.
     ///
     /// # Session loss
     ///
-    /// No error: the node goes with the session.
+    /// No error: the node ends with the session.
     pub async fn unregister(&self) -> Result<(), Error> {
         if !self.is_registered() {
             return Ok(());
@@ -213,10 +214,10 @@ impl<P: 'static> Registration<P> {
 }
 
 impl<P> Registration<P> {
-    /// Does what dropping it does.
+    /// Unregisters as a drop does.
     pub(crate) fn unregister_in_background(&self) {
         self.watcher.abort();
-        // The removal is in line before the place is free for another registration.
+        // Queue the removal before the path becomes free for another registration.
         let node = self
             .node
             .lock()
@@ -247,7 +248,7 @@ impl<P> fmt::Debug for Registration<P> {
 }
 
 impl RegistrationState {
-    /// The first word is the last one.
+    /// Sets the loss, unless one was set before.
     fn set_loss(&self, loss: RegistrationLoss) {
         self.free_path();
         self.loss.send_if_modified(|found| {
@@ -278,7 +279,7 @@ impl RegistrationState {
         }
     }
 
-    /// Lets the same be registered again.
+    /// Frees the path for another registration.
     fn free_path(&self) {
         let reservation = self
             .reservation
@@ -289,15 +290,15 @@ impl RegistrationState {
     }
 }
 
-/// An unregistration, from its begin until it is over or dropped.
+/// A call of `unregister`, from its start until it returns or is dropped.
 struct UnregisterCall<'a> {
     state: &'a RegistrationState,
-    /// For how long its request may have an effect when this is dropped.
+    /// How long the delete request may still take effect after the drop.
     in_flight_for: Duration,
 }
 
 impl<'a> UnregisterCall<'a> {
-    /// A request that is not carried out by the end of a session timeout is not any more: its connection is broken by then.
+    /// A request takes effect within one session timeout or never: after that time its connection is broken.
     fn begin(state: &'a RegistrationState, session_timeout: Duration) -> Self {
         state.set_unregistering(Unregistering::Now);
         Self {
@@ -315,7 +316,7 @@ impl Drop for UnregisterCall<'_> {
     }
 }
 
-/// Waits until the node is gone, and says why.
+/// Waits until the node is gone, and records why.
 async fn watch_over(session: Session, path: NodePath, czxid: i64, state: Arc<RegistrationState>) {
     let loss = tokio::select! {
         biased;
@@ -326,7 +327,7 @@ async fn watch_over(session: Session, path: NodePath, czxid: i64, state: Arc<Reg
             } else if state.is_unregistering() {
                 RegistrationLoss::Unregistered
             } else {
-                tracing::warn!(path = %redact(path.as_str()), "a node of ours was removed by somebody");
+                tracing::warn!(path = %redact(path.as_str()), "another client removed a registered node");
                 RegistrationLoss::Deleted
             }
         }
@@ -338,11 +339,11 @@ async fn deleted(session: &Session, path: &NodePath, czxid: i64) {
     loop {
         match session.wait_for_deletion(path).created_by(czxid).await {
             Ok(()) => return,
-            // The end of the session is waited for beside this.
+            // The caller waits for the end of the session.
             Err(error) if error.is_fatal() => std::future::pending().await,
             Err(error) => {
                 let path = redact(path.as_str());
-                tracing::warn!(path, %error, "a deletion of this node of ours would not be noticed now");
+                tracing::warn!(path, %error, "cannot watch a registered node; retrying");
                 drop(timeout(session.session_timeout() / 3, session.lost()).await);
             }
         }

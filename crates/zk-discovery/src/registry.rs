@@ -1,4 +1,4 @@
-//! Where services are registered.
+//! Registers instances below a base path, and opens providers that follow them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -34,10 +34,11 @@ use crate::provider::Providers;
 use crate::redact::redact;
 use crate::registration::Registration;
 
-/// The services below a base path, over one session.
+/// The services below a base path, accessed through one session.
 ///
-/// Clones share it.
-/// Use one for each session and base: two of them in one process do not know of each other, see [`register`](Self::register).
+/// Clones share state.
+/// Use one registry per session and base: two registries of one process are unaware of each other, see
+/// [`register`](Self::register).
 ///
 /// # Examples
 ///
@@ -63,16 +64,16 @@ pub struct Registry<L = Curator> {
     reserved: Arc<ReservedPaths>,
 }
 
-/// The nodes that are registered, or about to be.
+/// The paths of the nodes that are registered or being registered.
 #[derive(Debug, Default)]
 struct ReservedPaths(Mutex<BTreeSet<NodePath>>);
 
 impl Registry {
-    /// Makes a registry below `base`, in [Curator's layout](Curator).
+    /// Creates a registry below `base`, in [Curator's layout](Curator).
     ///
     /// # Errors
     ///
-    /// When `base` is no path.
+    /// If `base` is not a valid node path.
     pub fn new<B>(session: &Session, base: B) -> Result<Self, ParsePathError>
     where
         B: TryInto<NodePath>,
@@ -103,7 +104,7 @@ impl<L: Layout> Registry<L> {
         }
     }
 
-    /// Sets what to do when the node of an instance belongs to another session; default to wait for twice the session
+    /// Sets what to do when the node of an instance belongs to another session; default: wait for twice the session
     /// timeout.
     #[must_use]
     pub const fn with_taken(mut self, when: WhenTaken) -> Self {
@@ -111,46 +112,46 @@ impl<L: Layout> Registry<L> {
         self
     }
 
-    /// Names sessions that this process had before, and that are over for it.
+    /// Sets the earlier sessions of this process, which it has given up.
     ///
-    /// A node of theirs is removed rather than waited for: whoever knows that its session is lost need not wait until the
-    /// ensemble has found out as well.
-    /// Never name the session of another process, which may be alive.
+    /// Their nodes are removed at once: a process that knows that its session is lost need not wait until the ensemble
+    /// expires it.
+    /// Never pass the session of another process, which may be alive.
     #[must_use]
     pub fn succeeding(mut self, previous: impl IntoIterator<Item = SessionId>) -> Self {
         self.previous = previous.into_iter().collect();
         self
     }
 
-    /// Returns the path below which the services are.
+    /// Returns the base path.
     pub fn base(&self) -> &NodePath {
         &self.base
     }
 
-    /// Returns the view of the session that it uses.
+    /// Returns the session.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Registers an instance, and answers what keeps it registered.
+    /// Registers an instance, and returns the [`Registration`] that keeps it registered.
     ///
-    /// Its node goes with the session, so that nobody finds the instance once the process is gone.
-    /// While the connection is broken the node stays as it is: nothing is removed or made again.
+    /// The node is ephemeral, so that consumers no longer find the instance once the session has expired.
+    /// While the connection is broken the node stays unchanged: it is neither removed nor created again.
     ///
-    /// Where there is a node already, see [`with_taken`](Self::with_taken) and [`succeeding`](Self::succeeding); one of
-    /// another session is never overwritten.
-    /// When an answer is lost, the data of the node tells whether this call has made it: the registration time is another
-    /// one for each create of this process, see [`Format::encode`].
+    /// If the node exists already, [`with_taken`](Self::with_taken) and [`succeeding`](Self::succeeding) decide; a node of
+    /// another live session is never overwritten.
+    /// If a reply is lost, the data of the node identifies whether this call created it: the registration time differs for
+    /// each create of this process, see [`Format::encode`].
     ///
     /// # Errors
     ///
-    /// [`RegisterError::Taken`] when the node is somebody else's, or of this registry already.
-    /// [`RegisterError::Failed`] when the ensemble did not do it within the session's operation timeout, or the instance
-    /// is larger than servers take.
+    /// [`RegisterError::Taken`] if the node belongs to another session, or is already registered by this registry.
+    /// [`RegisterError::Failed`] if the ensemble did not create it within the session's operation timeout, or the instance
+    /// exceeds the servers' size limit.
     ///
     /// # Cancel safety
     ///
-    /// Safe: a node that was made, or will be by a request that has left, is removed in the background.
+    /// Safe: a node that was created, or that a request in flight will create, is removed in the background.
     ///
     /// # Session loss
     ///
@@ -158,7 +159,7 @@ impl<L: Layout> Registry<L> {
     ///
     /// # Cost
     ///
-    /// One round trip, two more for each parent that is missing; a watch for as long as it is registered.
+    /// One round trip, and two more for each missing parent; one watch while registered.
     pub async fn register<P>(&self, instance: Instance<P>) -> Result<Registration<P>, RegisterError>
     where
         L: Format<P>,
@@ -174,7 +175,7 @@ impl<L: Layout> Registry<L> {
         Ok(Registration::new(instance, node, format, reservation))
     }
 
-    /// Makes the node, as soon as there is none of anybody else.
+    /// Creates the node once no other node is in its place.
     async fn create_node<P>(
         &self,
         mut new: NewInstance<'_, L, P>,
@@ -187,7 +188,8 @@ impl<L: Layout> Registry<L> {
         let mut waiting = ConflictWait::new();
         let mut reservation: Option<PathReservation> = None;
         loop {
-            // Anew for each create: what an earlier one of this call may still make is removed, and told by its data.
+            // Encoded again for each create: a node that an earlier create of this call still makes is recognised by its
+            // data and removed.
             let (path, data) = new.write()?;
             if reservation
                 .as_ref()
@@ -201,7 +203,7 @@ impl<L: Layout> Registry<L> {
                 })?);
             }
             if !new.is_distinguishable {
-                // What is being removed would be found by its data, and that is the same.
+                // A node in removal has the same data and would be mistaken for this one.
                 drop(timeout(session.operation_timeout(), session.settled()).await);
             }
             let create = session.create(&path, data).container_parents();
@@ -214,14 +216,14 @@ impl<L: Layout> Registry<L> {
         }
     }
 
-    /// Waits until nothing is in the way of a node any more, or refuses.
+    /// Waits until the path is free, or fails.
     async fn resolve_conflict(
         &self,
         path: &NodePath,
         waiting: &mut ConflictWait,
     ) -> Result<(), RegisterError> {
         let session = &self.session;
-        // A server that lags does not know it yet.
+        // A lagging server may not show the node yet.
         let (synced, found) = tokio::join!(
             biased;
             session.sync(path).into_future(),
@@ -247,7 +249,7 @@ impl<L: Layout> Registry<L> {
             }
             ConflictAction::Settle => {
                 let gone = session.wait_for_deletion(path).created_by(stat.czxid);
-                // When nothing is being removed any more, this node was not.
+                // If the node is still there after all removals, it was not among them.
                 let settled = async {
                     tokio::select! {
                         biased;
@@ -282,11 +284,11 @@ impl<L: Layout> Registry<L> {
         Ok(())
     }
 
-    /// Returns the names of all services, in order, also of those that have no instance.
+    /// Returns the sorted names of all services, including those without instances.
     ///
     /// # Errors
     ///
-    /// When the ensemble does not answer. That the base does not exist is none.
+    /// If the ensemble does not reply. A missing base is not an error.
     ///
     /// # Cancel safety
     ///
@@ -298,7 +300,7 @@ impl<L: Layout> Registry<L> {
     ///
     /// # Cost
     ///
-    /// One round trip. All names come in one answer.
+    /// One round trip; a single reply contains all names.
     pub async fn services(&self) -> Result<Vec<String>, Error> {
         let names = match self.session.list(&self.base).await {
             Ok((names, _)) => names,
@@ -315,7 +317,7 @@ impl<L: Layout> Registry<L> {
     ///
     /// # Errors
     ///
-    /// When there can be no such service.
+    /// If `service` cannot be the name of a service.
     pub fn providers<P>(&self, service: &str) -> Result<Providers<P>, ParsePathError>
     where
         L: ReadFormat<P>,
@@ -328,7 +330,7 @@ impl<L: Layout> Registry<L> {
     ///
     /// # Errors
     ///
-    /// When there can be no such service.
+    /// If `service` cannot be the name of a service.
     pub fn providers_with<P>(
         &self,
         service: &str,
@@ -362,12 +364,12 @@ impl<L: fmt::Debug> fmt::Debug for Registry<L> {
     }
 }
 
-/// An instance that is about to be registered.
+/// An instance that is being registered.
 struct NewInstance<'a, L, P> {
     layout: &'a L,
     parent: NodePath,
     instance: Instance<P>,
-    /// Whether two registrations of it are written differently.
+    /// Whether two registrations of it have different node names or data.
     is_distinguishable: bool,
 }
 
@@ -390,11 +392,11 @@ impl<'a, L: Format<P>, P> NewInstance<'a, L, P> {
         })
     }
 
-    /// Writes it with a registration time that no other one has.
+    /// Encodes it with a unique registration time.
     fn write(&mut self) -> Result<(NodePath, Vec<u8>), RegisterError> {
         self.instance.registered = Some(registration_time());
         let entry = self.layout.encode(&self.instance)?;
-        // With a slash in it, it would be a path.
+        // A name with a slash would be a path.
         check_name(&entry.name)
             .map_err(|problem| EncodeError::new("the name of a node", problem))?;
         let path = self.parent.join(&entry.name)?;
@@ -403,10 +405,10 @@ impl<'a, L: Format<P>, P> NewInstance<'a, L, P> {
     }
 }
 
-/// How a claim has waited so far.
+/// How long a registration has waited for another node.
 struct ConflictWait {
     since: Instant,
-    /// The transaction of a node of this session that was waited for.
+    /// The `czxid` of the node of this session that was waited for.
     settled: Option<i64>,
 }
 

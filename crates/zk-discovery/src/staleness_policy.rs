@@ -1,4 +1,4 @@
-//! Whether the list of instances may be picked from.
+//! Decides whether a list of instances may be picked from, and from which of them.
 //!
 //! Pure: no I/O and no clock.
 
@@ -9,32 +9,32 @@ use zk_cache::CacheState;
 use zk_cache::PartialRead;
 use zk_core::ErrorClass;
 
-/// What is picked while the connection is broken, and after its session has ended, until the next one
+/// What is picked while the connection is broken, and after the session has ended, until the next session
 /// [takes over](crate::Providers::follow).
 ///
-/// That the registry cannot be reached says nothing of the instances: they may well be up.
+/// An unreachable registry does not mean that the instances are down.
 ///
-/// It counts as broken from when that is noticed: an ensemble that falls silent may be so for two thirds of the session
-/// timeout by then.
+/// The connection counts as broken once that is noticed: by then an ensemble may have been silent for two thirds of the
+/// session timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenStale {
-    /// One of the instances that were known before.
+    /// One of the last known instances.
     Use,
-    /// The same, but for so long only.
+    /// One of the last known instances, for at most this long.
     UseFor(Duration),
-    /// None.
+    /// None; the pick fails.
     Refuse,
 }
 
-/// What is picked when every instance is set aside, or more of them than
-/// [may be](crate::FailureRules::with_max_ejected).
+/// What is picked when every instance is ejected, or more of them than
+/// [the limit](crate::FailureRules::with_max_ejected).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenAllEjected {
-    /// One of them all the same: maybe it is not they who fail.
+    /// One of all instances, as if none were ejected: the cause of the failures may be elsewhere.
     UseAll,
-    /// None of those that are set aside, however many these are.
+    /// None of the ejected instances, however many there are.
     Refuse,
 }
 
@@ -42,43 +42,43 @@ pub enum WhenAllEjected {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PickError {
-    /// The list was not read yet; wait for [`synchronized`](crate::Providers::synchronized).
-    #[error("the instances are not known yet")]
+    /// The list has not been read yet; wait for [`synchronized`](crate::Providers::synchronized).
+    #[error("the instances are not known yet; wait until the list is synchronized")]
     Loading,
-    /// There is no instance that is enabled.
-    #[error("the service {service} has no instance that is enabled")]
+    /// No instance is enabled.
+    #[error("service {service} has no enabled instance")]
     Empty {
         /// The service.
         service: String,
     },
-    /// The list of instances cannot be had, or not as a whole, and nothing else is there that is enabled.
-    #[error("the instances of the service {service} cannot be known: {gap}")]
+    /// The list of instances cannot be read completely, and no known instance is enabled.
+    #[error("the instances of service {service} cannot be read completely: {gap}")]
     Incomplete {
         /// The service.
         service: String,
         /// What is missing.
         gap: PartialRead,
     },
-    /// Every instance has failed lately, and [`WhenAllEjected::Refuse`] was chosen.
-    #[error("every instance of the service {service} has failed lately and is set aside")]
+    /// Every instance is ejected, and the policy is [`WhenAllEjected::Refuse`].
+    #[error("every instance of service {service} is ejected after recent failures")]
     AllEjected {
         /// The service.
         service: String,
     },
-    /// The connection is broken for longer than [`WhenStale`] allows.
-    #[error("the connection is broken for {since:?}, and the instances may be others now")]
+    /// The connection has been broken for longer than [`WhenStale`] allows.
+    #[error("the connection has been broken for {since:?}, and the list may be out of date")]
     Stale {
-        /// For how long it is known to be broken.
+        /// How long the connection is known to be broken.
         since: Duration,
     },
-    /// The session is over, or what followed the service was stopped, and [`WhenStale`] does not allow to pick from what was
-    /// known last, or nothing was. [Follow](crate::Providers::follow) it with the next session.
-    #[error("the service is not followed any more")]
+    /// The session is over or following was stopped, and [`WhenStale`] does not allow the last known list, or there is none.
+    /// [Follow](crate::Providers::follow) the service with the next session.
+    #[error("the service is no longer followed; follow it with the next session")]
     Ended(#[source] CacheEnd),
 }
 
 impl PickError {
-    /// Tells whether the same may be answered otherwise a moment later.
+    /// Returns whether a later pick may succeed without further action.
     pub fn is_transient(&self) -> bool {
         !matches!(self, Self::Ended(_))
     }
@@ -93,8 +93,8 @@ impl PickError {
     }
 }
 
-/// Tells whether a list may be picked from: one in this state, that was [read](crate::CacheState::Synchronized) at least once or
-/// not, and has been stale for so long.
+/// Checks whether a list may be picked from, by its state, whether it was ever [read](crate::CacheState::Synchronized), and how
+/// long it has been stale.
 pub(crate) fn check_staleness(
     state: CacheState,
     was_read: bool,
@@ -117,22 +117,27 @@ pub(crate) fn check_staleness(
     }
 }
 
-/// Which of the instances that are enabled are picked from.
+/// The enabled instances that are picked from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PickPool {
     All,
-    /// Those that are not set aside.
+    /// Those that are not ejected.
     Usable,
     /// None of them.
     Nobody,
 }
 
-/// Decides which instances are picked from, when `aside` of `all` are set aside and `most` may be.
-pub(crate) fn pick_pool(all: usize, aside: usize, most: usize, policy: WhenAllEjected) -> PickPool {
+/// Decides which instances are picked from if `ejected` of `all` are ejected and `most` may be.
+pub(crate) fn pick_pool(
+    all: usize,
+    ejected: usize,
+    most: usize,
+    policy: WhenAllEjected,
+) -> PickPool {
     match policy {
-        _ if aside == 0 => PickPool::All,
-        WhenAllEjected::Refuse if aside >= all => PickPool::Empty,
-        WhenAllEjected::UseAll if aside > most => PickPool::All,
+        _ if ejected == 0 => PickPool::All,
+        WhenAllEjected::Refuse if ejected >= all => PickPool::Empty,
+        WhenAllEjected::UseAll if ejected > most => PickPool::All,
         _ => PickPool::Usable,
     }
 }
@@ -143,7 +148,7 @@ mod tests {
 
     // covers: D2
     #[test]
-    fn those_that_are_set_aside_are_passed_over_while_they_are_few() {
+    fn ejected_instances_are_skipped_while_they_are_few() {
         use WhenAllEjected::Refuse;
         use WhenAllEjected::UseAll;
         for (aside, policy, expected) in [
@@ -185,16 +190,16 @@ mod tests {
                 None,
                 Some(2 * second),
                 some,
-                "the connection is broken for 2s, and the instances may be others now",
+                "the connection has been broken for 2s, and the list may be out of date",
             ),
             (
                 CacheState::Stale,
                 None,
                 Some(Duration::ZERO),
                 WhenStale::Refuse,
-                "the connection is broken for 0ns, and the instances may be others now",
+                "the connection has been broken for 0ns, and the list may be out of date",
             ),
-            // The end of the session says nothing of the instances.
+            // The instances may outlive the session.
             (
                 CacheState::Ended,
                 lost.clone(),
@@ -208,28 +213,36 @@ mod tests {
                 lost.clone(),
                 Some(2 * second),
                 some,
-                "the service is not followed any more",
+                "the service is no longer followed; follow it with the next session",
             ),
             (
                 CacheState::Ended,
                 lost,
                 Some(second),
                 WhenStale::Refuse,
-                "the service is not followed any more",
+                "the service is no longer followed; follow it with the next session",
             ),
         ] {
             let answer = check_staleness(state, true, end.as_ref(), stale_for, policy);
             let said = answer.map_or_else(|error| error.to_string(), |()| String::new());
             assert_eq!(said, expected, "{state:?} {policy:?}");
         }
-        // What was never read is nothing to pick from.
+        // A list that was never read is not picked from.
         for (state, end, expected) in [
-            (CacheState::Loading, None, "the instances are not known yet"),
-            (CacheState::Stale, None, "the instances are not known yet"),
+            (
+                CacheState::Loading,
+                None,
+                "the instances are not known yet; wait until the list is synchronized",
+            ),
+            (
+                CacheState::Stale,
+                None,
+                "the instances are not known yet; wait until the list is synchronized",
+            ),
             (
                 CacheState::Ended,
                 Some(CacheEnd::SessionLost),
-                "the service is not followed any more",
+                "the service is no longer followed; follow it with the next session",
             ),
         ] {
             let error =

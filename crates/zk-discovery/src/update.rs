@@ -16,23 +16,23 @@ use crate::write_outcome::UnconfirmedWrite;
 use crate::write_outcome::WriteOutcome;
 
 impl<P: 'static> Registration<P> {
-    /// InstanceChanges the instance in place: its node is written, and never removed and made again.
+    /// Updates the instance in place: the node is written, never deleted and created again.
     ///
-    /// `change` is applied to what the node has now, also if somebody else has written there meanwhile, and so may be called
-    /// more than once; to what was written last, if what the node has cannot be read.
+    /// `change` is applied to the current data of the node, including writes of other clients, and may be called more than
+    /// once. If that data cannot be decoded, `change` is applied to the instance as last written.
     /// Nothing is written if nothing changes.
-    /// Updates of one registration are made one after the other.
+    /// Updates of one registration run one after the other.
     ///
     /// # Errors
     ///
-    /// [`UpdateError::Gone`] when the instance is not registered any more; a node that has taken its place is not touched,
-    /// unless it does so between a look and the write after it and was written as often: ZooKeeper has no write under a
-    /// transaction. A write whose answer was lost is not repeated without another look.
-    /// [`UpdateError::Failed`] with [`ErrorKind::OutcomeUnknown`] when it may have been written; update again.
+    /// [`UpdateError::Gone`] if the instance is no longer registered. A node that replaced it is not written, unless the
+    /// replacement happens between the read and the write and has the same version: ZooKeeper has no write conditional on
+    /// the `czxid`. A write whose reply was lost is not repeated before the node is read again.
+    /// [`UpdateError::Failed`] with [`ErrorKind::OutcomeUnknown`] if the node may have been written; update again.
     ///
     /// # Cancel safety
     ///
-    /// Not safe: it may be written or not. Update again; each update begins with what is there.
+    /// Not safe: the node may or may not be written. Update again; each update starts from the current data.
     ///
     /// # Session loss
     ///
@@ -40,7 +40,7 @@ impl<P: 'static> Registration<P> {
     ///
     /// # Cost
     ///
-    /// Two round trips, and two more for each time that somebody else writes between them.
+    /// Two round trips, and two more for each concurrent write of another client.
     pub async fn update(
         &self,
         mut change: impl FnMut(&mut Instance<P>) + Send,
@@ -57,7 +57,7 @@ impl<P: 'static> Registration<P> {
         let mut last = None;
         for _ in 0..ROUNDS {
             let breaks = self.session.counters().connection_losses;
-            // A server that lags shows what it was, and the write would be refused.
+            // A lagging server shows old data, and the write would be refused.
             let (synced, read) = tokio::join!(
                 biased;
                 self.session.sync(&self.path).into_future(),
@@ -73,7 +73,7 @@ impl<P: 'static> Registration<P> {
             }
             let version = stat.version;
             if unconfirmed.is_some() && self.session.counters().connection_losses != breaks {
-                // Two servers may have answered, and the second one lag.
+                // Two servers may have replied, and the second may lag.
                 continue;
             }
             if let Some((unconfirmed, instance, error)) = unconfirmed.take() {
@@ -91,7 +91,7 @@ impl<P: 'static> Registration<P> {
                 && let Some(node) = self.path.name()
                 && let Ok(found) = self.format.decode(&instance.name, node, &data)
             {
-                // A format may not keep it, and it is what tells registrations apart.
+                // A format may drop the registration time, which identifies the registration.
                 let registered = found.registered.or(instance.registered);
                 instance = Instance {
                     registered,
@@ -109,7 +109,7 @@ impl<P: 'static> Registration<P> {
                 *current = Current { instance, version };
                 return Ok(());
             }
-            // A repetition would write to another node that has taken the place meanwhile, if its version is the same.
+            // No automatic retry: it could write to a node that replaced this one and has the same version.
             let set = once.set(&self.path, entry.data.as_slice()).version(version);
             match set.await {
                 Ok(stat) => {
@@ -162,8 +162,8 @@ impl<P: 'static> Registration<P> {
     }
 }
 
-/// How often an update is tried while others write, or the connection breaks.
+/// The attempts of an update while other clients write or the connection breaks.
 const ROUNDS: u32 = 8;
 
-/// After a write that failed.
+/// The pause after a failed write.
 const PAUSE: Duration = Duration::from_millis(50);

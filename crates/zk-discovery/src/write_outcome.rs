@@ -1,16 +1,16 @@
-//! What became of a write whose answer was lost.
+//! Decides whether a write whose reply was lost was applied, from what the node contains now.
 //!
 //! Pure: no I/O and no clock.
 
-/// A write of a node under a version, of which nobody knows whether it was made.
+/// A conditional write of a node whose outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnconfirmedWrite {
     pub(crate) data: Vec<u8>,
-    /// The version that it was to follow.
+    /// The version that the write required.
     pub(crate) version: i32,
 }
 
-/// What the node says of it.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteOutcome {
     Written,
@@ -19,15 +19,15 @@ pub(crate) enum WriteOutcome {
 }
 
 impl UnconfirmedWrite {
-    /// Judges by what the same node has now.
+    /// Returns the outcome, given the current version and data of the same node.
     pub(crate) fn outcome(&self, version: i32, data: &[u8]) -> WriteOutcome {
         if version == self.version {
             WriteOutcome::NotWritten
         } else if version != self.version.wrapping_add(1) {
-            // Several have written.
+            // There were several writes.
             WriteOutcome::Unknown
         } else if data == self.data {
-            // Whoever else has written the same to this node has done what was asked for.
+            // If another client wrote the same data, the result is the requested one.
             WriteOutcome::Written
         } else {
             WriteOutcome::NotWritten
