@@ -1,13 +1,13 @@
-//! When an instance is registered.
+//! Unique registration times.
 
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-/// Returns the milliseconds since 1970, and no number twice.
+/// Returns the milliseconds since 1970, and never the same number twice.
 ///
-/// It stands in the node of an instance, whose data so differs from that of every other registration of this process:
-/// after a lost answer it is the data that tells whose node was found.
+/// The number makes the data of a node differ from every other registration of this process. After a lost reply the data
+/// identifies the creator of the node.
 pub(crate) fn registration_time() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = since.map_or(0, |since| {

@@ -35,36 +35,36 @@ use crate::uri::UriSpec;
 /// {"name":"orders","id":"orders-1","address":"10.0.0.7","port":8080,"sslPort":null,"payload":null,"registrationTimeUTC":1700000000000,"serviceType":"DYNAMIC","uriSpec":null}
 /// ```
 ///
-/// - Keys that it does not know are left aside, as Curator does. An update writes the node anew without them.
-/// - `enabled` is written when it is false, and read when it is there. Curator in its default, compatible mode does not
-///   write it: an instance that a Java service has disabled is enabled to everyone who reads it, and one that Java writes
-///   again is enabled again. One that is disabled here is disabled to Java as well.
-/// - `@class` of a payload is left aside when read, and written first in a payload that is an object if
-///   [`with_payload_class`](Self::with_payload_class) says so. Curator needs it to make more of a payload than a map.
-/// - A registration time that is missing or null is none, and written as 0.
-/// - A payload that is a text, a number with a fraction, a truth value or null is the same to Java. Java writes other
-///   numbers and lists with their class around them, and expects them so: put them into an object.
+/// - Unknown keys are ignored, as Curator does. An update rewrites the node without them.
+/// - `enabled` is written only if false, and read if present. Curator in its default, compatible mode does not write it: an
+///   instance that a Java service disabled appears enabled to all readers, and an instance that Java rewrites is enabled
+///   again. An instance disabled here is disabled for Java as well.
+/// - `@class` of a payload is ignored when read. It is written first in an object payload if
+///   [`with_payload_class`](Self::with_payload_class) is set. Curator needs it to decode a payload as more than a map.
+/// - A missing or null registration time is read as `None`, and `None` is written as 0.
+/// - Payloads that are strings, floating-point numbers, booleans or null are the same for Java. Java writes and expects
+///   other numbers and lists with their class around them: put them into an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Curator {
     payload_class: Option<String>,
 }
 
 impl Curator {
-    /// Makes the layout, without a class for payloads.
+    /// Creates the layout without a payload class.
     pub const fn new() -> Self {
         Self {
             payload_class: None,
         }
     }
 
-    /// Sets the class by which Java knows payloads that are objects; default none.
+    /// Sets the Java class of object payloads; default none.
     #[must_use]
     pub fn with_payload_class(mut self, class: impl Into<String>) -> Self {
         self.payload_class = Some(class.into());
         self
     }
 
-    /// Writes a payload, with its class if it is an object.
+    /// Encodes a payload, with its class if it is an object.
     fn payload<P: Serialize>(&self, payload: &P) -> Result<Box<RawValue>, EncodeError> {
         let failed =
             |error: serde_json::Error| EncodeError::new(FORMAT, format!("payload: {error}"));

@@ -22,24 +22,25 @@ mod encoding;
 
 /// The layout of Dubbo's registry: `<base>/<interface>/providers/<url>`, the URL encoded as Java's `URLEncoder` does.
 ///
-/// The service is the interface, the base is `/dubbo` by custom, and an instance has a [`DubboProvider`] for its payload:
+/// The service is the interface, the base is `/dubbo` by convention, and the payload of an instance is a [`DubboProvider`]:
 /// `dubbo://10.0.0.7:20880/com.example.Orders?side=provider&timestamp=1700000000000`.
 ///
-/// - What an instance is stands in the name of its node. So its id is that name, whatever it was given; and an update that
-///   changes the URL is [refused](crate::UpdateError::OtherNode), since there is no changing it in place: register the new
-///   one, then unregister the old one.
-///   Encoded it may have 32,768 bytes.
-/// - The data of the node is not read, and none is written.
-/// - `timestamp` is the registration time, so that a process that is started anew has another node than before; and `enabled=false` says that the instance is not to be picked.
-/// - Consumers, routers and configurators are not registered, and not read.
-/// - What would not be read again is refused: another interface in the path or the parameter `interface`, another category,
-///   an address in brackets; an address of IPv6 is given without.
-/// - `config`, `metadata` and `mapping` below the base are Dubbo's own, and no services.
+/// - The name of the node contains the whole instance. The id is therefore always that name, and an update that changes the
+///   URL [fails](crate::UpdateError::OtherNode), because a node cannot be renamed: register the new instance, then
+///   unregister the old one.
+///   The encoded name may have 32,768 bytes.
+/// - The data of the node is neither read nor written.
+/// - `timestamp` is the registration time, so a restarted process has a different node than before. `enabled=false` marks
+///   a disabled instance.
+/// - Consumers, routers and configurators are neither registered nor read.
+/// - A URL that would not be read back is rejected: another interface in the path or in the parameter `interface`, another
+///   category, or an address in brackets. Write IPv6 addresses without brackets.
+/// - `config`, `metadata` and `mapping` below the base belong to Dubbo and are not services.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
 pub struct Dubbo;
 
-/// What Dubbo's URL of a provider says besides host and port.
+/// The parts of a Dubbo provider URL besides host and port.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DubboProvider {
     protocol: String,
@@ -49,7 +50,7 @@ pub struct DubboProvider {
 }
 
 impl DubboProvider {
-    /// Makes a provider that speaks `protocol`, such as `dubbo` or `tri`, without parameters and below the interface.
+    /// Creates a provider with `protocol`, such as `dubbo` or `tri`, without parameters and with the interface as its path.
     pub fn new(protocol: impl Into<String>) -> Self {
         Self {
             protocol: protocol.into(),
@@ -59,7 +60,7 @@ impl DubboProvider {
         }
     }
 
-    /// Sets a parameter, in the place that it has or at the end.
+    /// Sets a parameter: replaces an existing one, or appends it.
     #[must_use]
     pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.set(key.into(), value.into());
@@ -103,7 +104,7 @@ impl DubboProvider {
         }
     }
 
-    /// What of it a URL cannot express.
+    /// Returns what a URL cannot express, if anything.
     fn problem(&self) -> Option<&'static str> {
         let texts = || self.parameters.iter();
         if self.protocol.is_empty() || self.protocol.contains([':', '/', '?', '@']) {
@@ -120,7 +121,7 @@ impl DubboProvider {
     }
 }
 
-/// Without the values of the parameters and the user, which may be secrets.
+/// Omits the user and the parameter values, which may be secret.
 impl fmt::Debug for DubboProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DubboProvider")

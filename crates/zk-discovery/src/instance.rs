@@ -1,4 +1,4 @@
-//! What is registered: an instance of a service.
+//! An instance of a service: what is registered and picked.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use uuid::Uuid;
 use crate::redact::redact;
 use crate::uri::UriSpec;
 
-/// An instance of a service: where it is, and what its consumers are to know of it.
+/// An instance of a service: its address, and a payload for its consumers.
 ///
-/// `P` is the payload: anything of the service's own.
-/// The payload is in no debug output.
+/// `P` is the payload, any type that the service chooses.
+/// Debug output omits it.
 ///
 /// # Examples
 ///
@@ -36,35 +36,35 @@ pub struct Instance<P> {
     pub(crate) port: Option<u16>,
     pub(crate) ssl_port: Option<u16>,
     pub(crate) payload: P,
-    /// Milliseconds since 1970; none before it is registered.
+    /// Milliseconds since 1970; `None` before registration.
     pub(crate) registered: Option<i64>,
     pub(crate) service_type: ServiceType,
     pub(crate) uri_spec: Option<UriSpec>,
     pub(crate) is_enabled: bool,
 }
 
-/// How the node of an instance comes and goes, in Curator's words.
+/// The lifetime of an instance's node, in Curator's terms.
 ///
-/// What this crate registers is [`Dynamic`](Self::Dynamic); the others are read.
+/// This crate registers [`Dynamic`](Self::Dynamic) instances and reads all types.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServiceType {
-    /// It goes with its session.
+    /// Ephemeral: the node ends with its session.
     #[default]
     Dynamic,
-    /// The same, under a name that the server gives: the id and a number.
+    /// Ephemeral and sequential: the server appends a number to the id.
     ///
-    /// So several instances may have one id: they are told apart by their nodes, and
-    /// [`InstanceList::get`](crate::InstanceList::get) answers the first of them.
+    /// Several instances may therefore have the same id; their nodes differ, and
+    /// [`InstanceList::get`](crate::InstanceList::get) returns the first.
     DynamicSequential,
-    /// It stays until somebody removes it.
+    /// Persistent until it is deleted.
     Static,
-    /// It stays, also when its client closes.
+    /// Persistent, even when its client closes.
     Permanent,
 }
 
 impl<P> Instance<P> {
-    /// Begins an instance of the service `name`, with this payload.
+    /// Returns a builder for an instance of the service `name` with this payload.
     pub fn builder(name: impl Into<String>, payload: P) -> InstanceBuilder<P> {
         InstanceBuilder {
             instance: Self {
@@ -87,7 +87,7 @@ impl<P> Instance<P> {
         &self.name
     }
 
-    /// Returns what tells it from the other instances of the service.
+    /// Returns the id, which identifies it among the instances of the service.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -112,7 +112,7 @@ impl<P> Instance<P> {
         &self.payload
     }
 
-    /// Returns when it was registered, by the clock of the process that did; `None` if it was not yet.
+    /// Returns when it was registered, by the clock of the registering process; `None` before registration.
     pub fn registration_time(&self) -> Option<SystemTime> {
         let millis = self.registered?;
         let distance = Duration::from_millis(millis.unsigned_abs());
@@ -123,7 +123,7 @@ impl<P> Instance<P> {
         }
     }
 
-    /// Returns how its node comes and goes.
+    /// Returns the lifetime of its node.
     pub fn service_type(&self) -> ServiceType {
         self.service_type
     }
@@ -133,12 +133,12 @@ impl<P> Instance<P> {
         self.uri_spec.as_ref()
     }
 
-    /// Tells whether it is to be picked.
+    /// Returns whether it may be picked.
     pub fn is_enabled(&self) -> bool {
         self.is_enabled
     }
 
-    /// Returns its URI by its [pattern](Self::uri_spec), if it has one and everything that the pattern names.
+    /// Returns its URI, if it has a [pattern](Self::uri_spec) and a value for each variable of it.
     pub fn uri(&self) -> Option<String> {
         self.uri_spec.as_ref()?.of(self)
     }
@@ -164,12 +164,12 @@ impl<P> Instance<P> {
         self.payload = payload;
     }
 
-    /// Returns the payload, to be changed.
+    /// Returns the payload for modification.
     pub fn payload_mut(&mut self) -> &mut P {
         &mut self.payload
     }
 
-    /// Sets whether it is to be picked.
+    /// Sets whether it may be picked.
     pub fn set_enabled(&mut self, is_enabled: bool) {
         self.is_enabled = is_enabled;
     }
@@ -190,7 +190,7 @@ impl<P> Instance<P> {
     }
 }
 
-/// Everything but the payload, which may be a secret, and of an id that is a URL its user and parameters.
+/// Omits what may be secret: the payload, and the user and parameters of an id that is a URL.
 impl<P> fmt::Debug for Instance<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Instance")
@@ -206,7 +206,7 @@ impl<P> fmt::Debug for Instance<P> {
 }
 
 impl ServiceType {
-    /// Returns Curator's word for it.
+    /// Returns Curator's name of the type.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Dynamic => "DYNAMIC",
@@ -216,7 +216,7 @@ impl ServiceType {
         }
     }
 
-    /// Reads Curator's word for it.
+    /// Parses Curator's name of the type.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         [
             Self::Dynamic,
@@ -229,7 +229,7 @@ impl ServiceType {
     }
 }
 
-/// Builds an [`Instance`]; made by [`Instance::builder`].
+/// Builds an [`Instance`]; created by [`Instance::builder`].
 #[derive(Debug, Clone)]
 #[must_use = "an instance is built by `build`"]
 pub struct InstanceBuilder<P> {
@@ -237,10 +237,9 @@ pub struct InstanceBuilder<P> {
 }
 
 impl<P> InstanceBuilder<P> {
-    /// Sets what tells it from the other instances of the service; default a random UUID.
+    /// Sets the id, which identifies it among the instances of the service; default a random UUID.
     ///
-    /// A process that has the same id each time it starts finds the node of the time before, see
-    /// [`WhenTaken`](crate::WhenTaken).
+    /// A process that reuses its id after a restart may find its previous node, see [`WhenTaken`](crate::WhenTaken).
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.instance.id = id.into();
         self
@@ -272,7 +271,7 @@ impl<P> InstanceBuilder<P> {
 
     /// Sets when it was registered, to the millisecond; for a [`Format`](crate::Format) that reads it.
     ///
-    /// What is registered gets a time of its own.
+    /// Registering replaces it.
     pub fn registration_time(mut self, time: SystemTime) -> Self {
         let millis = |distance: Duration| i64::try_from(distance.as_millis()).unwrap_or(i64::MAX);
         let since = match time.duration_since(SystemTime::UNIX_EPOCH) {
@@ -283,7 +282,7 @@ impl<P> InstanceBuilder<P> {
         self
     }
 
-    /// Sets whether it is to be picked; default yes.
+    /// Sets whether it is to be picked; default true.
     pub fn enabled(mut self, is_enabled: bool) -> Self {
         self.instance.is_enabled = is_enabled;
         self
@@ -293,7 +292,7 @@ impl<P> InstanceBuilder<P> {
     ///
     /// # Errors
     ///
-    /// When the name or the id is no name of a node, or the address is empty.
+    /// If the name or the id is not a valid node name, or the address is empty.
     pub fn build(self) -> Result<Instance<P>, BuildError> {
         let instance = self.instance;
         check_name(&instance.name).map_err(|problem| BuildError::Name {
@@ -311,28 +310,28 @@ impl<P> InstanceBuilder<P> {
     }
 }
 
-/// Tells what keeps a text from being the name of a node.
+/// Checks that `name` is a valid node name.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
         Err("it is empty")
     } else if name.len() > MOST_BYTES {
         Err("it is longer than 32,768 bytes, and a session has no room for watches of longer paths")
     } else if name.contains('/') {
-        Err("it has a slash in it, which ends the name of a node")
+        Err("it contains a slash, which ends the name of a node")
     } else if zk_core::NodePath::root().join(name).is_err() {
         Err(
-            "a node cannot have it: it is . or .., or has a control or an unassigned character in it",
+            "it is . or .., or contains a control or an unassigned character, which node names cannot",
         )
     } else {
         Ok(())
     }
 }
 
-/// An instance cannot be as it was described.
+/// An instance could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The name of the service is no name of a node.
+    /// The name of the service is not a valid node name.
     #[error("a service cannot be named {name:?}: {problem}")]
     Name {
         /// The name.
@@ -340,7 +339,7 @@ pub enum BuildError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// The id is no name of a node.
+    /// The id is not a valid node name.
     #[error("an instance cannot have the id {id:?}: {problem}")]
     Id {
         /// The id.
@@ -349,12 +348,12 @@ pub enum BuildError {
         problem: &'static str,
     },
     /// The address is empty.
-    #[error("the address is empty; leave it out or name a host")]
+    #[error("the address is empty; omit it or set a host")]
     EmptyAddress,
 }
 
-/// A URL of Dubbo with all its methods takes several kilobytes. A registration watches its node, and the watches of a session
-/// have room for 120 KiB of paths, since they have to fit into one request after a break.
+/// A Dubbo URL with all its methods takes several kilobytes. A registration watches its node, and the watched paths of a
+/// session are limited to 120 KiB, because one request sets them again after a reconnect.
 const MOST_BYTES: usize = 32 * 1024;
 
 #[cfg(test)]
@@ -373,13 +372,13 @@ mod tests {
             (
                 "a/b",
                 "a",
-                "a service cannot be named \"a/b\": it has a slash in it, which ends the name of a node",
+                "a service cannot be named \"a/b\": it contains a slash, which ends the name of a node",
             ),
             ("a", "", "an instance cannot have the id \"\": it is empty"),
             (
                 "a",
                 "x/y",
-                "an instance cannot have the id \"x/y\": it has a slash in it, which ends the name of a node",
+                "an instance cannot have the id \"x/y\": it contains a slash, which ends the name of a node",
             ),
         ] {
             assert_eq!(build(name, id).unwrap_err().to_string(), expected);

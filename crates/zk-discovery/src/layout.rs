@@ -1,4 +1,4 @@
-//! Where instances are, and how they are written.
+//! The layout of services and instances below a base path, and the format of their nodes.
 //!
 //! Pure: no I/O and no clock.
 
@@ -13,49 +13,49 @@ use crate::instance::Instance;
 #[cfg(doc)]
 use crate::instance::InstanceBuilder;
 
-/// Where the services and their instances are below a base.
+/// Maps services to node paths below a base.
 ///
-/// [`Curator`](crate::Curator) and [`Dubbo`](crate::Dubbo) are those of other clients.
+/// [`Curator`](crate::Curator) and [`Dubbo`](crate::Dubbo) are the layouts of other clients.
 pub trait Layout: fmt::Debug + Send + Sync + 'static {
     /// Returns the node whose children are the instances of a service.
     ///
     /// # Errors
     ///
-    /// When there can be no such node.
+    /// If the path is not a valid node path.
     fn parent(&self, base: &NodePath, service: &str) -> Result<NodePath, ParsePathError>;
 
-    /// Returns the name of the service that a child of the base stands for; `None` if it is none.
+    /// Returns the service of a child of the base; `None` if the child is not a service.
     fn service(&self, child: &str) -> Option<String>;
 }
 
-/// How an instance with a payload `P` is read from a node; what follows a service needs no more.
+/// Decodes an instance with a payload `P` from a node; sufficient to follow a service.
 pub trait ReadFormat<P>: Layout {
-    /// Reads an instance of `service` from a node of this name with this data.
+    /// Decodes an instance of `service` from the name and data of its node.
     ///
-    /// The registration time that was written is kept with [`InstanceBuilder::registration_time`]; an update of an instance
-    /// that was read without one writes the one that it had.
+    /// Preserve the registration time with [`InstanceBuilder::registration_time`]; an update of an instance that was decoded
+    /// without one writes its previous time.
     ///
     /// # Errors
     ///
-    /// When it is none; the node is then [quarantined](crate::Quarantined).
+    /// If the node is not a valid instance; it is then [quarantined](crate::Quarantined).
     fn decode(&self, service: &str, node: &str, data: &[u8]) -> Result<Instance<P>, BadEntry>;
 }
 
-/// How an instance with a payload `P` is written into a node; what registers needs it.
+/// Encodes an instance with a payload `P` into a node; required to register.
 pub trait Format<P>: ReadFormat<P> {
     /// Returns the name and the data of the node of an instance.
     ///
-    /// Two registrations have to differ in one of both, as their
-    /// [registration times](Instance::registration_time) do, which is another one for each create of this process.
-    /// When an answer was lost, and when a call was dropped whose request may still make its node, it is that which tells
-    /// whose node is there.
-    /// An instance whose registrations are all written alike is registered as well, with these drawbacks: it waits first
-    /// until all is removed that the session is removing in the background, and two registries of one session may both
-    /// take one node for theirs.
+    /// The name or the data should differ between two registrations. Including the
+    /// [registration time](Instance::registration_time) ensures that: it is unique per create of this process.
+    /// The difference identifies the creator of a node after a lost reply, and after a dropped call whose request may still
+    /// create its node.
+    /// A format that encodes all registrations of an instance alike works as well, with two drawbacks: registering first
+    /// waits for all background removals of the session, and two registries of one session may both regard one node as
+    /// theirs.
     ///
     /// # Errors
     ///
-    /// When the format cannot express it.
+    /// If the format cannot express the instance.
     fn encode(&self, instance: &Instance<P>) -> Result<Entry, EncodeError>;
 }
 
@@ -63,7 +63,7 @@ pub trait Format<P>: ReadFormat<P> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
-    reason = "a node has nothing else that is written"
+    reason = "name and data are all that is written"
 )]
 pub struct Entry {
     /// The name.
@@ -72,41 +72,41 @@ pub struct Entry {
     pub data: Vec<u8>,
 }
 
-/// Why a node among the instances of a service is none.
+/// Why a node is not a valid instance.
 ///
-/// The messages may quote what the node has; the debug output does not.
+/// The messages may quote the data of the node; the debug output does not.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadEntry {
-    /// It cannot be read.
+    /// The data cannot be decoded.
     #[error("it cannot be decoded")]
     Undecodable(#[from] DecodeError),
-    /// It says that it is an instance of another service.
-    #[error("it is of the service {found:?}, and not of {expected:?}")]
+    /// The node contains an instance of another service.
+    #[error("it is an instance of service {found:?}, not of {expected:?}")]
     OtherService {
-        /// The service it says.
+        /// The service in the data.
         found: String,
-        /// The service below which it is.
+        /// The service of the parent node.
         expected: String,
     },
-    /// It says that it is an instance that belongs into another node.
-    #[error("it has the id {found:?}, and is in the node {node:?}")]
+    /// The id in the data does not match the name of the node.
+    #[error("its id {found:?} does not match the node {node:?}")]
     OtherId {
-        /// The id it says.
+        /// The id in the data.
         found: String,
         /// The name of the node.
         node: String,
     },
-    /// It is larger than is read.
-    #[error("it has {length} bytes, and at most {most} are read; see `with_most_bytes`")]
+    /// The data is too large.
+    #[error("it has {length} bytes, more than the limit of {most}; see `with_most_bytes`")]
     TooLarge {
         /// Its size.
         length: usize,
         /// The [limit](crate::ProviderOptions::with_most_bytes).
         most: usize,
     },
-    /// The server does not let this session read it.
-    #[error("the server does not let it be read; the session needs READ on the node")]
+    /// The session may not read the node.
+    #[error("the session may not read it; grant READ on the node")]
     Unreadable,
     /// The code that decodes the payload panicked.
     #[error("its decoder panicked; see the output of the panic")]
@@ -114,7 +114,7 @@ pub enum BadEntry {
 }
 
 impl BadEntry {
-    /// Says what is wrong and where, without anything of what the node has, which may be a secret.
+    /// Returns the reason and position without any data of the node, which may be secret.
     pub(crate) fn in_short(&self) -> String {
         match self {
             Self::Undecodable(error) => {
@@ -129,7 +129,7 @@ impl BadEntry {
     }
 }
 
-/// Without what the node has.
+/// Omits the data of the node.
 impl fmt::Debug for BadEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BadEntry({})", self.in_short())

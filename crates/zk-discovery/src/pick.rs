@@ -1,4 +1,4 @@
-//! Which instance is picked.
+//! Strategies that choose one of several instances.
 //!
 //! Pure: no I/O and no clock.
 
@@ -18,12 +18,12 @@ struct Inner<P> {
     uses: Arc<AtomicUsize>,
 }
 
-/// One node: another one of the same name that comes after it is another incarnation.
+/// Identifies one node: a later node of the same name is another incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Incarnation {
     /// The hash of its name.
     name: u64,
-    /// One transaction may make several nodes.
+    /// Not unique alone: one transaction may create several nodes.
     czxid: i64,
 }
 
@@ -58,7 +58,7 @@ impl<P> Candidate<P> {
         &self.0.instance
     }
 
-    /// Returns how often this process has it [picked](crate::Picked) now.
+    /// Returns how many [`Picked`](crate::Picked) of this process refer to it now.
     pub fn in_use(&self) -> usize {
         self.0.uses.load(Ordering::Relaxed)
     }
@@ -85,9 +85,9 @@ impl<P> fmt::Debug for Candidate<P> {
 
 /// Chooses one of several instances.
 ///
-/// It is called on the thread of who picks, and must not block.
+/// It runs on the thread of the caller of `pick`, and must not block.
 pub trait Strategy<P> {
-    /// Chooses one of `among`, which has at least one, in an order that stays while the instances do.
+    /// Chooses one of `among`, which is not empty. The order is stable while the instances are the same.
     fn choose<'a>(&self, among: &'a [Candidate<P>]) -> &'a Candidate<P>;
 }
 
@@ -103,23 +103,23 @@ impl<P, S: Strategy<P> + ?Sized> Strategy<P> for Arc<S> {
     }
 }
 
-/// One after the other, in the order of their nodes.
+/// Picks one instance after the other, in the order of their nodes.
 ///
-/// When instances come or go the turn goes on from the same number, so that one may be passed over or come twice.
+/// The position is kept when instances come or go, so an instance may be skipped or picked twice.
 #[derive(Debug, Default)]
 pub struct RoundRobin {
     next: AtomicUsize,
 }
 
 impl RoundRobin {
-    /// Begins at the first instance.
+    /// Starts at the first instance.
     pub const fn new() -> Self {
         Self {
             next: AtomicUsize::new(0),
         }
     }
 
-    /// Begins at a random instance, so that the processes of a fleet that start together do not all begin at the same.
+    /// Starts at a random instance, so that processes that start together do not all pick the same instance first.
     pub fn anywhere() -> Self {
         Self {
             next: AtomicUsize::new(fastrand::usize(..)),
@@ -133,7 +133,7 @@ impl<P> Strategy<P> for RoundRobin {
     }
 }
 
-/// Any of them, each as likely as the others.
+/// Picks an instance uniformly at random.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
 pub struct Random;
@@ -144,7 +144,7 @@ impl<P> Strategy<P> for Random {
     }
 }
 
-/// The one that this process has [in use](Candidate::in_use) least, any of them if there are several, each as likely.
+/// Picks the instance that this process has [in use](Candidate::in_use) least; ties are broken uniformly at random.
 ///
 /// Picks of several threads at the same moment may go to the same instance.
 #[derive(Debug, Clone, Copy, Default)]
@@ -161,7 +161,7 @@ impl<P> Strategy<P> for LeastUsed {
             if uses < least {
                 (best, least, equals) = (candidate, uses, 1);
             } else if uses == least {
-                // The n-th of them takes the place of those before it with the probability 1/n, and so each is as likely.
+                // Reservoir sampling: the n-th equal replaces the previous ones with probability 1/n.
                 equals += 1;
                 if fastrand::usize(..equals) == 0 {
                     best = candidate;
@@ -172,17 +172,17 @@ impl<P> Strategy<P> for LeastUsed {
     }
 }
 
-/// The same instance for the same key, in every process, for as long as there is that instance.
+/// Picks the same instance for the same key in every process, while that instance exists.
 ///
-/// It is rendezvous hashing: each instance has a number for the key, and the greatest one is chosen.
-/// When an instance goes, only its keys move, evenly to all the others; when one comes, it gets its even share of the keys,
-/// and no other key moves.
-/// The number is made of FNV-1a in 64 bits over the name of the node, which mostly is the id, and over the key, mixed as in `SplitMix64`: it is the same in every
-/// process, on every machine, and in every version of this crate.
+/// It uses rendezvous hashing: each instance has a score for the key, and the highest score wins.
+/// When an instance goes, only its keys move, evenly to all others. When an instance comes, it receives its even share of
+/// the keys, and no other key moves.
+/// The score combines the 64-bit FNV-1a hashes of the node name, which usually is the id, and of the key, mixed as in
+/// `SplitMix64`. It is the same in every process, on every machine, and in every version of this crate.
 ///
 /// # Cost
 ///
-/// Some nanoseconds for each instance.
+/// A few nanoseconds per instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsistentHash {
     key: u64,

@@ -421,7 +421,7 @@ impl ConflictWait {
     }
 }
 
-/// The reservation of an instance in this registry, free again when this is dropped.
+/// The path of an instance, reserved within this registry until dropped.
 #[derive(Debug)]
 pub(crate) struct PathReservation {
     reserved: Arc<ReservedPaths>,

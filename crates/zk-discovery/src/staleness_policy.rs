@@ -123,8 +123,8 @@ pub(crate) enum PickPool {
     All,
     /// Those that are not ejected.
     Usable,
-    /// None of them.
-    Nobody,
+    /// None.
+    Empty,
 }
 
 /// Decides which instances are picked from if `ejected` of `all` are ejected and `most` may be.

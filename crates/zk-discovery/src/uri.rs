@@ -1,4 +1,4 @@
-//! Patterns of URIs, as Curator has them.
+//! URI patterns in Curator's syntax.
 //!
 //! Pure: no I/O and no clock.
 
@@ -24,11 +24,11 @@ pub(crate) struct Part {
 }
 
 impl UriSpec {
-    /// Reads a pattern, whose variables are in braces.
+    /// Parses a pattern with variables in braces.
     ///
     /// # Errors
     ///
-    /// When a brace has no counterpart, or a variable no name.
+    /// If braces are not balanced, or a variable has no name.
     pub fn parse(pattern: &str) -> Result<Self, ParseUriSpecError> {
         let wrong = |problem| ParseUriSpecError {
             pattern: pattern.to_owned(),
@@ -47,7 +47,7 @@ impl UriSpec {
                 .split_once('}')
                 .ok_or_else(|| wrong("a brace is not closed"))?;
             if before.contains('}') || name.contains('{') {
-                return Err(wrong("braces do not go together"));
+                return Err(wrong("braces are not balanced"));
             }
             if name.trim().is_empty() {
                 return Err(wrong("a variable has no name"));
@@ -67,7 +67,7 @@ impl UriSpec {
         Ok(Self { parts })
     }
 
-    /// Returns the URI of an instance; `None` if the instance does not have what a variable names.
+    /// Returns the URI of an instance; `None` if the instance has no value for a variable.
     pub fn of<P>(&self, instance: &Instance<P>) -> Option<String> {
         let mut uri = String::new();
         for part in &self.parts {
@@ -95,9 +95,11 @@ impl fmt::Display for UriSpec {
     }
 }
 
-/// A pattern of URIs is none.
+/// A URI pattern is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{pattern:?} is no pattern of a URI: {problem}; write {{scheme}}://{{address}}:{{port}}")]
+#[error(
+    "{pattern:?} is not a valid URI pattern: {problem}; write {{scheme}}://{{address}}:{{port}}"
+)]
 pub struct ParseUriSpecError {
     pattern: String,
     problem: &'static str,

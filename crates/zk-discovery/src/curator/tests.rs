@@ -146,11 +146,11 @@ fn entries_that_are_none_say_what_is_wrong_with_them() {
         ),
         (
             br#"{"name":"other","id":"one"}"#,
-            "it is of the service \"other\", and not of \"orders\"",
+            "it is an instance of service \"other\", not of \"orders\"",
         ),
         (
             br#"{"name":"orders","id":"two"}"#,
-            "it has the id \"two\", and is in the node \"one\"",
+            "its id \"two\" does not match the node \"one\"",
         ),
     ] {
         let said = decode(data);

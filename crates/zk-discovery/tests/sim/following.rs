@@ -190,7 +190,7 @@ async fn entries_that_may_not_be_read_are_quarantined() {
     let providers = providers(&session);
     let told = told_until("sync", &mut providers.changes()).await;
     assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[0].starts_with("! /services/orders/secret: the server does not let it"));
+    assert!(told[0].starts_with("! /services/orders/secret: the session may not read it"));
 }
 
 /// A consumer that sleeps is told the difference, however much has happened.

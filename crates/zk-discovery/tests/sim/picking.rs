@@ -121,10 +121,7 @@ async fn an_empty_list_is_an_error_at_once_or_waited_for() {
     stage.held[0].unregister().await.unwrap();
     pass(second).await;
     let error = providers.pick(&Random).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the service orders has no instance that is enabled"
-    );
+    assert_eq!(error.to_string(), "service orders has no enabled instance");
     let began = tokio::time::Instant::now();
     let error = providers
         .pick_timeout(&Random, 3 * second)

@@ -191,7 +191,7 @@ async fn a_node_that_took_the_place_is_never_removed_nor_written() {
     let theirs = theirs.unwrap();
     let update = registration.set_payload("mine".to_owned()).await;
     let message = update.unwrap_err().to_string();
-    assert_eq!(message, "/services/orders/a is not registered any more");
+    assert_eq!(message, "/services/orders/a is no longer registered");
     assert_eq!(
         soon("it is lost", registration.lost()).await,
         RegistrationLoss::Deleted

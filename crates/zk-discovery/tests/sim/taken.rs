@@ -104,12 +104,12 @@ async fn the_same_instance_twice_in_one_session_is_refused() {
     // It is being removed.
     drop(one.register(instance("a", "2")).await.unwrap());
 
-    // A node that goes with no session is never waited for.
+    // A persistent node is never waited for.
     other.create(path("b"), "x").parents().await.unwrap();
     let error = one.register(instance("b", "1")).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/services/orders/b is taken by a node that goes with no session; remove it, or choose another id"
+        "/services/orders/b is taken by a persistent node; delete it, or choose another id"
     );
 }
 

@@ -90,7 +90,7 @@ async fn updates_that_are_made_at_once_are_all_made() {
     assert_eq!(version(&ensemble), 20);
 }
 
-/// A writer that comes in between each look and each write.
+/// A writer that writes between each read and each write.
 // covers: D1
 #[tokio::test(start_paused = true)]
 async fn an_update_that_others_always_overtake_gives_up_and_says_so() {
@@ -106,7 +106,7 @@ async fn an_update_that_others_always_overtake_gives_up_and_says_so() {
     let error = add(&registration, "2").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/services/orders/a was changed by others between each look and each write, 8 times"
+        "other clients changed /services/orders/a between read and write 8 times; update again"
     );
     assert_eq!(registration.instance().await.payload(), "1");
 }
