@@ -1,10 +1,11 @@
-//! `tidy`: the rules of this workspace that no compiler checks.
+//! `tidy`: checks the rules of this workspace that no compiler checks.
 //!
-//! The rules themselves are pure and look at texts; this file reads the tree.
+//! The rules themselves are pure functions of texts; this file reads the tree.
 
 mod coverage;
 mod manifest;
 mod source;
+mod words;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ use crate::workspace::Workspace;
 use coverage::Coverage;
 use coverage::Rows;
 use manifest::Manifest;
+use words::Finding;
 
 /// The least number of files in each package that are marked `//! Pure:`, tested without a server, a clock or a disk.
 ///
@@ -45,13 +47,26 @@ const TRANSPORT: [&str; 3] = [
     "crates/zk-bench/",
 ];
 
-/// What a look at the whole tree found.
+/// The findings in the whole tree.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// Broken rules, as `file:line: problem and remedy`.
     pub(crate) problems: Vec<String>,
     /// Which tests show which feature rows.
     pub(crate) rows: Rows,
+    /// The avoided words, with their count in each package.
+    pub(crate) words: BTreeMap<&'static str, BTreeMap<String, usize>>,
+}
+
+impl Report {
+    /// Adds the avoided words of a file.
+    fn add_words(&mut self, at: &str, findings: Vec<Finding>) {
+        for finding in findings {
+            let packages = self.words.entry(finding.word).or_default();
+            *packages.entry(package(at)).or_default() += 1;
+            self.problems.push(format!("{at}:{}", finding.problem()));
+        }
+    }
 }
 
 /// Prints the findings and returns whether there are none.
@@ -84,7 +99,21 @@ pub(crate) fn print_rows(workspace: &Workspace) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Looks at the whole tree below `root`.
+/// Prints how often each avoided word occurs, and where.
+pub(crate) fn print_words(workspace: &Workspace) -> anyhow::Result<bool> {
+    let report = look(&workspace.root)?;
+    for (word, packages) in &report.words {
+        let count: usize = packages.values().sum();
+        let packages: Vec<_> = packages
+            .iter()
+            .map(|(package, count)| format!("{package} {count}"))
+            .collect();
+        println!("{word}: {count} ({})", packages.join(", "));
+    }
+    Ok(true)
+}
+
+/// Checks the whole tree below `root`.
 pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
     let mut report = Report::default();
     let mut coverage = Coverage::default();
@@ -115,11 +144,14 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
 
     let mut files = Vec::new();
     for dir in ["crates", "examples", "tests", "xtask"] {
-        rust_files(root, Path::new(dir), &mut files)?;
+        files_below(root, Path::new(dir), "rs", &mut files)?;
     }
     for path in files {
         let at = path.to_string_lossy().into_owned();
         let text = read(root, &at)?;
+        if at != WORDS {
+            report.add_words(&at, words::in_rust(&text));
+        }
         // The rules name what they forbid.
         if !at.starts_with("xtask/src/tidy") {
             report
@@ -144,6 +176,12 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Report> {
         report
             .problems
             .extend(prefixed(&at, coverage.add(&at, &text)));
+    }
+    let mut texts = Vec::new();
+    files_below(root, Path::new(""), "md", &mut texts)?;
+    for path in texts {
+        let at = path.to_string_lossy().into_owned();
+        report.add_words(&at, words::in_markdown(&read(root, &at)?));
     }
     for (package, least) in PURE_FILES {
         let found = pure_files.get(*package).copied().unwrap_or_default();
@@ -203,8 +241,13 @@ fn crates(root: &Path) -> anyhow::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Collects the `.rs` files below `dir`, as paths from `root`, in order.
-fn rust_files(root: &Path, dir: &Path, to: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+/// Collects the files below `dir` whose name ends in `extension`, as paths from `root`, in order.
+fn files_below(
+    root: &Path,
+    dir: &Path,
+    extension: &str,
+    to: &mut Vec<PathBuf>,
+) -> anyhow::Result<()> {
     let Ok(entries) = fs::read_dir(root.join(dir)) else {
         return Ok(());
     };
@@ -214,10 +257,13 @@ fn rust_files(root: &Path, dir: &Path, to: &mut Vec<PathBuf>) -> anyhow::Result<
     paths.sort();
     for path in paths {
         if root.join(&path).is_dir() {
-            if !path.ends_with("target") {
-                rust_files(root, &path, to)?;
+            let is_hidden = path
+                .file_name()
+                .is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+            if !path.ends_with("target") && !is_hidden {
+                files_below(root, &path, extension, to)?;
             }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|found| found == extension) {
             to.push(path);
         }
     }
@@ -227,6 +273,9 @@ fn rust_files(root: &Path, dir: &Path, to: &mut Vec<PathBuf>) -> anyhow::Result<
 fn read(root: &Path, path: &str) -> anyhow::Result<String> {
     fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))
 }
+
+/// The list of avoided words, which contains them.
+const WORDS: &str = "xtask/src/tidy/words.rs";
 
 #[cfg(test)]
 mod tests {
@@ -268,6 +317,11 @@ mod tests {
         );
         write("crates/zk-lock/src/order.rs", "fn order() {}\n");
         write(
+            "crates/zk-lock/src/vigil.rs",
+            "//! Watches.\nstruct Vigil;\n",
+        );
+        write("README.md", &["Who", "ever\n"].concat());
+        write(
             "tests/it/main.rs",
             &[
                 "// covers: L1 L99\n#[test]\nfn a() { std::thread::sleep(D); assert!(true) }\n",
@@ -287,6 +341,8 @@ mod tests {
             "crates/zk-lock/src/lib.rs:3: zookeeper_client",
             "crates/zk-lock/src/lib.rs:5: ",
             "crates/zk-lock/src/order.rs: module documentation",
+            "crates/zk-lock/src/vigil.rs:2: avoid \"vigil\"",
+            "README.md:1: avoid ",
             "tests/it/main.rs:1: L99",
             "tests/it/main.rs:3: a bare sleep",
             "tests/it/main.rs:4: a covers mark stands above a test that asserts nothing: b",
