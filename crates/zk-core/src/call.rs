@@ -8,17 +8,17 @@ use tokio::time::Instant;
 
 use crate::deadline::Deadline;
 use crate::engine::Engine;
-use crate::engine::reaper::ask_fresh;
-use crate::engine::reaper::unexpected;
+use crate::engine::cleanup::ask_fresh;
+use crate::engine::cleanup::unexpected;
 use crate::error::Error;
 use crate::error::ErrorClass;
 use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::path::NodePath;
 use crate::session::Session;
-use crate::transport::Fault;
 use crate::transport::Request;
 use crate::transport::Response;
+use crate::transport::TransportError;
 
 /// Whether a request may be made again when the answer to it was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Call {
         let engine = self.engine();
         let mut attempts = 0;
         let mut in_doubt = false;
-        let mut last: Option<Fault> = None;
+        let mut last: Option<TransportError> = None;
         loop {
             let answer = |result, was_in_doubt| Answer {
                 result,
@@ -114,7 +114,7 @@ impl Call {
             match self.deadline.bound(engine.connected()).await {
                 Some(Ok(())) => {}
                 Some(Err(ending)) => {
-                    let fault = Fault::Ended(ending);
+                    let fault = TransportError::Ended(ending);
                     return answer(
                         Err(self.failure(path, in_doubt, attempts, &fault)),
                         in_doubt,
@@ -236,7 +236,7 @@ impl Call {
         ask: impl Fn() -> F,
     ) -> Result<T, Error>
     where
-        F: Future<Output = Result<T, Fault>>,
+        F: Future<Output = Result<T, TransportError>>,
     {
         self.until_answered(path, true, ask).await
     }
@@ -249,19 +249,22 @@ impl Call {
         ask: impl Fn() -> F,
     ) -> Result<T, Error>
     where
-        F: Future<Output = Result<T, Fault>>,
+        F: Future<Output = Result<T, TransportError>>,
     {
         let mut attempts = 0;
         let mut last = None;
         loop {
             let asked = async {
-                self.engine().connected().await.map_err(Fault::Ended)?;
+                self.engine()
+                    .connected()
+                    .await
+                    .map_err(TransportError::Ended)?;
                 attempts += 1;
                 ask().await
             };
             let fault = match self.deadline.bound(asked).await {
                 Some(Ok(told)) => return Ok(told),
-                Some(Err(fault @ (Fault::Ended(_) | Fault::Refused(..)))) => {
+                Some(Err(fault @ (TransportError::Ended(_) | TransportError::Refused(..)))) => {
                     return Err(self.failure(path, in_doubt, attempts, &fault));
                 }
                 Some(Err(fault)) => fault,
@@ -295,7 +298,7 @@ impl Call {
                     let kind = unexpected(&response);
                     read(response).map(Some).ok_or(kind)
                 }
-                Err(Fault::Refused(ErrorKind::NoNode, _)) => Ok(None),
+                Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(None),
                 Err(fault) => Err(fault),
             }
         };
@@ -341,7 +344,7 @@ impl Call {
         path: &NodePath,
         in_doubt: bool,
         attempts: u32,
-        fault: &Fault,
+        fault: &TransportError,
     ) -> Error {
         let unknown = |kind| {
             if in_doubt {
@@ -352,21 +355,21 @@ impl Call {
         };
         let error = |kind| self.error(path, kind).attempts_made(attempts);
         match fault {
-            Fault::Refused(kind, detail) => match detail {
+            TransportError::Refused(kind, detail) => match detail {
                 Some(detail) => error(*kind).detail(detail),
                 None => error(*kind),
             },
-            Fault::RefusedAt { index, kind } => error(*kind).failed_at(*index),
-            Fault::Later(kind) if in_doubt => error(*kind).maybe_applied(),
-            Fault::Later(kind) => error(*kind),
-            Fault::Server(cause) => {
+            TransportError::RefusedAt { index, kind } => error(*kind).failed_at(*index),
+            TransportError::Later(kind) if in_doubt => error(*kind).maybe_applied(),
+            TransportError::Later(kind) => error(*kind),
+            TransportError::Server(cause) => {
                 error(unknown(ErrorKind::ServerError)).caused_by(Some(cause.clone()))
             }
-            Fault::Lost(cause) => {
+            TransportError::Lost(cause) => {
                 error(unknown(ErrorKind::ConnectionLost)).caused_by(Some(cause.clone()))
             }
-            Fault::Ended(ending) if in_doubt => error(ending.kind()).maybe_applied(),
-            Fault::Ended(ending) => error(ending.kind()),
+            TransportError::Ended(ending) if in_doubt => error(ending.kind()).maybe_applied(),
+            TransportError::Ended(ending) => error(ending.kind()),
         }
     }
 
@@ -376,7 +379,7 @@ impl Call {
         path: &NodePath,
         in_doubt: bool,
         attempts: u32,
-        last: Option<&Fault>,
+        last: Option<&TransportError>,
     ) -> Error {
         match last {
             Some(fault) => self
@@ -467,19 +470,23 @@ pub(crate) async fn join_all<T>(
 }
 
 /// Whether the request may be sent once more after this fault.
-fn may_retry(repeat: Repeat, fault: &Fault) -> bool {
+fn may_retry(repeat: Repeat, fault: &TransportError) -> bool {
     match fault {
-        Fault::Later(_) => true,
-        Fault::Lost(_) | Fault::Server(_) => repeat != Repeat::Never,
-        Fault::Refused(..) | Fault::RefusedAt { .. } | Fault::Ended(_) => false,
+        TransportError::Later(_) => true,
+        TransportError::Lost(_) | TransportError::Server(_) => repeat != Repeat::Never,
+        TransportError::Refused(..)
+        | TransportError::RefusedAt { .. }
+        | TransportError::Ended(_) => false,
     }
 }
 
 /// Whether a write that was sent may have been applied after this fault.
-fn may_be_applied(fault: &Fault) -> bool {
+fn may_be_applied(fault: &TransportError) -> bool {
     match fault {
-        Fault::Lost(_) | Fault::Server(_) | Fault::Ended(_) => true,
-        Fault::Refused(..) | Fault::RefusedAt { .. } | Fault::Later(_) => false,
+        TransportError::Lost(_) | TransportError::Server(_) | TransportError::Ended(_) => true,
+        TransportError::Refused(..)
+        | TransportError::RefusedAt { .. }
+        | TransportError::Later(_) => false,
     }
 }
 

@@ -24,7 +24,6 @@ use crate::deadline::Deadline;
 use crate::error::ErrorKind;
 use crate::operation::MakingAtOnce;
 use crate::path::NodePath;
-use crate::transport::Fault;
 use crate::transport::Link;
 use crate::transport::LinkReceiver;
 use crate::transport::Phase;
@@ -32,15 +31,16 @@ use crate::transport::Request;
 use crate::transport::Response;
 use crate::transport::SessionEnd;
 use crate::transport::Transport;
+use crate::transport::TransportError;
 use crate::trust::Trust;
 
 pub(crate) mod claims;
-pub(crate) mod hub;
-pub(crate) mod pulse;
-pub(crate) mod reaper;
+pub(crate) mod cleanup;
+pub(crate) mod heartbeat;
+pub(crate) mod watch_manager;
 
-use reaper::Begun;
-use reaper::Job;
+use cleanup::Begun;
+use cleanup::Job;
 
 /// One session on the wire and what is known of it.
 #[derive(Debug)]
@@ -50,13 +50,13 @@ pub(crate) struct Engine {
     pub(crate) counters: Counters,
     trust: Mutex<Trust>,
     /// Who relies on the session.
-    uses: watch::Sender<pulse::Uses>,
+    uses: watch::Sender<heartbeat::Uses>,
     /// Changes with each answer, after what it proves has been noted.
     proven: watch::Sender<()>,
     jobs: mpsc::UnboundedSender<Begun>,
-    hub: hub::Hub,
+    watch_manager: watch_manager::WatchManager,
     claims: Arc<claims::Claims>,
-    unsettled: Arc<reaper::Unsettled>,
+    unsettled: Arc<cleanup::Unsettled>,
     /// Where the tasks of the session run.
     runtime: Handle,
     is_abandoned: watch::Sender<bool>,
@@ -81,7 +81,7 @@ impl Engine {
         asked: Instant,
     ) -> Arc<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
-        let (hub, commands) = hub::Hub::new();
+        let (watch_manager, commands) = watch_manager::WatchManager::new();
         // A server that is cut off grants sessions that the quorum does not know.
         let trust = match transport.link().now().phase {
             Phase::ReadOnly => Trust::of_nobody,
@@ -95,8 +95,8 @@ impl Engine {
             servers,
             counters: Counters::default(),
             jobs,
-            claims: Arc::new(claims::Claims::new(hub.commands())),
-            hub,
+            claims: Arc::new(claims::Claims::new(watch_manager.commands())),
+            watch_manager,
             unsettled: Arc::default(),
             runtime: Handle::current(),
             is_abandoned: watch::Sender::new(false),
@@ -107,9 +107,9 @@ impl Engine {
             watched: Arc::default(),
             making: Mutex::default(),
         });
-        pulse::spawn(&engine);
-        reaper::spawn(&engine, queue);
-        hub::spawn(&engine, commands);
+        heartbeat::spawn(&engine);
+        cleanup::spawn(&engine, queue);
+        watch_manager::spawn(&engine, commands);
         engine
     }
 
@@ -117,8 +117,8 @@ impl Engine {
         &*self.transport
     }
 
-    pub(crate) fn hub(&self) -> &hub::Hub {
-        &self.hub
+    pub(crate) fn watch_manager(&self) -> &watch_manager::WatchManager {
+        &self.watch_manager
     }
 
     pub(crate) fn claims(&self) -> &Arc<claims::Claims> {
@@ -220,7 +220,7 @@ impl Engine {
     }
 
     /// Makes one request, and learns from the answer how long the session can be relied on.
-    pub(crate) async fn send(&self, request: Request) -> Result<Response, Fault> {
+    pub(crate) async fn send(&self, request: Request) -> Result<Response, TransportError> {
         let answerer = Answerer::of(&request);
         let breaks = self.link_now().breaks;
         let reply = self.transport.submit(request);
@@ -229,7 +229,8 @@ impl Engine {
         if let Some(zxid) = answer.as_ref().ok().and_then(Response::newest_zxid) {
             self.newest_zxid.fetch_max(zxid, Ordering::SeqCst);
         }
-        if let Err(Fault::Ended(ending @ (SessionEnd::Expired | SessionEnd::AuthFailed))) = &answer
+        if let Err(TransportError::Ended(ending @ (SessionEnd::Expired | SessionEnd::AuthFailed))) =
+            &answer
         {
             // Whoever is told this finds the session lost at once, although its link may say so a moment later.
             self.told.get_or_init(|| *ending);
@@ -266,7 +267,7 @@ impl Engine {
         lock(&self.trust)
     }
 
-    pub(crate) fn uses(&self) -> &watch::Sender<pulse::Uses> {
+    pub(crate) fn uses(&self) -> &watch::Sender<heartbeat::Uses> {
         &self.uses
     }
 
@@ -275,11 +276,11 @@ impl Engine {
         self.proven.subscribe()
     }
 
-    pub(crate) fn unsettled(&self) -> &reaper::Unsettled {
+    pub(crate) fn unsettled(&self) -> &cleanup::Unsettled {
         &self.unsettled
     }
 
-    /// Begins a clean-up and hands it to the reaper. Never blocks, and needs no runtime.
+    /// Begins a clean-up and hands it to the cleanup. Never blocks, and needs no runtime.
     ///
     /// Its first request has been sent when this returns, if there is a connection: requests that are made later by
     /// this session are carried out after it.
@@ -388,19 +389,21 @@ impl Answerer {
     ///
     /// Most refusals of a write are transactions of the quorum like any other. With `enableEagerACLCheck` a server
     /// refuses single writes for lack of access by itself, but no transactions of several parts.
-    fn of_answer(self, answer: &Result<Response, Fault>) -> Option<Self> {
+    fn of_answer(self, answer: &Result<Response, TransportError>) -> Option<Self> {
         match answer {
             Ok(_) => Some(self),
-            Err(Fault::Refused(ErrorKind::NoAuth, _)) => Some(Self::Server),
-            Err(Fault::Refused(kind, _) | Fault::RefusedAt { kind, .. }) => match kind {
-                ErrorKind::NoNode
-                | ErrorKind::NodeExists
-                | ErrorKind::BadVersion
-                | ErrorKind::NotEmpty
-                | ErrorKind::ParentIsEphemeral
-                | ErrorKind::NoAuth => Some(self),
-                _ => None,
-            },
+            Err(TransportError::Refused(ErrorKind::NoAuth, _)) => Some(Self::Server),
+            Err(TransportError::Refused(kind, _) | TransportError::RefusedAt { kind, .. }) => {
+                match kind {
+                    ErrorKind::NoNode
+                    | ErrorKind::NodeExists
+                    | ErrorKind::BadVersion
+                    | ErrorKind::NotEmpty
+                    | ErrorKind::ParentIsEphemeral
+                    | ErrorKind::NoAuth => Some(self),
+                    _ => None,
+                }
+            }
             Err(_) => None,
         }
     }

@@ -17,8 +17,8 @@ use crate::session::Session;
 use crate::transport::Watched;
 use crate::watch::MOST_WATCHED;
 use crate::watch::Reserved;
-use crate::watch::Share;
 use crate::watch::Watch;
+use crate::watch::WatchQuota;
 
 mod access;
 mod create;
@@ -139,7 +139,7 @@ const NOT_A_VERSION: &str =
 /// Takes a share of what a session may have under watch, and a place at the node.
 fn reserve_watch(call: &Call, path: &NodePath) -> Result<Reserved, Error> {
     let bytes = path.as_str().len() + call.prefix_len();
-    let share = Share::take(&call.engine().watched, bytes).map_err(|taken| {
+    let share = WatchQuota::take(&call.engine().watched, bytes).map_err(|taken| {
         call.error(path, ErrorKind::TooManyWatches).detail(format!(
             "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
         ))

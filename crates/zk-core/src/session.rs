@@ -40,18 +40,18 @@ use crate::transport::SessionEnd;
 use crate::transport::Transport;
 
 mod builder;
+mod defaults;
 #[cfg(feature = "tls")]
 mod tls;
 mod trusted;
-mod view;
 
 pub use builder::ConnectError;
 pub use builder::SessionBuilder;
+pub(crate) use defaults::SessionDefaults;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 pub use trusted::Standby;
 pub use trusted::Trusted;
-pub(crate) use view::View;
 
 /// A connected ZooKeeper session.
 ///
@@ -83,7 +83,7 @@ pub(crate) use view::View;
 #[derive(Debug, Clone)]
 pub struct Session {
     shared: Arc<Shared>,
-    view: Arc<View>,
+    view: Arc<SessionDefaults>,
 }
 
 /// Dropped with the last handle of a session; the tasks of the session hold the engine and not this.
@@ -127,7 +127,7 @@ impl Session {
         Self::start(
             Box::new(transport),
             servers,
-            View::default(),
+            SessionDefaults::default(),
             tokio::time::Instant::now(),
         )
     }
@@ -135,7 +135,7 @@ impl Session {
     fn start(
         transport: Box<dyn Transport>,
         servers: ConnectString,
-        view: View,
+        view: SessionDefaults,
         asked: tokio::time::Instant,
     ) -> Self {
         Self {
@@ -150,12 +150,12 @@ impl Session {
         &self.shared.engine
     }
 
-    pub(crate) fn view(&self) -> &View {
+    pub(crate) fn view(&self) -> &SessionDefaults {
         &self.view
     }
 
-    fn viewed(&self, change: impl FnOnce(&mut View)) -> Self {
-        let mut view = View::clone(&self.view);
+    fn viewed(&self, change: impl FnOnce(&mut SessionDefaults)) -> Self {
+        let mut view = SessionDefaults::clone(&self.view);
         change(&mut view);
         Self {
             shared: Arc::clone(&self.shared),

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures_util::Stream;
 
-use crate::engine::hub::Reach;
-use crate::engine::hub::Registration;
+use crate::engine::watch_manager::Registration;
+use crate::engine::watch_manager::WatchScope;
 use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::operation::OperationFuture;
@@ -46,7 +46,7 @@ use buffer::Buffer;
 #[must_use = "no watch is set until it is awaited"]
 pub struct Subscribe {
     target: Target,
-    reach: Reach,
+    reach: WatchScope,
     kinds: Kinds,
     most: usize,
 }
@@ -55,7 +55,7 @@ impl Subscribe {
     pub(crate) fn new(target: Target) -> Self {
         Self {
             target,
-            reach: Reach::Node,
+            reach: WatchScope::Node,
             kinds: Kinds::all(),
             most: DEFAULT_BUFFER,
         }
@@ -69,7 +69,7 @@ impl Subscribe {
 
     /// Also reports [`WatchEvent::ChildrenChanged`] when children of the node are created or deleted.
     pub fn children(mut self) -> Self {
-        self.reach = Reach::Children;
+        self.reach = WatchScope::Children;
         self
     }
 
@@ -77,7 +77,7 @@ impl Subscribe {
     ///
     /// It reports no [`WatchEvent::ChildrenChanged`], because each child has events of its own.
     pub fn recursive(mut self) -> Self {
-        self.reach = Reach::Below;
+        self.reach = WatchScope::Below;
         self
     }
 
@@ -114,7 +114,7 @@ impl IntoFuture for Subscribe {
             let buffer = Arc::new(Buffer::new(kinds, most));
             let (registration, armed) =
                 engine
-                    .hub()
+                    .watch_manager()
                     .register(call.wire(&path), reach, Arc::clone(&buffer));
             let subscription = Subscription {
                 path: path.clone(),
@@ -126,7 +126,7 @@ impl IntoFuture for Subscribe {
                 Some(Ok(Ok(()))) => return Ok(subscription),
                 Some(Ok(Err(fault))) => fault,
                 // The task that sets watches has ended with the session.
-                Some(Err(_)) => crate::transport::Fault::Ended(engine.ended().await),
+                Some(Err(_)) => crate::transport::TransportError::Ended(engine.ended().await),
                 None => {
                     let (kind, wanted) = if engine.is_connected() {
                         (ErrorKind::TimedOut, "a watch to be set")

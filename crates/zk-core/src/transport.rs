@@ -22,14 +22,14 @@ mod watching;
 pub use link::LinkGone;
 pub use link::LinkReceiver;
 pub use link::LinkSender;
-pub use watching::Notice;
+pub use watching::WatchNotification;
 pub use watching::Watching;
 
 /// An answer on its way.
 ///
 /// The request leaves when this is first polled, so that requests polled one after the other are sent in that order.
 /// Dropping it later does not call the request back.
-pub type Reply = Pin<Box<dyn Future<Output = Result<Response, Fault>> + Send>>;
+pub type Reply = Pin<Box<dyn Future<Output = Result<Response, TransportError>> + Send>>;
 
 /// A one-shot watch that the server has set; it resolves once.
 ///
@@ -430,7 +430,7 @@ pub enum WatchEvent {
 /// Why one attempt of a request did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "transports make these")]
-pub enum Fault {
+pub enum TransportError {
     /// The server, or the transport's own check, judged the request and did nothing.
     Refused(ErrorKind, Option<String>),
     /// The server refused a transaction for the sake of one of its parts, and did nothing.

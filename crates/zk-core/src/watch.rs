@@ -28,7 +28,7 @@ pub struct Watch {
 struct Place {
     poke: Option<Poke>,
     claim: Claim,
-    _share: Share,
+    _share: WatchQuota,
 }
 
 impl Watch {
@@ -89,7 +89,7 @@ impl fmt::Debug for Watch {
 /// What is reserved before a one-shot watch is asked for.
 #[derive(Debug)]
 pub(crate) struct Reserved {
-    pub(crate) share: Share,
+    pub(crate) share: WatchQuota,
     pub(crate) claim: Claim,
 }
 
@@ -98,12 +98,12 @@ pub(crate) struct Reserved {
 /// When a session moves to another server, its client sets all its watches again; the client crate cannot do that for
 /// more than 128 KiB of paths and would never connect again.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct WatchQuota {
     taken: Arc<AtomicUsize>,
     bytes: usize,
 }
 
-impl Share {
+impl WatchQuota {
     /// Takes `bytes`, unless that would be too many.
     pub(crate) fn take(taken: &Arc<AtomicUsize>, bytes: usize) -> Result<Self, usize> {
         let before = taken.fetch_add(bytes, Ordering::SeqCst);
@@ -119,7 +119,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for WatchQuota {
     fn drop(&mut self) {
         self.taken.fetch_sub(self.bytes, Ordering::SeqCst);
     }

@@ -6,9 +6,9 @@ use futures_util::StreamExt as _;
 use zk_core::NodePath;
 use zk_core::transport::Change;
 use zk_core::transport::Changed;
-use zk_core::transport::Notice;
 use zk_core::transport::Request;
 use zk_core::transport::Response;
+use zk_core::transport::WatchNotification;
 use zk_core::transport::Watching;
 
 /// Returns the request as the server sees it: with the chroot.
@@ -66,12 +66,12 @@ pub(crate) fn to_session(chroot: &NodePath, response: Response) -> Response {
         Response::Watching(watching) => {
             let chroot = chroot.clone();
             Response::Watching(Watching::new(watching.map(move |notice| match notice {
-                Notice::Changed { path, event, zxid } => Notice::Changed {
+                WatchNotification::Changed { path, event, zxid } => WatchNotification::Changed {
                     path: strip(&chroot, &path),
                     event,
                     zxid,
                 },
-                Notice::LinkLost => Notice::LinkLost,
+                WatchNotification::LinkLost => WatchNotification::LinkLost,
             })))
         }
         other => other,

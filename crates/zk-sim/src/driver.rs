@@ -17,11 +17,11 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use zk_core::SessionId;
 use zk_core::WatchEvent;
-use zk_core::transport::Fault;
 use zk_core::transport::LinkReceiver;
 use zk_core::transport::LinkSender;
-use zk_core::transport::Notice;
 use zk_core::transport::Response;
+use zk_core::transport::TransportError;
+use zk_core::transport::WatchNotification;
 use zk_core::transport::Watched;
 use zk_core::transport::Watching;
 
@@ -46,16 +46,16 @@ pub(crate) struct Driver {
 
 struct State {
     world: World,
-    answers: HashMap<JobNumber, (SessionId, oneshot::Sender<Result<Response, Fault>>)>,
+    answers: HashMap<JobNumber, (SessionId, oneshot::Sender<Result<Response, TransportError>>)>,
     watches: HashMap<WatchNumber, oneshot::Sender<WatchEvent>>,
-    persistent: HashMap<WatchNumber, mpsc::UnboundedSender<Notice>>,
+    persistent: HashMap<WatchNumber, mpsc::UnboundedSender<WatchNotification>>,
     links: HashMap<SessionId, LinkSender>,
     openings: HashMap<SessionId, oneshot::Sender<()>>,
     timer: Option<JoinHandle<()>>,
 }
 
 /// Responses whose receivers are gone. Drop them after the mutex is released: dropping a watch locks it again.
-type Garbage = Vec<Result<Response, Fault>>;
+type Garbage = Vec<Result<Response, TransportError>>;
 
 impl Driver {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -114,7 +114,7 @@ impl Driver {
         self: &Arc<Self>,
         session: SessionId,
         content: Content,
-    ) -> oneshot::Receiver<Result<Response, Fault>> {
+    ) -> oneshot::Receiver<Result<Response, TransportError>> {
         let (sender, receiver) = oneshot::channel();
         self.with_state(|state| {
             let job = state.world.submit(session, content);
@@ -169,7 +169,7 @@ impl Driver {
                 }
                 Output::Notify(watch, notice) => {
                     if let Some(sender) = state.persistent.get(&watch) {
-                        let is_last = notice == Notice::LinkLost;
+                        let is_last = notice == WatchNotification::LinkLost;
                         let _gone = sender.send(notice);
                         if is_last {
                             state.persistent.remove(&watch);
@@ -191,7 +191,7 @@ impl Driver {
         state: &mut State,
         session: SessionId,
         answer: ServerReply,
-    ) -> Result<Response, Fault> {
+    ) -> Result<Response, TransportError> {
         if let ServerReply::Watching(watch) = answer {
             let (sender, receiver) = mpsc::unbounded_channel();
             let guard = watch.map(|watch| {
@@ -230,7 +230,9 @@ impl Driver {
             ServerReply::Committed(changed) => Response::Committed(changed),
             ServerReply::Watching(_) => unreachable!("answered above"),
             ServerReply::Closed => {
-                return Err(Fault::Ended(zk_core::transport::SessionEnd::Closed));
+                return Err(TransportError::Ended(
+                    zk_core::transport::SessionEnd::Closed,
+                ));
             }
         })
     }
@@ -306,12 +308,15 @@ async fn run_timer(driver: Weak<Driver>, wake: Arc<Notify>) {
 }
 
 /// Creates the stream of a persistent watch, which ends with the link.
-fn watching(notices: mpsc::UnboundedReceiver<Notice>, guard: Option<RemoveOnDrop>) -> Watching {
+fn watching(
+    notices: mpsc::UnboundedReceiver<WatchNotification>,
+    guard: Option<RemoveOnDrop>,
+) -> Watching {
     let begin = guard.map(|guard| (notices, guard));
     Watching::new(futures_util::stream::unfold(begin, |state| async move {
         let (mut notices, guard) = state?;
         match notices.recv().await {
-            None | Some(Notice::LinkLost) => Some((Notice::LinkLost, None)),
+            None | Some(WatchNotification::LinkLost) => Some((WatchNotification::LinkLost, None)),
             Some(notice) => Some((notice, Some((notices, guard)))),
         }
     }))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::SessionId;
-use zk_core::transport::Fault;
 use zk_core::transport::Request;
+use zk_core::transport::TransportError;
 
 use crate::control::index;
 use crate::driver::Driver;
@@ -121,12 +121,12 @@ impl Script {
     }
 
     /// The request is not applied, and the reply is `fault`. The link stays up.
-    pub fn refuse(self, fault: Fault) -> Scripted {
+    pub fn refuse(self, fault: TransportError) -> Scripted {
         self.add(Act::Refuse(fault))
     }
 
     /// The request is applied, but the reply is `fault`. The link stays up.
-    pub fn misreport(self, fault: Fault) -> Scripted {
+    pub fn misreport(self, fault: TransportError) -> Scripted {
         self.add(Act::Misreport(fault))
     }
 

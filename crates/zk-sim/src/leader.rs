@@ -16,8 +16,8 @@ use zk_core::transport::Change;
 use zk_core::transport::Changed;
 use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
-use zk_core::transport::Fault;
 use zk_core::transport::Request;
+use zk_core::transport::TransportError;
 
 use crate::access;
 use crate::access::Identity;
@@ -62,7 +62,7 @@ pub(crate) struct Author<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WriteResult {
     pub(crate) zxid: i64,
-    pub(crate) outcome: Result<ServerReply, Fault>,
+    pub(crate) outcome: Result<ServerReply, TransportError>,
 }
 
 impl Leader {
@@ -131,7 +131,7 @@ impl Leader {
             | Request::GetAcl { .. }
             | Request::AddWatch { .. } => unreachable!("reads do not reach the leader"),
         }
-        .map_err(|kind| Fault::Refused(kind, None));
+        .map_err(|kind| TransportError::Refused(kind, None));
         let effects = pending.effects;
         self.append(now, effects, None, outcome)
     }
@@ -154,7 +154,7 @@ impl Leader {
                 Ok(changed) => done.push(changed),
                 Err(kind) => {
                     pending.undo(&mut self.tree);
-                    let outcome = Err(Fault::RefusedAt { index, kind });
+                    let outcome = Err(TransportError::RefusedAt { index, kind });
                     return self.append(now, Vec::new(), None, outcome);
                 }
             }
@@ -222,7 +222,7 @@ impl Leader {
         now: Duration,
         effects: Vec<Effect>,
         closes: Option<SessionId>,
-        outcome: Result<ServerReply, Fault>,
+        outcome: Result<ServerReply, TransportError>,
     ) -> WriteResult {
         let at = self.next(now);
         self.zxid = at.zxid;

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use zk_core::SessionId;
-use zk_core::transport::Fault;
 use zk_core::transport::Request;
+use zk_core::transport::TransportError;
 
 /// A request of a session, and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,5 +68,5 @@ pub enum RequestOutcome {
         zxid: i64,
     },
     /// It was refused and had no effect.
-    Refused(Fault),
+    Refused(TransportError),
 }

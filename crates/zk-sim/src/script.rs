@@ -5,8 +5,8 @@
 use std::fmt;
 
 use zk_core::SessionId;
-use zk_core::transport::Fault;
 use zk_core::transport::Request;
+use zk_core::transport::TransportError;
 
 /// The effect of a rule on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,9 +24,9 @@ pub(crate) enum Act {
     /// The reply and all later messages are delayed until the rule is released.
     Hold,
     /// The request is not applied, and this is the reply.
-    Refuse(Fault),
+    Refuse(TransportError),
     /// The request is applied, and this is the reply.
-    Misreport(Fault),
+    Misreport(TransportError),
 }
 
 /// The outcome of a write whose leader died between proposal and commit.

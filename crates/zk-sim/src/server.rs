@@ -10,8 +10,8 @@ use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Permissions;
 use zk_core::SessionId;
-use zk_core::transport::Fault;
 use zk_core::transport::Request;
+use zk_core::transport::TransportError;
 
 use crate::access;
 use crate::access::Identity;
@@ -179,10 +179,13 @@ impl Server {
         session: SessionId,
         identities: &[Identity],
         request: &Request,
-    ) -> (Result<ServerReply, Fault>, Option<(NodePath, WatchKind)>) {
+    ) -> (
+        Result<ServerReply, TransportError>,
+        Option<(NodePath, WatchKind)>,
+    ) {
         let (answer, watch) = match self.evaluate(identities, request) {
             Ok(found) => found,
-            Err(kind) => return (Err(Fault::Refused(kind, None)), None),
+            Err(kind) => return (Err(TransportError::Refused(kind, None)), None),
         };
         if let Some((path, kind)) = &watch {
             self.watches.add(session, path, *kind);

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use zk_core::NodePath;
 use zk_core::SessionId;
-use zk_core::transport::Fault;
 use zk_core::transport::LinkReceiver;
 use zk_core::transport::Reply;
 use zk_core::transport::Request;
 use zk_core::transport::SessionEnd;
 use zk_core::transport::Transport;
+use zk_core::transport::TransportError;
 
 use crate::chroot;
 use crate::driver::Driver;
@@ -78,7 +78,7 @@ impl Transport for SimTransport {
             drop(driver);
             let answer = answer
                 .await
-                .unwrap_or(Err(Fault::Ended(SessionEnd::Closed)));
+                .unwrap_or(Err(TransportError::Ended(SessionEnd::Closed)));
             answer.map(|response| chroot::to_session(&root, response))
         })
     }

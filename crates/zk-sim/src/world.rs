@@ -11,12 +11,12 @@ use std::time::Duration;
 use zk_core::NodePath;
 use zk_core::SessionId;
 use zk_core::WatchEvent;
-use zk_core::transport::Fault;
 use zk_core::transport::Link;
-use zk_core::transport::Notice;
 use zk_core::transport::Phase;
 use zk_core::transport::Request;
 use zk_core::transport::SessionEnd;
+use zk_core::transport::TransportError;
+use zk_core::transport::WatchNotification;
 
 use crate::access::Identity;
 use crate::jobs::Jobs;
@@ -151,10 +151,10 @@ pub(crate) enum Content {
 pub(crate) enum Output {
     Opened(SessionId),
     Link(SessionId, Link),
-    Reply(JobNumber, Result<ServerReply, Fault>),
+    Reply(JobNumber, Result<ServerReply, TransportError>),
     Fire(WatchNumber, WatchEvent),
     /// An event of a persistent watch.
-    Notify(WatchNumber, Notice),
+    Notify(WatchNumber, WatchNotification),
     /// A rule was applied.
     RuleApplied,
 }
@@ -186,7 +186,7 @@ enum Ready {
     /// The server must have applied this transaction; the outcome is known.
     After {
         zxid: i64,
-        outcome: Result<ServerReply, Fault>,
+        outcome: Result<ServerReply, TransportError>,
     },
 }
 

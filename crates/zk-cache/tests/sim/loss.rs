@@ -17,13 +17,13 @@ use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::SessionEnd;
 use zk_core::SessionId;
-use zk_core::transport::Fault;
 use zk_core::transport::LinkReceiver;
 use zk_core::transport::LinkSender;
 use zk_core::transport::Phase;
 use zk_core::transport::Reply;
 use zk_core::transport::Request;
 use zk_core::transport::Transport;
+use zk_core::transport::TransportError;
 use zk_sim::Ensemble;
 use zk_sim::SimTransport;
 use zk_sim::matching::gets;
@@ -316,7 +316,7 @@ async fn a_failed_read_is_retried_while_other_nodes_keep_changing() {
     let busy = ensemble
         .on(gets("/t/c"))
         .session(session.id())
-        .refuse(Fault::Later(ErrorKind::Throttled));
+        .refuse(TransportError::Later(ErrorKind::Throttled));
     writer.set("/t/c", "1").await.unwrap();
     for round in 0..40 {
         writer.set("/t/a/1", round.to_string()).await.unwrap();
@@ -352,7 +352,7 @@ fn a_session_ended_by_a_reply_ends_the_cache_without_spinning() {
             let ending = ensemble
                 .on(gets("/t/c"))
                 .session(session.id())
-                .refuse(Fault::Ended(SessionEnd::Expired));
+                .refuse(TransportError::Ended(SessionEnd::Expired));
             writer.set("/t/c", "1").await.unwrap();
             ending.happened().await;
             pass(Duration::from_millis(500)).await;

@@ -18,7 +18,7 @@ use zk_core::Permissions;
 use zk_core::Session;
 use zk_core::SessionId;
 use zk_core::codec::Text;
-use zk_core::transport::Fault;
+use zk_core::transport::TransportError;
 use zk_sim::Chaos;
 use zk_sim::Check;
 use zk_sim::Ensemble;
@@ -791,7 +791,7 @@ async fn an_incomplete_read_of_a_history_is_an_error() {
     for value in ["one", "two", "three"] {
         publisher.publish("/app/key", &text(value)).await.unwrap();
     }
-    let refused = || Fault::Refused(ErrorKind::Throttled, None);
+    let refused = || TransportError::Refused(ErrorKind::Throttled, None);
     for reads in [
         ensemble.on(matching::gets("/app/_history_/key/*")),
         ensemble.on(matching::lists("/app/_history_/key")),

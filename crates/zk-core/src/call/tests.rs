@@ -32,7 +32,7 @@ enum Step {
     Found(&'static str, Stat),
     /// The link breaks and is repaired before the answer comes.
     Break,
-    Fail(Fault),
+    Fail(TransportError),
     Silence,
 }
 
@@ -216,11 +216,11 @@ fn answer(state: &State, request: Request) -> Option<(String, Response)> {
 }
 
 fn lost() -> Step {
-    Step::Fail(Fault::Lost("connection reset".to_owned()))
+    Step::Fail(TransportError::Lost("connection reset".to_owned()))
 }
 
 fn refused(kind: ErrorKind) -> Step {
-    Step::Fail(Fault::Refused(kind, None))
+    Step::Fail(TransportError::Refused(kind, None))
 }
 
 fn chain(error: &Error) -> String {
@@ -236,8 +236,10 @@ fn chain(error: &Error) -> String {
 // covers: C1
 #[tokio::test(start_paused = true)]
 async fn read_is_repeated_until_it_is_answered() {
-    let later = Step::Fail(Fault::Later(ErrorKind::Throttled));
-    let trouble = Step::Fail(Fault::Server("unexpected error code: -1".to_owned()));
+    let later = Step::Fail(TransportError::Later(ErrorKind::Throttled));
+    let trouble = Step::Fail(TransportError::Server(
+        "unexpected error code: -1".to_owned(),
+    ));
     let script = Script::new([lost(), later, trouble, Step::Answer]);
     let (data, _) = script.session().get("/a").await.unwrap();
     assert_eq!((data.as_slice(), script.sent()), (b"data".as_slice(), 4));
@@ -274,7 +276,11 @@ fn strict(script: &Script) -> Session {
 
 #[tokio::test(start_paused = true)]
 async fn outcome_of_a_write_that_is_not_answered_is_unknown() {
-    let trouble = || Step::Fail(Fault::Server("unexpected error code: -7".to_owned()));
+    let trouble = || {
+        Step::Fail(TransportError::Server(
+            "unexpected error code: -7".to_owned(),
+        ))
+    };
     for step in [lost(), trouble(), Step::Silence] {
         let script = || Script::new([step.clone(), Step::Answer]);
         let scripts = [script(), script(), script(), script(), script()];
@@ -443,7 +449,7 @@ async fn write_whose_data_is_there_is_done() {
     };
     guarded(&script).await.unwrap();
     assert_eq!(script.sent(), 4);
-    let refused_at = |index, kind| Step::Fail(Fault::RefusedAt { index, kind });
+    let refused_at = |index, kind| Step::Fail(TransportError::RefusedAt { index, kind });
     let beaten = guarded(&again(refused_at(1, ErrorKind::BadVersion))).await;
     assert_eq!(beaten.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     let unguarded = guarded(&again(refused_at(0, ErrorKind::NoNode))).await;
@@ -662,7 +668,7 @@ async fn each_call_has_a_fresh_budget_of_retries() {
 // covers: C13
 #[tokio::test(start_paused = true)]
 async fn refused_transaction_names_its_part() {
-    let script = Script::new([Step::Fail(Fault::RefusedAt {
+    let script = Script::new([Step::Fail(TransportError::RefusedAt {
         index: 1,
         kind: ErrorKind::BadVersion,
     })]);
@@ -717,7 +723,7 @@ async fn namespace_is_before_every_path_and_in_none_of_the_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn write_the_server_did_not_take_is_repeated() {
-    let moved = Step::Fail(Fault::Later(ErrorKind::SessionMoved));
+    let moved = Step::Fail(TransportError::Later(ErrorKind::SessionMoved));
     let script = Script::new([moved, Step::Answer]);
     script.session().delete("/a").await.unwrap();
     assert_eq!(script.sent(), 2);
@@ -802,8 +808,8 @@ async fn lost_session_is_fatal_and_says_whether_a_write_was_in_flight() {
         (SessionEnd::RuntimeEnded, ErrorKind::SessionClosed),
     ] {
         let script = Script::new([
-            Step::Fail(Fault::Ended(ending)),
-            Step::Fail(Fault::Ended(ending)),
+            Step::Fail(TransportError::Ended(ending)),
+            Step::Fail(TransportError::Ended(ending)),
         ]);
         let session = script.session();
         let in_flight = session.set("/a", "x").await.unwrap_err();
@@ -829,7 +835,7 @@ async fn lost_session_is_fatal_and_says_whether_a_write_was_in_flight() {
 // covers: C6
 #[tokio::test(start_paused = true)]
 async fn whoever_is_told_that_the_session_is_over_finds_it_lost() {
-    let script = Script::new([Step::Fail(Fault::Ended(SessionEnd::Expired))]);
+    let script = Script::new([Step::Fail(TransportError::Ended(SessionEnd::Expired))]);
     let session = script.session();
     assert!(session.get("/a").await.unwrap_err().is_fatal());
     // The link is behind.
@@ -1031,7 +1037,9 @@ fn what_may_work_later_is_recoverable() {
 // covers: C6
 #[tokio::test(start_paused = true)]
 async fn abandoned_session_is_closed_although_its_cleanup_keeps_failing() {
-    let trouble = Step::Fail(Fault::Server("unexpected error code: -1".to_owned()));
+    let trouble = Step::Fail(TransportError::Server(
+        "unexpected error code: -1".to_owned(),
+    ));
     let script = Script::new([vec![Step::Answer], vec![trouble; 10_000]].concat());
     let session = script.session();
     let owned = session.create("/a", "").owned().await.unwrap();
@@ -1287,7 +1295,7 @@ async fn parent_with_a_lost_answer_has_an_unknown_outcome() {
 
 #[tokio::test(start_paused = true)]
 async fn write_the_server_did_not_take_is_not_in_doubt_when_the_session_ends() {
-    let script = Script::new([Step::Fail(Fault::Later(ErrorKind::Throttled))]);
+    let script = Script::new([Step::Fail(TransportError::Later(ErrorKind::Throttled))]);
     let session = script.session();
     let (result, ()) = tokio::join!(session.set("/a", "x").into_future(), async {
         script.set_phase(Phase::Over(SessionEnd::Expired));
@@ -1340,14 +1348,18 @@ async fn long_paths_and_acls_are_refused_before_anything_is_sent() {
 
 #[test]
 fn only_what_cannot_have_been_applied_twice_is_retried() {
-    let lost = || Fault::Lost(String::new());
-    let server = || Fault::Server(String::new());
+    let lost = || TransportError::Lost(String::new());
+    let server = || TransportError::Server(String::new());
     for (fault, read, write) in [
         (lost(), true, false),
         (server(), true, false),
-        (Fault::Later(ErrorKind::Throttled), true, true),
-        (Fault::Refused(ErrorKind::NoNode, None), false, false),
-        (Fault::Ended(SessionEnd::Expired), false, false),
+        (TransportError::Later(ErrorKind::Throttled), true, true),
+        (
+            TransportError::Refused(ErrorKind::NoNode, None),
+            false,
+            false,
+        ),
+        (TransportError::Ended(SessionEnd::Expired), false, false),
     ] {
         assert_eq!(may_retry(Repeat::Read, &fault), read, "{fault:?}");
         assert_eq!(may_retry(Repeat::Write, &fault), read, "{fault:?}");

@@ -3,9 +3,9 @@
 //! They disturb each other: on servers before 3.9 the kind that is set last takes the place of the other
 //! (ZOOKEEPER-4466), one-shot watches that are taken back take the other kind with them, and the client crate takes back
 //! all watches on a node with the last one it knows, also one whose answer is on its way.
-//! So the hub is told when one-shot watches on a node of its own come or go, and sets its own again; it gives its own back
+//! So the watch manager is told when one-shot watches on a node of its own come or go, and sets its own again; it gives its own back
 //! only while none is on its way; and it tells those that wait for children what it is told in their place.
-//! A read that nobody polls is on its way for as long as it is held. The hub does not wait for ever: the watch of such a
+//! A read that nobody polls is on its way for as long as it is held. The watch manager does not wait for ever: the watch of such a
 //! read may have been taken back when it comes at last, so that it fires at once, for its holder to look again.
 
 use std::collections::HashMap;
@@ -16,20 +16,20 @@ use std::sync::MutexGuard;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
-use super::hub::Command;
 use super::lock;
+use super::watch_manager::Command;
 use crate::path::NodePath;
 
 /// The nodes of a session that are under watch in some way, by their paths below the chroot.
 #[derive(Debug)]
 pub(crate) struct Claims {
     uses: Mutex<HashMap<NodePath, Use>>,
-    hub: mpsc::UnboundedSender<Command>,
+    watch_manager: mpsc::UnboundedSender<Command>,
 }
 
 #[derive(Debug, Default)]
 struct Use {
-    /// Whether the hub has, or asks for, a watch of its own there.
+    /// Whether the watch manager has, or asks for, a watch of its own there.
     is_hubs: bool,
     /// How many one-shot watches are on their way.
     in_flight: usize,
@@ -37,7 +37,7 @@ struct Use {
     valid_from: u64,
     /// How many of those there are.
     void: usize,
-    /// Whether the hub waits until none is on its way.
+    /// Whether the watch manager waits until none is on its way.
     hub_waits: bool,
     last_number: u64,
     /// Those that wait for children, by their numbers.
@@ -60,10 +60,10 @@ pub(crate) struct Claim {
 pub(crate) type Poke = oneshot::Receiver<()>;
 
 impl Claims {
-    pub(super) fn new(hub: mpsc::UnboundedSender<Command>) -> Self {
+    pub(super) fn new(watch_manager: mpsc::UnboundedSender<Command>) -> Self {
         Self {
             uses: Mutex::default(),
-            hub,
+            watch_manager,
         }
     }
 
@@ -85,14 +85,14 @@ impl Claims {
         }
     }
 
-    /// Notes whether the hub has, or asks for, a watch there.
+    /// Notes whether the watch manager has, or asks for, a watch there.
     pub(super) fn set_hubs(&self, path: &NodePath, is_hubs: bool) {
         let mut uses = self.uses();
         uses.entry(path.clone()).or_default().is_hubs = is_hubs;
         tidy(&mut uses, path);
     }
 
-    /// Whether one-shot watches are on their way there; then the hub is told when none is any more.
+    /// Whether one-shot watches are on their way there; then the watch manager is told when none is any more.
     pub(super) fn waits_for_those_in_flight(&self, path: &NodePath) -> bool {
         let mut uses = self.uses();
         let Some(it) = uses.get_mut(path) else {
@@ -125,7 +125,9 @@ impl Claims {
     }
 
     fn disturbed(&self, path: &NodePath) {
-        let _gone = self.hub.send(Command::Disturbed { path: path.clone() });
+        let _gone = self
+            .watch_manager
+            .send(Command::Disturbed { path: path.clone() });
     }
 
     fn uses(&self) -> MutexGuard<'_, HashMap<NodePath, Use>> {
@@ -134,7 +136,7 @@ impl Claims {
 }
 
 impl Use {
-    /// Whether the hub waited until now for those on their way.
+    /// Whether the watch manager waited until now for those on their way.
     fn no_longer_waits(&mut self) -> bool {
         self.in_flight == 0 && std::mem::take(&mut self.hub_waits)
     }
@@ -223,8 +225,8 @@ mod tests {
     // covers: C15
     #[test]
     fn a_watch_that_was_waited_for_no_longer_fires_at_once() {
-        let (hub, mut told) = mpsc::unbounded_channel();
-        let claims = Arc::new(Claims::new(hub));
+        let (watch_manager, mut told) = mpsc::unbounded_channel();
+        let claims = Arc::new(Claims::new(watch_manager));
         let path = NodePath::parse("/a").unwrap();
         assert!(!claims.waits_for_those_in_flight(&path));
         let (mut late, dropped) = (claims.begin(path.clone()), claims.begin(path.clone()));
@@ -240,7 +242,10 @@ mod tests {
         assert!(next.set(false).is_none(), "nothing was taken from it");
         assert!(matches!(told.try_recv(), Ok(Command::Disturbed { .. })));
         drop(next);
-        assert!(told.try_recv().is_err(), "the hub waits for nothing");
+        assert!(
+            told.try_recv().is_err(),
+            "the watch manager waits for nothing"
+        );
         assert!(claims.uses().is_empty());
     }
 }

@@ -11,7 +11,7 @@ fn refusal_for_lack_of_access_is_a_commit_in_transactions_only() {
         version: None,
     });
     assert_eq!(write, Answerer::Quorum);
-    let refused = |kind| Err(Fault::Refused(kind, None));
+    let refused = |kind| Err(TransportError::Refused(kind, None));
     assert_eq!(
         write.of_answer(&refused(ErrorKind::NoAuth)),
         Some(Answerer::Server)
@@ -21,9 +21,12 @@ fn refusal_for_lack_of_access_is_a_commit_in_transactions_only() {
         Some(Answerer::Quorum)
     );
     assert_eq!(write.of_answer(&refused(ErrorKind::QuotaExceeded)), None);
-    assert_eq!(write.of_answer(&Err(Fault::Lost(String::new()))), None);
+    assert_eq!(
+        write.of_answer(&Err(TransportError::Lost(String::new()))),
+        None
+    );
     let transaction = Answerer::of(&Request::Transaction(Vec::new()));
-    let refused = Err(Fault::RefusedAt {
+    let refused = Err(TransportError::RefusedAt {
         index: 0,
         kind: ErrorKind::NoAuth,
     });

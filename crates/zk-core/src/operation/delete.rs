@@ -11,7 +11,7 @@ use crate::call::Fate;
 use crate::call::Repeat;
 use crate::call::join_all;
 use crate::engine::Engine;
-use crate::engine::reaper::Job;
+use crate::engine::cleanup::Job;
 use crate::error::Error;
 use crate::error::ErrorClass;
 use crate::error::ErrorKind;

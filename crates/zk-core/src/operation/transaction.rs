@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::call::Fate;
 use crate::call::Repeat;
 use crate::engine::Engine;
-use crate::engine::reaper::Job;
+use crate::engine::cleanup::Job;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;

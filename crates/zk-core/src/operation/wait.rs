@@ -12,7 +12,7 @@ use crate::error::ErrorKind;
 use crate::error::Operation;
 use crate::path::NodePath;
 use crate::stat::Stat;
-use crate::transport::Fault;
+use crate::transport::TransportError;
 use crate::transport::WatchEvent;
 
 /// Waits until a node exists; made by [`Session::wait_for_creation`](crate::Session::wait_for_creation).
@@ -181,7 +181,7 @@ async fn wait<T>(
         match deadline.bound(watch.changed()).await {
             Some(WatchEvent::SessionLost) => {
                 let ending = call.engine().ended().await;
-                return Err(call.failure(path, false, 1, &Fault::Ended(ending)));
+                return Err(call.failure(path, false, 1, &TransportError::Ended(ending)));
             }
             Some(event) => {
                 if let Some(value) = done(Seen::Event(event)) {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::acl::Acl;
+use crate::connect_diagnosis::ConnectDiagnosis;
+use crate::connect_diagnosis::diagnose;
 use crate::connect_string::ConnectString;
 use crate::connect_string::ParseConnectStringError;
 use crate::deadline::Deadline;
@@ -13,18 +15,16 @@ use crate::error::Error;
 #[cfg(feature = "tls")]
 use crate::error::ErrorKind;
 use crate::path::NodePath;
-use crate::probe::Unanswered;
-use crate::probe::probe;
 use crate::retry::RetryPolicy;
 use crate::session::Session;
+use crate::session::SessionDefaults;
 #[cfg(feature = "tls")]
 use crate::session::Tls;
-use crate::session::View;
-use crate::transport::Fault;
 use crate::transport::SessionEnd;
 use crate::transport::Transport;
+use crate::transport::TransportError;
 use crate::transport::client::ClientTransport;
-use crate::transport::client::Wish;
+use crate::transport::client::ConnectOptions;
 
 /// A session to be; made by [`Session::builder`].
 ///
@@ -38,7 +38,7 @@ pub struct SessionBuilder {
     connect: String,
     session_timeout: Duration,
     connect_timeout: Duration,
-    view: View,
+    view: SessionDefaults,
     digest: Option<Credentials>,
     allow_read_only: bool,
     #[cfg(feature = "tls")]
@@ -51,7 +51,7 @@ impl SessionBuilder {
             connect,
             session_timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_TIMEOUT,
-            view: View::default(),
+            view: SessionDefaults::default(),
             digest: None,
             allow_read_only: false,
             #[cfg(feature = "tls")]
@@ -189,7 +189,7 @@ impl SessionBuilder {
             Some(Ok(transport)) => Ok((transport, servers)),
             Some(Err(refused)) => Err(refused),
             None => Err(ConnectError::Unanswered(
-                probe(&servers, self.connect_timeout, deadline.remaining()).await,
+                diagnose(&servers, self.connect_timeout, deadline.remaining()).await,
             )),
         }
     }
@@ -205,7 +205,7 @@ impl SessionBuilder {
         let mut pause = FIRST_PAUSE;
         let bounded_by_caller = Deadline::after(self.connect_timeout);
         loop {
-            let wish = Wish {
+            let wish = ConnectOptions {
                 servers,
                 session_timeout: self.session_timeout,
                 digest,
@@ -215,9 +215,11 @@ impl SessionBuilder {
             };
             match ClientTransport::connect(&wish).await {
                 Ok(transport) => return Ok(transport),
-                Err(Fault::Ended(SessionEnd::AuthFailed)) => return Err(ConnectError::AuthFailed),
+                Err(TransportError::Ended(SessionEnd::AuthFailed)) => {
+                    return Err(ConnectError::AuthFailed);
+                }
                 #[cfg(feature = "tls")]
-                Err(Fault::Refused(ErrorKind::InvalidArgument, Some(problem))) => {
+                Err(TransportError::Refused(ErrorKind::InvalidArgument, Some(problem))) => {
                     return Err(ConnectError::InvalidTls { problem });
                 }
                 Err(fault) => {
@@ -299,7 +301,7 @@ pub enum ConnectError {
     },
     /// No server granted a session within the connect timeout.
     #[error(transparent)]
-    Unanswered(Unanswered),
+    Unanswered(ConnectDiagnosis),
     /// The server refused the credentials.
     #[error("the server refused the session's credentials")]
     AuthFailed,
@@ -321,7 +323,7 @@ pub enum ConnectError {
     },
 }
 
-impl std::error::Error for Unanswered {}
+impl std::error::Error for ConnectDiagnosis {}
 
 /// What the `digest` scheme sends.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use std::task::Waker;
 
 use super::Kinds;
 use super::Update;
-use crate::engine::hub::Told;
+use crate::engine::watch_manager::Told;
 
 /// The updates of one subscription, with paths below the chroot.
 ///

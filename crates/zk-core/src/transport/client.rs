@@ -12,19 +12,19 @@ use zookeeper_client as zk;
 use super::Change;
 use super::Changed;
 use super::CreateMode;
-use super::Fault;
 use super::Link;
 use super::LinkGone;
 use super::LinkReceiver;
 use super::LinkSender;
-use super::Notice;
 use super::Phase;
 use super::Reply;
 use super::Request;
 use super::Response;
 use super::SessionEnd;
 use super::Transport;
+use super::TransportError;
 use super::WatchEvent;
+use super::WatchNotification;
 use super::Watched;
 use super::Watching;
 use crate::acl::Acl;
@@ -51,7 +51,7 @@ pub(crate) struct ClientTransport {
 }
 
 /// What a connection is asked for.
-pub(crate) struct Wish<'a> {
+pub(crate) struct ConnectOptions<'a> {
     pub(crate) servers: &'a ConnectString,
     pub(crate) session_timeout: Duration,
     pub(crate) digest: Option<&'a str>,
@@ -64,7 +64,7 @@ impl ClientTransport {
     /// Tries each server once and returns with the first session that one of them grants.
     ///
     /// The client's errors hide the cause, so whoever gives up has to find out on its own.
-    pub(crate) async fn connect(wish: &Wish<'_>) -> Result<Self, Fault> {
+    pub(crate) async fn connect(wish: &ConnectOptions<'_>) -> Result<Self, TransportError> {
         let servers = wish.servers;
         let mut connector = zk::Client::connector()
             .with_session_timeout(wish.session_timeout)
@@ -100,9 +100,10 @@ impl ClientTransport {
 }
 
 #[cfg(feature = "tls")]
-fn tls_options(tls: &Tls) -> Result<zk::TlsOptions, Fault> {
-    let invalid =
-        |error: zk::Error| Fault::Refused(ErrorKind::InvalidArgument, Some(error.to_string()));
+fn tls_options(tls: &Tls) -> Result<zk::TlsOptions, TransportError> {
+    let invalid = |error: zk::Error| {
+        TransportError::Refused(ErrorKind::InvalidArgument, Some(error.to_string()))
+    };
     let options = zk::TlsOptions::new()
         .with_pem_ca(&tls.ca)
         .map_err(invalid)?;
@@ -182,7 +183,7 @@ impl Transport for ClientTransport {
         let link = self.link();
         Box::pin(async move {
             match client {
-                None => Err(Fault::Ended(SessionEnd::Closed)),
+                None => Err(TransportError::Ended(SessionEnd::Closed)),
                 Some(client) => answer(&client, request, link).await,
             }
         })
@@ -202,7 +203,7 @@ async fn answer(
     client: &zk::Client,
     request: Request,
     link: LinkReceiver,
-) -> Result<Response, Fault> {
+) -> Result<Response, TransportError> {
     match request {
         Request::Create(create) => {
             let acl = to_acl(&create.acl);
@@ -320,22 +321,22 @@ async fn plain_answer(
     })
 }
 
-async fn commit(client: &zk::Client, changes: &[Change]) -> Result<Response, Fault> {
+async fn commit(client: &zk::Client, changes: &[Change]) -> Result<Response, TransportError> {
     let mut writer = client.new_multi_writer();
     for (index, change) in changes.iter().enumerate() {
         add_change(&mut writer, change).map_err(|error| match fault(&error) {
-            Fault::Refused(kind, _) => Fault::RefusedAt { index, kind },
+            TransportError::Refused(kind, _) => TransportError::RefusedAt { index, kind },
             other => other,
         })?;
     }
     match writer.commit().await {
         Ok(results) => results
             .into_iter()
-            .map(|result| changed(result).map_err(|error| Fault::Lost(error.to_string())))
+            .map(|result| changed(result).map_err(|error| TransportError::Lost(error.to_string())))
             .collect::<Result<_, _>>()
             .map(Response::Committed),
         Err(zk::MultiWriteError::OperationFailed { index, source }) => Err(match fault(&source) {
-            Fault::Refused(kind, _) => Fault::RefusedAt { index, kind },
+            TransportError::Refused(kind, _) => TransportError::RefusedAt { index, kind },
             other => other,
         }),
         Err(zk::MultiWriteError::RequestFailed { source }) => Err(fault(&source)),
@@ -432,30 +433,30 @@ fn watching(watcher: zk::PersistentWatcher) -> Watching {
         |watcher| async move {
             let mut watcher = watcher?;
             match notice(&watcher.changed().await) {
-                Notice::LinkLost => Some((Notice::LinkLost, None)),
-                notice @ Notice::Changed { .. } => Some((notice, Some(watcher))),
+                WatchNotification::LinkLost => Some((WatchNotification::LinkLost, None)),
+                notice @ WatchNotification::Changed { .. } => Some((notice, Some(watcher))),
             }
         },
     ))
 }
 
-fn notice(event: &zk::WatchedEvent) -> Notice {
+fn notice(event: &zk::WatchedEvent) -> WatchNotification {
     let kind = match event.event_type {
         zk::EventType::NodeCreated => WatchEvent::Created,
         zk::EventType::NodeDeleted => WatchEvent::Deleted,
         zk::EventType::NodeDataChanged => WatchEvent::DataChanged,
         zk::EventType::NodeChildrenChanged => WatchEvent::ChildrenChanged,
         // Whatever is told of the session, it is told at a break or after one.
-        zk::EventType::Session => return Notice::LinkLost,
+        zk::EventType::Session => return WatchNotification::LinkLost,
     };
     match NodePath::parse(&event.path) {
-        Ok(path) => Notice::Changed {
+        Ok(path) => WatchNotification::Changed {
             path,
             event: kind,
             zxid: (event.zxid >= 0).then_some(event.zxid),
         },
         // A name that we take for none: something changed that cannot be told, which is what a lost link means, too.
-        Err(_) => Notice::LinkLost,
+        Err(_) => WatchNotification::LinkLost,
     }
 }
 
@@ -482,8 +483,8 @@ fn link_timeout(session_timeout: Duration) -> Duration {
 
 const SHORTEST_LINK_TIMEOUT: Duration = Duration::from_secs(1);
 
-fn fault(error: &zk::Error) -> Fault {
-    let refused = |kind| Fault::Refused(kind, None);
+fn fault(error: &zk::Error) -> TransportError {
+    let refused = |kind| TransportError::Refused(kind, None);
     match error {
         zk::Error::NoNode => refused(ErrorKind::NoNode),
         zk::Error::NodeExists => refused(ErrorKind::NodeExists),
@@ -496,22 +497,22 @@ fn fault(error: &zk::Error) -> Fault {
         zk::Error::NotReadOnly => refused(ErrorKind::ReadOnlyServer),
         zk::Error::Unimplemented | zk::Error::ReconfigDisabled => refused(ErrorKind::Unsupported),
         // The client's words for this answer of a server are "bad arguments: server error".
-        zk::Error::BadArguments(why) if **why == "server error" => Fault::Refused(
+        zk::Error::BadArguments(why) if **why == "server error" => TransportError::Refused(
             ErrorKind::InvalidArgument,
             Some("the server refuses it".to_owned()),
         ),
         zk::Error::BadArguments(_) | zk::Error::MarshallingError | zk::Error::NoWatcher => {
-            Fault::Refused(ErrorKind::InvalidArgument, Some(error.to_string()))
+            TransportError::Refused(ErrorKind::InvalidArgument, Some(error.to_string()))
         }
-        zk::Error::Throttled => Fault::Later(ErrorKind::Throttled),
-        zk::Error::SessionMoved => Fault::Later(ErrorKind::SessionMoved),
-        zk::Error::UnexpectedErrorCode(_) => Fault::Server(error.to_string()),
-        zk::Error::SessionExpired => Fault::Ended(SessionEnd::Expired),
-        zk::Error::AuthFailed => Fault::Ended(SessionEnd::AuthFailed),
-        zk::Error::ClientClosed => Fault::Ended(SessionEnd::Closed),
+        zk::Error::Throttled => TransportError::Later(ErrorKind::Throttled),
+        zk::Error::SessionMoved => TransportError::Later(ErrorKind::SessionMoved),
+        zk::Error::UnexpectedErrorCode(_) => TransportError::Server(error.to_string()),
+        zk::Error::SessionExpired => TransportError::Ended(SessionEnd::Expired),
+        zk::Error::AuthFailed => TransportError::Ended(SessionEnd::AuthFailed),
+        zk::Error::ClientClosed => TransportError::Ended(SessionEnd::Closed),
         // A broken connection has many faces: FIN is `ConnectionLoss`, RST and silence are `Custom`, and a reply that
         // makes no sense is one of the others. Whatever a later version adds is safest taken as one more of them.
-        _ => Fault::Lost(error.to_string()),
+        _ => TransportError::Lost(error.to_string()),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::path::NodePath;
 /// What a persistent watch tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "transports make these")]
-pub enum Notice {
+pub enum WatchNotification {
     /// A node changed: the one under watch, or, of a recursive watch, one below it.
     Changed {
         /// The node that changed.
@@ -27,11 +27,11 @@ pub enum Notice {
     LinkLost,
 }
 
-/// A persistent watch that a server has set: a stream of [`Notice`]s, complete and in the order of the changes while
+/// A persistent watch that a server has set: a stream of [`WatchNotification`]s, complete and in the order of the changes while
 /// the link lasts.
 ///
 /// It is not carried over to the next link. Servers replay nothing for persistent watches (ZOOKEEPER-4698), so that
-/// whoever follows a node has to look at it again after each break anyway; [`Notice::LinkLost`] says when, and the watch
+/// whoever follows a node has to look at it again after each break anyway; [`WatchNotification::LinkLost`] says when, and the watch
 /// that is set before that look takes the place of this one.
 /// Notices are kept until they are taken, without limit.
 ///
@@ -41,28 +41,31 @@ pub enum Notice {
 /// As long as the session has another watch on the same node, the client crate leaves it with the server, where it costs
 /// a message for each change.
 #[must_use = "what nobody polls piles up"]
-pub struct Watching(Pin<Box<dyn Stream<Item = Notice> + Send + Sync>>);
+pub struct Watching(Pin<Box<dyn Stream<Item = WatchNotification> + Send + Sync>>);
 
 impl Watching {
-    /// Makes one of what a transport has; the stream ends after [`Notice::LinkLost`].
-    pub fn new(notices: impl Stream<Item = Notice> + Send + Sync + 'static) -> Self {
+    /// Makes one of what a transport has; the stream ends after [`WatchNotification::LinkLost`].
+    pub fn new(notices: impl Stream<Item = WatchNotification> + Send + Sync + 'static) -> Self {
         Self(Box::pin(notices))
     }
 
-    /// Waits for the next notice; `None` after [`Notice::LinkLost`].
+    /// Waits for the next notice; `None` after [`WatchNotification::LinkLost`].
     ///
     /// # Cancel safety
     ///
     /// Safe, nothing is missed.
-    pub async fn next(&mut self) -> Option<Notice> {
+    pub async fn next(&mut self) -> Option<WatchNotification> {
         std::future::poll_fn(|context| self.0.as_mut().poll_next(context)).await
     }
 }
 
 impl Stream for Watching {
-    type Item = Notice;
+    type Item = WatchNotification;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Notice>> {
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<WatchNotification>> {
         self.0.as_mut().poll_next(context)
     }
 }

@@ -64,7 +64,7 @@ fn public_types_are_send_sync_and_clone() {
         Tracked,
         TrackedNode,
         Transaction,
-        Unanswered,
+        ConnectDiagnosis,
         Update,
         WaitForCreation,
         WaitForDeletion,
@@ -72,7 +72,7 @@ fn public_types_are_send_sync_and_clone() {
         transport::Bytes,
         transport::Change,
         transport::CreateRequest,
-        transport::Fault,
+        transport::TransportError,
         transport::Link,
         transport::Phase,
         transport::Request,
@@ -95,7 +95,7 @@ fn public_types_are_send_sync_and_clone() {
     is_error::<Error>();
     is_error::<ParseConnectStringError>();
     is_error::<ParsePathError>();
-    is_error::<Unanswered>();
+    is_error::<ConnectDiagnosis>();
 }
 
 #[test]

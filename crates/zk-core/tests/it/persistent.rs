@@ -9,10 +9,10 @@ use zk_core::WatchEvent::ChildrenChanged as Children;
 use zk_core::WatchEvent::Created;
 use zk_core::WatchEvent::DataChanged as Data;
 use zk_core::WatchEvent::Deleted;
-use zk_core::transport::Notice;
 use zk_core::transport::Request;
 use zk_core::transport::Response;
 use zk_core::transport::Transport;
+use zk_core::transport::WatchNotification;
 use zk_core::transport::Watching;
 use zk_harness::Ensemble;
 
@@ -54,7 +54,9 @@ async fn told(watching: &mut Watching, count: usize) -> Vec<(String, WatchEvent)
     let mut told = Vec::new();
     for _ in 0..count {
         match within(Duration::from_secs(10), "a notice", watching.next()).await {
-            Some(Notice::Changed { path, event, .. }) => told.push((path.to_string(), event)),
+            Some(WatchNotification::Changed { path, event, .. }) => {
+                told.push((path.to_string(), event))
+            }
             other => panic!("{other:?} after {told:?}"),
         }
     }
@@ -81,7 +83,7 @@ async fn persistent_watches_tell_every_change_until_they_are_dropped() {
             other.delete("/app/a").await.unwrap();
             let first = within(Duration::from_secs(10), "a notice", one.next()).await;
             let zxid = ensemble.version().starts_with("3.9").then_some(stat.czxid);
-            let born = Notice::Changed {
+            let born = WatchNotification::Changed {
                 path: NodePath::parse("/a").unwrap(),
                 event: Created,
                 zxid,
@@ -130,7 +132,7 @@ async fn a_persistent_watch_ends_with_the_link_and_another_one_tells_again() {
             server.kill().await.unwrap();
             assert_eq!(
                 within(PATIENCE, "the link is lost", before.next()).await,
-                Some(Notice::LinkLost)
+                Some(WatchNotification::LinkLost)
             );
             assert_eq!(before.next().await, None, "nothing comes after it");
             drop(before);
@@ -143,7 +145,7 @@ async fn a_persistent_watch_ends_with_the_link_and_another_one_tells_again() {
             transport.close();
             assert_eq!(
                 within(PATIENCE, "the session ends", after.next()).await,
-                Some(Notice::LinkLost)
+                Some(WatchNotification::LinkLost)
             );
         })
         .await;

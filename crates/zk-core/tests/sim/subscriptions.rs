@@ -303,7 +303,9 @@ async fn a_lost_answer_to_a_watch_is_made_good() {
         match script {
             0 => on.lose_request(),
             1 => on.lose_reply(),
-            _ => on.refuse(zk_core::transport::Fault::Later(ErrorKind::Throttled)),
+            _ => on.refuse(zk_core::transport::TransportError::Later(
+                ErrorKind::Throttled,
+            )),
         };
         let mut updates = session.subscribe("/a").await.unwrap();
         assert_eq!(updates.next().await, Some(Resynchronize));
@@ -491,7 +493,7 @@ async fn subscriptions_that_begin_together_learn_together_that_there_are_only_on
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     // Servers that have none break the link after such an answer; here each is answered.
-    let unsupported = zk_core::transport::Fault::Refused(ErrorKind::Unsupported, None);
+    let unsupported = zk_core::transport::TransportError::Refused(ErrorKind::Unsupported, None);
     let refused = sim.on(adds_a_watch).every().refuse(unsupported);
     let (one, two, three) = tokio::join!(
         session.subscribe("/a").into_future(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_core::Acl;
 use zk_core::ErrorKind;
-use zk_core::transport::Fault;
+use zk_core::transport::TransportError;
 use zk_discovery::PartialRead;
 use zk_discovery::PickError;
 use zk_discovery::Random;
@@ -70,7 +70,7 @@ async fn a_node_that_could_not_be_read_is_released_when_it_is_gone() {
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let create = other.create(path("secret"), "x").parents();
     create.await.unwrap();
-    let refused = Fault::Refused(ErrorKind::NoAuth, None);
+    let refused = TransportError::Refused(ErrorKind::NoAuth, None);
     let script = ensemble.on(matching::gets(&path("secret"))).every();
     let refusing = script.refuse(refused);
     let providers = providers(&session);

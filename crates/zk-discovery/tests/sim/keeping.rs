@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zk_core::ErrorKind;
 use zk_core::Session;
-use zk_core::transport::Fault;
+use zk_core::transport::TransportError;
 use zk_discovery::RegisterError;
 use zk_discovery::Registration;
 use zk_discovery::WhenTaken;
@@ -40,7 +40,7 @@ async fn what_is_kept_registered_is_put_again_when_somebody_removes_it() {
     // What passes ends it not.
     ensemble
         .on(matching::creates(&path("a")))
-        .refuse(Fault::Later(ErrorKind::Throttled));
+        .refuse(TransportError::Later(ErrorKind::Throttled));
     pass(Duration::from_secs(10)).await;
     assert_eq!(registered(&ensemble), one("1"));
     ensemble.expire(session.id());
@@ -96,7 +96,7 @@ async fn what_passes_does_not_end_the_keeping() {
         let ensemble = Ensemble::new(3);
         let session = ensemble.connect().await;
         let script = ensemble.on(matching::creates(&path("a")));
-        let refused = script.refuse(Fault::Refused(kind, None));
+        let refused = script.refuse(TransportError::Refused(kind, None));
         let keeper = registry(&session);
         let keeping =
             tokio::spawn(async move { keeper.keep_registered(&instance("a", "1")).await });
@@ -122,7 +122,7 @@ async fn what_does_not_pass_ends_the_keeping() {
     );
     ensemble
         .on(matching::creates(&path("b")))
-        .refuse(Fault::Refused(ErrorKind::NoAuth, None));
+        .refuse(TransportError::Refused(ErrorKind::NoAuth, None));
     let error = soon("it is refused", registry.keep_registered(&b)).await;
     assert!(
         matches!(&error, RegisterError::Failed(error) if error.kind() == ErrorKind::NoAuth),

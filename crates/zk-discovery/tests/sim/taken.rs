@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zk_core::ErrorKind;
 use zk_core::Session;
-use zk_core::transport::Fault;
+use zk_core::transport::TransportError;
 use zk_discovery::RegisterError;
 use zk_discovery::WhenTaken;
 use zk_sim::Ensemble;
@@ -164,17 +164,17 @@ async fn only_the_removal_of_its_own_node_is_waited_for() {
         .on(matching::gets(&path("b")))
         .session(session.id())
         .every()
-        .refuse(Fault::Later(ErrorKind::Throttled));
+        .refuse(TransportError::Later(ErrorKind::Throttled));
     let stuck_too = ensemble
         .on(matching::deletes(&path("b")))
         .session(session.id())
         .every()
-        .refuse(Fault::Later(ErrorKind::Throttled));
+        .refuse(TransportError::Later(ErrorKind::Throttled));
     drop(b);
     pass(Duration::from_secs(1)).await;
     // The removal is made again after a pause.
     let deletes = ensemble.on(matching::deletes(&path("a")));
-    deletes.refuse(Fault::Later(ErrorKind::Throttled));
+    deletes.refuse(TransportError::Later(ErrorKind::Throttled));
     drop(a);
     let began = tokio::time::Instant::now();
     let again = one.register(instance("a", "2")).await.unwrap();

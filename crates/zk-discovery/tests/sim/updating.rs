@@ -98,7 +98,7 @@ async fn an_update_that_others_always_overtake_gives_up_and_says_so() {
     let session = ensemble.connect().await;
     let registration = registry(&session).register(instance("a", "1")).await;
     let registration = registration.unwrap();
-    let refused = zk_core::transport::Fault::Refused(ErrorKind::BadVersion, None);
+    let refused = zk_core::transport::TransportError::Refused(ErrorKind::BadVersion, None);
     ensemble
         .on(matching::sets(&path("a")))
         .every()

@@ -6,7 +6,7 @@ use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::RetryPolicy;
 use zk_core::Session;
-use zk_core::transport::Fault;
+use zk_core::transport::TransportError;
 use zk_leader::LatchParticipant;
 use zk_leader::LeaderLatch;
 use zk_leader::LeadershipLoss;
@@ -342,7 +342,7 @@ async fn only_a_permanent_error_ends_a_participant() {
 
     let answered = |kind| {
         let creates = ensemble.on(matching::creates("/b/**"));
-        creates.refuse(Fault::Refused(kind, None))
+        creates.refuse(TransportError::Refused(kind, None))
     };
     let other = LeaderLatch::new(&session, "/b").unwrap();
     answered(ErrorKind::NoAuth);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use zk_core::ErrorKind;
 use zk_core::Session;
 use zk_core::codec::Text;
-use zk_core::transport::Fault;
+use zk_core::transport::TransportError;
 use zk_queue::ClaimLoss;
 use zk_queue::Layout;
 use zk_queue::SettleError;
@@ -302,8 +302,8 @@ async fn items_are_taken_from_a_node_that_may_not_be_written() {
         ErrorKind::Unsupported,
     ] {
         for fault in [
-            Fault::RefusedAt { index: 3, kind },
-            Fault::Refused(kind, None),
+            TransportError::RefusedAt { index: 3, kind },
+            TransportError::Refused(kind, None),
         ] {
             let ensemble = Ensemble::new(3);
             let session = ensemble.connect().await;

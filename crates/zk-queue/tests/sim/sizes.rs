@@ -7,7 +7,7 @@ use zk_core::AclEntry;
 use zk_core::ErrorKind;
 use zk_core::Permissions;
 use zk_core::Session;
-use zk_core::transport::Fault;
+use zk_core::transport::TransportError;
 use zk_queue::OfferError;
 use zk_sim::Ensemble;
 use zk_sim::matching;
@@ -162,7 +162,7 @@ async fn a_failed_read_only_shortens_the_batch() {
         .on(matching::gets("/queues/a/items/*"))
         .session(session.id())
         .nth(5)
-        .refuse(Fault::Refused(ErrorKind::Unsupported, None));
+        .refuse(TransportError::Refused(ErrorKind::Unsupported, None));
     let mut claims = ours.try_claim_batch(30).await.unwrap();
     assert_eq!((claims.len(), refused.count()), (4, 1));
     claims.extend(ours.try_claim_batch(30).await.unwrap());

@@ -64,13 +64,13 @@ fn write_as(leader: &mut Leader, identities: &[Identity], request: &Request) -> 
     leader.write(author, request, Duration::ZERO)
 }
 
-fn write(leader: &mut Leader, request: &Request) -> Result<ServerReply, Fault> {
+fn write(leader: &mut Leader, request: &Request) -> Result<ServerReply, TransportError> {
     write_as(leader, &[], request).outcome
 }
 
 fn refused(leader: &mut Leader, request: &Request) -> ErrorKind {
     match write(leader, request) {
-        Err(Fault::Refused(kind, _)) => kind,
+        Err(TransportError::Refused(kind, _)) => kind,
         other => unreachable!("{request:?}: {other:?}"),
     }
 }
@@ -229,7 +229,7 @@ fn a_transaction_sees_its_own_parts_and_leaves_nothing_when_one_fails() {
     };
     assert_eq!(
         write(&mut leader, &parts(check(0))),
-        Err(Fault::RefusedAt {
+        Err(TransportError::RefusedAt {
             index: 5,
             kind: ErrorKind::BadVersion
         })
@@ -311,7 +311,9 @@ fn each_change_needs_its_permission() {
             write_as(&mut leader, &owner, &child).outcome.unwrap();
             let outcome = write(&mut leader, &request);
             assert_eq!(outcome.is_ok(), is_allowed, "{request:?} {outcome:?}");
-            if let Err(Fault::Refused(kind, _) | Fault::RefusedAt { kind, .. }) = outcome {
+            if let Err(TransportError::Refused(kind, _) | TransportError::RefusedAt { kind, .. }) =
+                outcome
+            {
                 assert_eq!(kind, ErrorKind::NoAuth);
             }
         }

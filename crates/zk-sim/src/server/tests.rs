@@ -63,7 +63,10 @@ fn only_a_look_finds_nothing_without_being_refused_and_sets_its_watch() {
             assert!(matches!(outcome, Ok(ServerReply::Stat { stat: None, .. })));
             assert_eq!(watch, Some((path("/none"), WatchKind::Exist)));
         } else {
-            assert_eq!(outcome, Err(Fault::Refused(ErrorKind::NoNode, None)));
+            assert_eq!(
+                outcome,
+                Err(TransportError::Refused(ErrorKind::NoNode, None))
+            );
             assert_eq!(watch, None);
         }
     }
@@ -75,7 +78,10 @@ fn every_read_needs_permission_and_sets_no_watch_without_it() {
     let mut server = server(Acl::creator_only());
     for request in reads("/a") {
         let (outcome, watch) = server.read(ME, &[], &request);
-        assert_eq!(outcome, Err(Fault::Refused(ErrorKind::NoAuth, None)));
+        assert_eq!(
+            outcome,
+            Err(TransportError::Refused(ErrorKind::NoAuth, None))
+        );
         assert_eq!(watch, None);
         assert_eq!(server.watches.count(), 0);
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use zk_core::NodePath;
 use zk_core::SessionId;
-use zk_core::transport::Fault;
 use zk_core::transport::Link;
 use zk_core::transport::Phase;
+use zk_core::transport::TransportError;
 
 use super::JobNumber;
 use crate::access::Identity;
@@ -81,11 +81,11 @@ pub(super) enum Body {
         job: JobNumber,
         /// The latest transaction that the server had applied.
         zxid: i64,
-        outcome: Result<ServerReply, Fault>,
+        outcome: Result<ServerReply, TransportError>,
         /// The watch that the server set for the request.
         watch: Option<(NodePath, WatchKind)>,
     },
-    Notice {
+    WatchNotification {
         trigger: Trigger,
         zxid: Option<i64>,
     },

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use zk_core::NodePath;
 use zk_core::SessionId;
-use zk_core::transport::Fault;
-use zk_core::transport::Notice;
 use zk_core::transport::SessionEnd;
+use zk_core::transport::TransportError;
+use zk_core::transport::WatchNotification;
 
 use super::Event;
 use super::JobNumber;
@@ -121,7 +121,7 @@ impl World {
     fn complete(
         &mut self,
         number: JobNumber,
-        mut outcome: Result<ServerReply, Fault>,
+        mut outcome: Result<ServerReply, TransportError>,
         watch: Option<WatchNumber>,
     ) {
         let job = &mut self.jobs[number];
@@ -134,7 +134,7 @@ impl World {
         }
         let ending = match &outcome {
             Ok(ServerReply::Closed) => Some(SessionEnd::Closed),
-            Err(Fault::Ended(ending)) => Some(*ending),
+            Err(TransportError::Ended(ending)) => Some(*ending),
             _ => None,
         };
         self.reply(number, outcome);
@@ -144,7 +144,11 @@ impl World {
     }
 
     /// Outputs the outcome of a request as its client sees it.
-    pub(super) fn reply(&mut self, number: JobNumber, outcome: Result<ServerReply, Fault>) {
+    pub(super) fn reply(
+        &mut self,
+        number: JobNumber,
+        outcome: Result<ServerReply, TransportError>,
+    ) {
         self.jobs[number].is_resolved = true;
         self.outputs.push(Output::Reply(number, outcome));
     }
@@ -167,7 +171,7 @@ impl World {
         }
         for (number, is_persistent) in met {
             if is_persistent {
-                let notice = Notice::Changed {
+                let notice = WatchNotification::Changed {
                     path: trigger.path.clone(),
                     event: trigger.event,
                     zxid,

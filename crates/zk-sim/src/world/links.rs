@@ -7,10 +7,10 @@ use std::time::Duration;
 use zk_core::NodePath;
 use zk_core::SessionId;
 use zk_core::WatchEvent;
-use zk_core::transport::Fault;
-use zk_core::transport::Notice;
 use zk_core::transport::Phase;
 use zk_core::transport::SessionEnd;
+use zk_core::transport::TransportError;
+use zk_core::transport::WatchNotification;
 
 use super::Content;
 use super::Event;
@@ -64,7 +64,7 @@ impl World {
                 it.outcome = RequestOutcome::NeverArrived;
             }
             if it.content != Content::Close {
-                let lost = Err(Fault::Lost(how.cause.clone()));
+                let lost = Err(TransportError::Lost(how.cause.clone()));
                 self.reply(job, lost);
             }
         }
@@ -96,7 +96,7 @@ impl World {
             .expect("clients are never removed");
         client.watches.retain(|number, (_, kind)| {
             if kind.is_persistent() {
-                outputs.push(Output::Notify(*number, Notice::LinkLost));
+                outputs.push(Output::Notify(*number, WatchNotification::LinkLost));
             }
             !kind.is_persistent()
         });
@@ -361,12 +361,12 @@ impl World {
             ) {
                 it.outcome = RequestOutcome::NeverArrived;
             }
-            let ended = Err(Fault::Ended(ending));
+            let ended = Err(TransportError::Ended(ending));
             self.reply(job, ended);
         }
         for (watch, (_, kind)) in watches {
             self.outputs.push(if kind.is_persistent() {
-                Output::Notify(watch, Notice::LinkLost)
+                Output::Notify(watch, WatchNotification::LinkLost)
             } else {
                 Output::Fire(watch, WatchEvent::SessionLost)
             });

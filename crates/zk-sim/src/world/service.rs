@@ -9,10 +9,10 @@ use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::Permissions;
 use zk_core::SessionId;
-use zk_core::transport::Fault;
 use zk_core::transport::Phase;
 use zk_core::transport::Request;
 use zk_core::transport::SessionEnd;
+use zk_core::transport::TransportError;
 
 use super::Content;
 use super::Event;
@@ -87,7 +87,7 @@ impl World {
         let number = self.jobs.push(job, Job::is_finished);
         if let Some(ending) = refusal {
             self.jobs[number].outcome = RequestOutcome::NeverArrived;
-            let ended = Err(Fault::Ended(ending));
+            let ended = Err(TransportError::Ended(ending));
             self.reply(number, ended);
         } else if is_up {
             self.send(number);
@@ -215,7 +215,7 @@ impl World {
         {
             self.jobs[number].ready = Ready::After {
                 zxid: 0,
-                outcome: Err(Fault::Refused(ErrorKind::ReadOnlyServer, None)),
+                outcome: Err(TransportError::Refused(ErrorKind::ReadOnlyServer, None)),
             };
         } else if is_sync || self.is_for_leader(number) {
             self.jobs[number].ready = Ready::Never;
@@ -301,7 +301,7 @@ impl World {
         } else {
             WriteResult {
                 zxid: 0,
-                outcome: Err(Fault::Ended(SessionEnd::Expired)),
+                outcome: Err(TransportError::Ended(SessionEnd::Expired)),
             }
         };
         let job = &mut self.jobs[number];
@@ -421,7 +421,10 @@ impl World {
         let is_unknown = !self.settings.persistent_watches
             && matches!(job.content, Content::Request(Request::AddWatch { .. }));
         let (mut outcome, mut watch) = match (&job.ready, &job.content) {
-            _ if is_unknown => (Err(Fault::Refused(ErrorKind::Unsupported, None)), None),
+            _ if is_unknown => (
+                Err(TransportError::Refused(ErrorKind::Unsupported, None)),
+                None,
+            ),
             (Ready::After { outcome, .. }, _) => (outcome.clone(), None),
             (Ready::Read, Content::Request(request)) => {
                 let identities = &self.clients[&session].identities;

@@ -77,7 +77,7 @@ fn a_broken_link_is_reported_before_its_lost_replies() {
     world.break_link(session, &Break::because("x"));
     let outputs = world.take_outputs();
     assert!(
-        matches!(&outputs[..], [Output::Link(..), Output::Reply(first, Err(Fault::Lost(_))), Output::Reply(second, Err(_))] if [*first, *second] == jobs),
+        matches!(&outputs[..], [Output::Link(..), Output::Reply(first, Err(TransportError::Lost(_))), Output::Reply(second, Err(_))] if [*first, *second] == jobs),
         "{outputs:?}"
     );
     run(&mut world, MS * 100);
@@ -119,7 +119,7 @@ fn a_close_in_flight_is_sent_again_after_a_broken_link() {
         assert!(world.leader().tree().paths().is_empty());
         let late = world.submit(session, sync());
         assert!(
-            matches!(&world.take_outputs()[..], [Output::Reply(answered, Err(Fault::Ended(_)))] if *answered == late)
+            matches!(&world.take_outputs()[..], [Output::Reply(answered, Err(TransportError::Ended(_)))] if *answered == late)
         );
     }
 }

@@ -7,11 +7,11 @@ use zk_core::NodePath;
 use zk_core::transport::Bytes;
 use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
-use zk_core::transport::Fault;
 use zk_core::transport::Phase;
 use zk_core::transport::Request;
 use zk_core::transport::Response;
 use zk_core::transport::Transport;
+use zk_core::transport::TransportError;
 use zk_sim::Ensemble;
 use zk_sim::RequestOutcome;
 use zk_sim::SimTransport;
@@ -75,7 +75,7 @@ async fn a_lost_request_is_not_applied_and_one_with_a_lost_reply_is() {
             script.lose_request()
         };
         let fault = session.submit(create("/n-")).await.unwrap_err();
-        assert_eq!(fault, Fault::Lost("gone".to_owned()));
+        assert_eq!(fault, TransportError::Lost("gone".to_owned()));
         assert_eq!(script.count(), 1);
         assert_eq!(sim.tree().paths().len(), usize::from(reply));
         let seen = sim.requests().pop().unwrap();
@@ -115,7 +115,7 @@ async fn only_the_selected_request_fails() {
         .on(matching::creates("/n-"))
         .session(two.session_id())
         .nth(2)
-        .refuse(Fault::Later(ErrorKind::Throttled));
+        .refuse(TransportError::Later(ErrorKind::Throttled));
     for (session, is_matched) in [(&one, false), (&two, false), (&two, true), (&two, false)] {
         assert_eq!(session.submit(create("/n-")).await.is_err(), is_matched);
     }
@@ -127,7 +127,7 @@ async fn only_the_selected_request_fails() {
 async fn a_misreported_write_is_applied() {
     let sim = Ensemble::new(1);
     let session = sim.connect().transport().await;
-    let fault = Fault::Server("runtime inconsistency".to_owned());
+    let fault = TransportError::Server("runtime inconsistency".to_owned());
     sim.on(matching::writes()).misreport(fault.clone());
     assert_eq!(session.submit(create("/n-")).await.unwrap_err(), fault);
     assert_eq!(sim.tree().paths().len(), 1);
@@ -214,7 +214,7 @@ async fn a_held_reply_is_lost_with_the_link() {
         script.happened().await;
         sim.session(session.session_id()).cut();
     });
-    assert!(matches!(created, Err(Fault::Lost(_))));
+    assert!(matches!(created, Err(TransportError::Lost(_))));
     script.release();
     back(&session).await;
     assert_eq!(names(&session).await, 1);
@@ -227,7 +227,7 @@ async fn a_lost_reply_does_not_wait_for_a_server_that_lags() {
     sim.server(2).lag();
     sim.on(matching::creates("/n-")).lose_reply();
     let lost = tokio::time::timeout(Duration::from_secs(1), session.submit(create("/n-")));
-    assert!(matches!(lost.await, Ok(Err(Fault::Lost(_)))));
+    assert!(matches!(lost.await, Ok(Err(TransportError::Lost(_)))));
     assert_eq!(sim.tree().paths().len(), 1);
 }
 
@@ -271,7 +271,7 @@ async fn a_protected_create_leaves_one_node_whatever_happens_to_it() {
             1 => on.lose_reply(),
             2 => on.stall_then_move(2),
             3 => on.stall(),
-            _ => on.refuse(Fault::Later(ErrorKind::SessionMoved)),
+            _ => on.refuse(TransportError::Later(ErrorKind::SessionMoved)),
         };
         let (path, _) = session
             .create("/n-", "")

@@ -3,10 +3,10 @@
 use zk_core::NodePath;
 use zk_core::Session;
 use zk_core::WatchEvent;
-use zk_core::transport::Notice;
 use zk_core::transport::Request;
 use zk_core::transport::Response;
 use zk_core::transport::Transport;
+use zk_core::transport::WatchNotification;
 use zk_core::transport::Watching;
 use zk_sim::Ensemble;
 use zk_sim::Release;
@@ -28,8 +28,10 @@ async fn received(watching: &mut Watching, session: &Session) -> (Vec<(String, W
     let mut received = Vec::new();
     while let Some(notice) = futures_util::FutureExt::now_or_never(watching.next()) {
         match notice {
-            Some(Notice::Changed { path, event, .. }) => received.push((path.to_string(), event)),
-            Some(Notice::LinkLost) => return (received, true),
+            Some(WatchNotification::Changed { path, event, .. }) => {
+                received.push((path.to_string(), event))
+            }
+            Some(WatchNotification::LinkLost) => return (received, true),
             None => panic!("nothing comes after the end"),
         }
     }

@@ -166,7 +166,9 @@ async fn a_silent_link_is_noticed_by_its_client_and_healed_if_it_is_not() {
     let lost = sync().await.unwrap_err();
     assert_eq!(
         lost,
-        zk_core::transport::Fault::Lost("no response from connection in 4000ms".to_owned())
+        zk_core::transport::TransportError::Lost(
+            "no response from connection in 4000ms".to_owned()
+        )
     );
     // Two fifths of the timeout.
     assert!((MS * 4000..MS * 4004).contains(&since(&sim, started)));
@@ -240,7 +242,7 @@ async fn a_request_that_is_too_long_costs_the_link() {
     set(200 - 8 - 5 - 4 - 4).await.unwrap();
     assert!(matches!(
         set(200 - 8 - 5 - 4 - 4 + 1).await,
-        Err(zk_core::transport::Fault::Lost(_))
+        Err(zk_core::transport::TransportError::Lost(_))
     ));
     assert_eq!(transport.link().now().breaks, 1);
     assert_eq!(

@@ -10,7 +10,7 @@ use master_workers::plan::Step;
 use master_workers::settings::Settings;
 use zk_core::ErrorKind;
 use zk_core::Session;
-use zk_core::transport::Fault;
+use zk_core::transport::TransportError;
 use zk_leader::LatchParticipant;
 use zk_leader::LeaderLatch;
 use zk_leader::LeaderLease;
@@ -198,11 +198,11 @@ async fn a_step_that_lacks_a_foundation_is_not_taken_for_one_that_is_too_late() 
 // covers: E1
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn a_step_that_was_not_carried_out_is_tried_again_without_news() {
-    let too_late = Fault::RefusedAt {
+    let too_late = TransportError::RefusedAt {
         index: 1,
         kind: ErrorKind::NoNode,
     };
-    for fault in [Fault::Server("busy".to_owned()), too_late] {
+    for fault in [TransportError::Server("busy".to_owned()), too_late] {
         let ensemble = Ensemble::new(3);
         let workers = ensemble.connect().await;
         furnish(&workers).await;

@@ -11,7 +11,7 @@ use master_workers::submit::submit;
 use zk_core::Acl;
 use zk_core::ErrorKind;
 use zk_core::Session;
-use zk_core::transport::Fault;
+use zk_core::transport::TransportError;
 use zk_sim::Ensemble;
 use zk_sim::matching::creates;
 use zk_sim::matching::gets;
@@ -153,7 +153,7 @@ async fn servers_that_are_too_busy_for_long_cost_a_session_and_not_the_process()
     let busy = ensemble
         .on(creates("/app/tasks"))
         .every()
-        .refuse(Fault::Later(ErrorKind::Throttled));
+        .refuse(TransportError::Later(ErrorKind::Throttled));
     let (lines, stopper, process) = started(&ensemble);
     until("it begins anew", || {
         let lines = lines.lock().unwrap();

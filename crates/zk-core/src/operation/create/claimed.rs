@@ -13,8 +13,8 @@ use super::parents;
 use super::protected::Cleanup;
 use crate::call::Call;
 use crate::call::Repeat;
-use crate::engine::reaper;
-use crate::engine::reaper::Job;
+use crate::engine::cleanup;
+use crate::engine::cleanup::Job;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -157,7 +157,7 @@ async fn claim(
         let engine = call.engine();
         let wanted = &request;
         let found = call.until_told(path, || async move {
-            reaper::find_claimed(engine, &wanted.path, &wanted.data).await
+            cleanup::find_claimed(engine, &wanted.path, &wanted.data).await
         });
         match found.await {
             Ok(Some(stat)) => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Create;
-use crate::engine::reaper::Job;
+use crate::engine::cleanup::Job;
 use crate::error::Error;
 use crate::operation::OperationFuture;
 use crate::path::NodePath;

@@ -10,8 +10,8 @@ use super::parents;
 use crate::call::Call;
 use crate::call::Repeat;
 use crate::engine::Engine;
-use crate::engine::reaper;
-use crate::engine::reaper::Job;
+use crate::engine::cleanup;
+use crate::engine::cleanup::Job;
 use crate::error::Error;
 use crate::path::NodePath;
 use crate::stat::Stat;
@@ -114,10 +114,10 @@ async fn remove_twins(
 ) -> Result<(), Error> {
     let engine = call.engine();
     call.until_told(path, || async move {
-        for twin in reaper::find(engine, parent, prefix).await? {
+        for twin in cleanup::find(engine, parent, prefix).await? {
             if twin != *made {
                 tracing::warn!(%twin, "removing a second node of one create");
-                reaper::delete(engine, &twin, None).await?;
+                cleanup::delete(engine, &twin, None).await?;
             }
         }
         Ok(())
@@ -136,14 +136,14 @@ async fn find(
     let engine = call.engine();
     let session = engine.transport().session_id();
     call.until_told(path, || async move {
-        for found in reaper::find(engine, parent, prefix).await? {
+        for found in cleanup::find(engine, parent, prefix).await? {
             let request = Request::Exists {
                 path: found.clone(),
                 watch: false,
             };
             let stat = match engine.send(request).await? {
                 Response::Stat { stat, .. } => stat,
-                other => return Err(reaper::unexpected(&other)),
+                other => return Err(cleanup::unexpected(&other)),
             };
             // Nobody else has the name; but what is about to vanish with another session is not ours.
             if let Some(stat) = stat

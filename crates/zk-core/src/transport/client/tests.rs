@@ -5,8 +5,9 @@ use super::*;
 // covers: C1
 #[test]
 fn every_error_of_the_client_is_classified() {
-    let refused = |kind| Fault::Refused(kind, None);
-    let bad = |text: &str| Fault::Refused(ErrorKind::InvalidArgument, Some(text.to_owned()));
+    let refused = |kind| TransportError::Refused(kind, None);
+    let bad =
+        |text: &str| TransportError::Refused(ErrorKind::InvalidArgument, Some(text.to_owned()));
     for (error, expected) in [
         (zk::Error::NoNode, refused(ErrorKind::NoNode)),
         (zk::Error::NodeExists, refused(ErrorKind::NodeExists)),
@@ -28,41 +29,56 @@ fn every_error_of_the_client_is_classified() {
             bad("server fail to marshal client request"),
         ),
         (zk::Error::NoWatcher, bad("no watcher")),
-        (zk::Error::Throttled, Fault::Later(ErrorKind::Throttled)),
+        (
+            zk::Error::Throttled,
+            TransportError::Later(ErrorKind::Throttled),
+        ),
         (
             zk::Error::SessionMoved,
-            Fault::Later(ErrorKind::SessionMoved),
+            TransportError::Later(ErrorKind::SessionMoved),
         ),
         (
             zk::Error::UnexpectedErrorCode(-1),
-            Fault::Server("unexpected error code: -1".to_owned()),
+            TransportError::Server("unexpected error code: -1".to_owned()),
         ),
-        (zk::Error::SessionExpired, Fault::Ended(SessionEnd::Expired)),
-        (zk::Error::AuthFailed, Fault::Ended(SessionEnd::AuthFailed)),
-        (zk::Error::ClientClosed, Fault::Ended(SessionEnd::Closed)),
+        (
+            zk::Error::SessionExpired,
+            TransportError::Ended(SessionEnd::Expired),
+        ),
+        (
+            zk::Error::AuthFailed,
+            TransportError::Ended(SessionEnd::AuthFailed),
+        ),
+        (
+            zk::Error::ClientClosed,
+            TransportError::Ended(SessionEnd::Closed),
+        ),
         (
             zk::Error::ConnectionLoss,
-            Fault::Lost("connection to server has lost".to_owned()),
+            TransportError::Lost("connection to server has lost".to_owned()),
         ),
-        (zk::Error::Timeout, Fault::Lost("timeout".to_owned())),
+        (
+            zk::Error::Timeout,
+            TransportError::Lost("timeout".to_owned()),
+        ),
         (
             zk::Error::NoHosts,
-            Fault::Lost("no available hosts".to_owned()),
+            TransportError::Lost("no available hosts".to_owned()),
         ),
         (
             zk::Error::UnexpectedError("x".to_owned()),
-            Fault::Lost("unexpected error: x".to_owned()),
+            TransportError::Lost("unexpected error: x".to_owned()),
         ),
         (
             zk::Error::UnmarshalError {
                 entity: "stat",
                 reason: &"short",
             },
-            Fault::Lost("unable to unmarshal stat due to short".to_owned()),
+            TransportError::Lost("unable to unmarshal stat due to short".to_owned()),
         ),
         (
             zk::Error::RuntimeInconsistent,
-            Fault::Lost("runtime condition mismatch".to_owned()),
+            TransportError::Lost("runtime condition mismatch".to_owned()),
         ),
     ] {
         assert_eq!(fault(&error), expected, "{error:?}");
@@ -119,7 +135,7 @@ fn silent_server_is_left_after_two_fifths_of_the_session_timeout() {
 
 #[test]
 fn arguments_the_server_refuses_are_not_called_an_error_of_the_server() {
-    let Fault::Refused(ErrorKind::InvalidArgument, detail) =
+    let TransportError::Refused(ErrorKind::InvalidArgument, detail) =
         fault(&zk::Error::BadArguments(&"server error"))
     else {
         panic!("it is refused");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
-use zk_core::transport::Fault;
+use zk_core::transport::TransportError;
 use zk_lock::DowngradeError;
 use zk_lock::LockLoss;
 use zk_lock::UpgradeError;
@@ -77,7 +77,7 @@ async fn a_downgrade_that_is_refused_gives_the_writer_back() {
     let ensemble = Ensemble::new(3);
     let [a, b] = sessions(&ensemble).await;
     let writing = writes(&a).await;
-    let refused = Fault::Refused(ErrorKind::NoAuth, None);
+    let refused = TransportError::Refused(ErrorKind::NoAuth, None);
     ensemble
         .on(matching::creates(READERS))
         .refuse(refused.clone());

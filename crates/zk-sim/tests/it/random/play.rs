@@ -13,12 +13,12 @@ use zk_core::Stat;
 use zk_core::transport::Changed;
 use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
-use zk_core::transport::Fault;
-use zk_core::transport::Notice;
 use zk_core::transport::Phase;
 use zk_core::transport::Request;
 use zk_core::transport::Response;
 use zk_core::transport::Transport;
+use zk_core::transport::TransportError;
+use zk_core::transport::WatchNotification;
 use zk_core::transport::Watched;
 use zk_core::transport::Watching;
 
@@ -159,7 +159,7 @@ impl<S: Open> Player<'_, S> {
         let what = match watch.kind {
             Kind::Once(watched) => format!("{:?}", soon(watched).await),
             Kind::Persistent(watching) => {
-                let notices: Vec<Notice> = soon(watching.collect()).await;
+                let notices: Vec<WatchNotification> = soon(watching.collect()).await;
                 let shown = notices
                     .iter()
                     .map(|notice| show_notice(notice, &self.root, self.base));
@@ -208,12 +208,12 @@ impl<S: Open> Player<'_, S> {
         &mut self,
         session: usize,
         request: &Request,
-        answer: Result<Response, Fault>,
+        answer: Result<Response, TransportError>,
     ) -> String {
         let request = format!("{request:?}").replace(self.root.as_str(), "~");
         let answer = match answer {
             Ok(response) => self.show(session, response),
-            Err(Fault::Refused(kind, _)) => format!("{kind:?}"),
+            Err(TransportError::Refused(kind, _)) => format!("{kind:?}"),
             Err(fault) => format!("{fault:?}"),
         };
         format!("session {session}: {request}\n        -> {answer}")
@@ -313,13 +313,13 @@ impl<S: Open> Player<'_, S> {
     }
 }
 
-fn show_notice(notice: &Notice, root: &NodePath, base: i64) -> String {
+fn show_notice(notice: &WatchNotification, root: &NodePath, base: i64) -> String {
     match notice {
-        Notice::Changed { path, event, zxid } => {
+        WatchNotification::Changed { path, event, zxid } => {
             let zxid = zxid.map(|zxid| zxid - base);
             format!("{} {event:?} by {zxid:?}", local(path, root))
         }
-        Notice::LinkLost => "link lost".to_owned(),
+        WatchNotification::LinkLost => "link lost".to_owned(),
     }
 }
 

@@ -6,7 +6,8 @@ use super::*;
 
 async fn finding(server: &str) -> Finding {
     let connect: ConnectString = server.parse().unwrap();
-    let mut unanswered = probe(&connect, Duration::from_secs(5), Duration::from_millis(500)).await;
+    let mut unanswered =
+        diagnose(&connect, Duration::from_secs(5), Duration::from_millis(500)).await;
     unanswered.servers.remove(0).1
 }
 
@@ -81,7 +82,7 @@ fn every_server_is_named_with_what_was_found() {
         Finding::Serving,
     ];
     let servers = connect.servers().iter().cloned().zip(findings).collect();
-    let unanswered = Unanswered {
+    let unanswered = ConnectDiagnosis {
         waited: Duration::from_secs(5),
         servers,
     };

@@ -15,57 +15,57 @@ fn path(text: &str) -> NodePath {
 /// What the task does, without delay: watches are set as soon as they are wanted.
 #[derive(Debug)]
 struct Played {
-    book: Book,
+    table: WatchTable,
     set: BTreeMap<NodePath, bool>,
-    wishes: HashMap<Id, (NodePath, Reach)>,
+    wishes: HashMap<Id, (NodePath, WatchScope)>,
     is_live: HashMap<Id, bool>,
 }
 
 impl Played {
     fn new(room: usize) -> Self {
         Self {
-            book: Book::new(0, room),
+            table: WatchTable::new(0, room),
             set: BTreeMap::new(),
             wishes: HashMap::new(),
             is_live: HashMap::new(),
         }
     }
 
-    fn subscribe(&mut self, id: Id, at: &str, reach: Reach) {
+    fn subscribe(&mut self, id: Id, at: &str, reach: WatchScope) {
         self.wishes.insert(id, (path(at), reach));
         self.is_live.insert(id, false);
-        self.book.subscribe(id, path(at), reach);
+        self.table.subscribe(id, path(at), reach);
         self.settle();
     }
 
     fn unsubscribe(&mut self, id: Id) {
         self.wishes.remove(&id);
         self.is_live.remove(&id);
-        self.book.unsubscribe(id);
+        self.table.unsubscribe(id);
         self.settle();
     }
 
     fn settle(&mut self) {
         loop {
-            let touched = self.book.take_touched();
+            let touched = self.table.take_touched();
             if touched.is_empty() {
                 break;
             }
             for path in touched {
-                let wanted = self.book.wanted(&path);
+                let wanted = self.table.wanted(&path);
                 if self.set.get(&path).copied() != wanted {
-                    self.book.lost(&path);
+                    self.table.lost(&path);
                     match wanted {
                         Some(is_recursive) => self.set.insert(path.clone(), is_recursive),
                         None => self.set.remove(&path),
                     };
                 }
-                if wanted.is_some() && !self.book.is_armed(&path) {
-                    self.book.armed(&path);
+                if wanted.is_some() && !self.table.is_armed(&path) {
+                    self.table.armed(&path);
                 }
             }
         }
-        for (id, told) in self.book.take_tells() {
+        for (id, told) in self.table.take_tells() {
             let Some(is_live) = self.is_live.get_mut(&id) else {
                 continue;
             };
@@ -81,10 +81,10 @@ impl Played {
         let stale: Vec<_> = self.is_live.iter().filter(|(_, live)| !**live).collect();
         assert!(stale.is_empty(), "{stale:?} do not know that they are told");
         let paths: Vec<_> = self.set.keys().collect();
-        assert_eq!(paths, self.book.watches.keys().collect::<Vec<_>>());
+        assert_eq!(paths, self.table.watches.keys().collect::<Vec<_>>());
         let bytes: usize = paths.iter().map(|path| path.as_str().len()).sum();
-        assert_eq!(bytes, self.book.bytes());
-        assert!(bytes <= self.book.room || paths.len() == 1, "{paths:?}");
+        assert_eq!(bytes, self.table.bytes());
+        assert!(bytes <= self.table.room || paths.len() == 1, "{paths:?}");
     }
 
     /// A server tells what happened.
@@ -101,11 +101,11 @@ impl Played {
                     at == *node
                 };
                 if is_met {
-                    self.book.changed(&at, node, *event);
+                    self.table.changed(&at, node, *event);
                 }
             }
         }
-        let told: Vec<_> = self.book.take_tells();
+        let told: Vec<_> = self.table.take_tells();
         let expected: BTreeSet<_> = self
             .wishes
             .iter()
@@ -113,9 +113,9 @@ impl Played {
                 happened
                     .iter()
                     .filter(move |(node, event)| match reach {
-                        Reach::Node => at == node && *event != WatchEvent::ChildrenChanged,
-                        Reach::Children => at == node,
-                        Reach::Below => {
+                        WatchScope::Node => at == node && *event != WatchEvent::ChildrenChanged,
+                        WatchScope::Children => at == node,
+                        WatchScope::Below => {
                             *event != WatchEvent::ChildrenChanged
                                 && (at == node || is_below(node, at))
                         }
@@ -138,7 +138,7 @@ impl Played {
 const PATHS: [&str; 9] = [
     "/", "/a", "/b", "/ab", "/a/a", "/a/b", "/a/a/a", "/a/a/b", "/b/a/a/a",
 ];
-const REACHES: [Reach; 3] = [Reach::Node, Reach::Children, Reach::Below];
+const REACHES: [WatchScope; 3] = [WatchScope::Node, WatchScope::Children, WatchScope::Below];
 const EVENTS: [WatchEvent; 3] = [
     WatchEvent::Created,
     WatchEvent::Deleted,
@@ -197,7 +197,7 @@ proptest! {
         let mut played = Played::new(room);
         let mut last = 0;
         for step in steps {
-            let ids = played.book.ids();
+            let ids = played.table.ids();
             match step {
                 Step::Subscribe(at, reach) => {
                     last += 1;
@@ -209,31 +209,31 @@ proptest! {
                 Step::Happens(at, event) => played.happens(&path(PATHS[at]), EVENTS[event]),
                 Step::Break(which) if !played.set.is_empty() => {
                     let at = played.set.keys().nth(which % played.set.len()).cloned().unwrap();
-                    played.book.lost(&at);
-                    played.book.armed(&at);
+                    played.table.lost(&at);
+                    played.table.armed(&at);
                     played.settle();
                 }
                 Step::Room(room) => {
-                    played.book.set_room(room);
+                    played.table.set_room(room);
                     played.settle();
                 }
                 Step::Unsubscribe(_) | Step::Break(_) => {}
             }
         }
-        for id in played.book.ids() {
+        for id in played.table.ids() {
             played.unsubscribe(id);
         }
         prop_assert!(played.set.is_empty());
-        prop_assert_eq!(played.book.bytes(), 0);
+        prop_assert_eq!(played.table.bytes(), 0);
     }
 }
 
 #[test]
 fn neighbours_are_folded_and_others_are_left_alone() {
     let mut played = Played::new(400);
-    played.subscribe(0, "/other/one", Reach::Node);
+    played.subscribe(0, "/other/one", WatchScope::Node);
     for number in 0..100 {
-        played.subscribe(number + 1, &format!("/app/{number:04}"), Reach::Node);
+        played.subscribe(number + 1, &format!("/app/{number:04}"), WatchScope::Node);
     }
     let at: Vec<_> = played
         .set
@@ -248,13 +248,13 @@ fn neighbours_are_folded_and_others_are_left_alone() {
 // covers: C15
 #[test]
 fn nothing_is_told_of_changes_while_it_is_stale() {
-    let mut book = Book::new(0, usize::MAX);
-    book.subscribe(1, path("/a"), Reach::Children);
-    book.armed(&path("/a"));
-    book.lost(&path("/a"));
-    book.changed(&path("/a"), &path("/a"), WatchEvent::DataChanged);
-    book.armed(&path("/a"));
-    book.changed(&path("/a"), &path("/a"), WatchEvent::ChildrenChanged);
+    let mut table = WatchTable::new(0, usize::MAX);
+    table.subscribe(1, path("/a"), WatchScope::Children);
+    table.armed(&path("/a"));
+    table.lost(&path("/a"));
+    table.changed(&path("/a"), &path("/a"), WatchEvent::DataChanged);
+    table.armed(&path("/a"));
+    table.changed(&path("/a"), &path("/a"), WatchEvent::ChildrenChanged);
     let changed = Told::Changed {
         path: path("/a"),
         event: WatchEvent::ChildrenChanged,
@@ -265,5 +265,5 @@ fn nothing_is_told_of_changes_while_it_is_stale() {
         Told::Resynchronize,
         changed,
     ];
-    assert_eq!(book.take_tells(), told.map(|told| (1, told)));
+    assert_eq!(table.take_tells(), told.map(|told| (1, told)));
 }

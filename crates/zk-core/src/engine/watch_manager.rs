@@ -1,6 +1,6 @@
 //! The task that keeps the watches of all subscriptions of a session, and hands on what they tell.
 //!
-//! What is decided is in `book`; this sets watches and takes them back.
+//! What is decided is in `table`; this sets watches and takes them back.
 //!
 //! There is at most one request for a watch on a path at a time, and the watch before is given back first: the client
 //! crate takes back *all* watches on a path when the last one it knows is dropped, also one whose answer is on its way.
@@ -20,35 +20,35 @@ use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
 use super::Engine;
-use super::reaper::unexpected;
+use super::cleanup::unexpected;
 use crate::deadline::Deadline;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::retry::RetryPolicy;
 use crate::subscription::buffer::Buffer;
-use crate::transport::Fault;
-use crate::transport::Notice;
 use crate::transport::Request;
 use crate::transport::Response;
+use crate::transport::TransportError;
 use crate::transport::WatchEvent;
+use crate::transport::WatchNotification;
 use crate::transport::Watching;
 use crate::watch::MOST_WATCHED;
-use crate::watch::Share;
+use crate::watch::WatchQuota;
 
-mod book;
+mod cancellable_watch;
 mod fallback;
-mod lane;
+mod watch_table;
 
-use book::Book;
-use book::Id;
-pub(crate) use book::Reach;
-pub(crate) use book::Told;
-use lane::Lane;
-use lane::Notices;
+use cancellable_watch::CancellableWatch;
+use cancellable_watch::Notices;
+use watch_table::Id;
+pub(crate) use watch_table::Told;
+pub(crate) use watch_table::WatchScope;
+use watch_table::WatchTable;
 
-/// What the session has of its hub.
+/// What the session has of its watch manager.
 #[derive(Debug)]
-pub(crate) struct Hub {
+pub(crate) struct WatchManager {
     commands: mpsc::UnboundedSender<Command>,
     last_id: AtomicU64,
 }
@@ -61,34 +61,34 @@ pub(crate) struct Registration {
 }
 
 /// Tells when the watch of a new subscription is set for the first time.
-pub(crate) type Armed = oneshot::Receiver<Result<(), Fault>>;
+pub(crate) type Armed = oneshot::Receiver<Result<(), TransportError>>;
 
 #[derive(Debug)]
 pub(super) enum Command {
     Subscribe {
         id: Id,
         path: NodePath,
-        reach: Reach,
+        reach: WatchScope,
         buffer: Arc<Buffer>,
-        armed: oneshot::Sender<Result<(), Fault>>,
+        armed: oneshot::Sender<Result<(), TransportError>>,
     },
     Unsubscribe {
         id: Id,
     },
-    /// A one-shot watch came or went on a node that has one of the hub, or is on its way no longer.
+    /// A one-shot watch came or went on a node that has one of the watch manager, or is on its way no longer.
     Disturbed {
         path: NodePath,
     },
 }
 
-impl Hub {
+impl WatchManager {
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Command>) {
         let (commands, queue) = mpsc::unbounded_channel();
-        let hub = Self {
+        let watch_manager = Self {
             commands,
             last_id: AtomicU64::new(0),
         };
-        (hub, queue)
+        (watch_manager, queue)
     }
 
     pub(super) fn commands(&self) -> mpsc::UnboundedSender<Command> {
@@ -99,7 +99,7 @@ impl Hub {
     pub(crate) fn register(
         &self,
         path: NodePath,
-        reach: Reach,
+        reach: WatchScope,
         buffer: Arc<Buffer>,
     ) -> (Registration, Armed) {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed);
@@ -129,7 +129,7 @@ impl Drop for Registration {
 
 pub(super) fn spawn(engine: &Arc<Engine>, commands: mpsc::UnboundedReceiver<Command>) {
     let task = Task {
-        book: Book::new(engine.chroot_len(), ROOM),
+        table: WatchTable::new(engine.chroot_len(), ROOM),
         engine: Arc::clone(engine),
         commands,
         members: HashMap::new(),
@@ -146,7 +146,7 @@ pub(super) fn spawn(engine: &Arc<Engine>, commands: mpsc::UnboundedReceiver<Comm
 struct Task {
     engine: Arc<Engine>,
     commands: mpsc::UnboundedReceiver<Command>,
-    book: Book,
+    table: WatchTable,
     members: HashMap<Id, Member>,
     /// The watches there are, by their paths.
     slots: HashMap<NodePath, Slot>,
@@ -163,7 +163,7 @@ struct Task {
 struct Member {
     buffer: Arc<Buffer>,
     /// Who waits for the first watch.
-    armed: Option<oneshot::Sender<Result<(), Fault>>>,
+    armed: Option<oneshot::Sender<Result<(), TransportError>>>,
 }
 
 /// What there is of the watch on one path.
@@ -180,8 +180,8 @@ enum Slot {
         is_lost: bool,
         /// Whether it is to be given back once nothing is on its way on the node.
         waits: bool,
-        lane: Lane,
-        _share: Option<Share>,
+        cancellable: CancellableWatch,
+        _share: Option<WatchQuota>,
     },
 }
 
@@ -202,7 +202,7 @@ struct Order {
 
 struct Attempt {
     order: Order,
-    result: Result<(Watching, Option<Share>), Fault>,
+    result: Result<(Watching, Option<WatchQuota>), TransportError>,
 }
 
 impl Task {
@@ -249,11 +249,11 @@ impl Task {
             } => {
                 let armed = Some(armed);
                 self.members.insert(id, Member { buffer, armed });
-                self.book.subscribe(id, path, reach);
+                self.table.subscribe(id, path, reach);
             }
             Command::Unsubscribe { id } => {
                 self.members.remove(&id);
-                self.book.unsubscribe(id);
+                self.table.unsubscribe(id);
             }
             Command::Disturbed { path } => match self.slots.get_mut(&path) {
                 Some(Slot::Arming { is_disturbed }) => *is_disturbed = true,
@@ -266,9 +266,9 @@ impl Task {
         }
     }
 
-    fn told(&mut self, path: &NodePath, notice: Notice) {
+    fn told(&mut self, path: &NodePath, notice: WatchNotification) {
         match notice {
-            Notice::Changed {
+            WatchNotification::Changed {
                 path: node, event, ..
             } => {
                 if matches!(event, WatchEvent::Created | WatchEvent::Deleted)
@@ -279,13 +279,13 @@ impl Task {
                 {
                     self.engine.claims().poke_parents(path);
                 }
-                self.book.changed(path, &node, event);
+                self.table.changed(path, &node, event);
             }
-            Notice::LinkLost => {
+            WatchNotification::LinkLost => {
                 if let Some(Slot::Armed { is_lost, .. }) = self.slots.get_mut(path) {
                     *is_lost = true;
                 }
-                self.book.lost(path);
+                self.table.lost(path);
                 self.reconcile(path, 0);
             }
         }
@@ -309,37 +309,37 @@ impl Task {
         match result {
             Ok((watching, share)) => {
                 self.engine.counters.watches.add();
-                let (lane, notices) = lane::open(path.clone(), watching);
+                let (cancellable, notices) = cancellable_watch::open(path.clone(), watching);
                 self.notices.push(notices);
                 let slot = Slot::Armed {
                     is_recursive,
                     is_disturbed,
                     is_lost: false,
                     waits: false,
-                    lane,
+                    cancellable,
                     _share: share,
                 };
                 self.slots.insert(path.clone(), slot);
                 self.reconcile(&path, 0);
             }
-            Err(Fault::Ended(_)) => {}
+            Err(TransportError::Ended(_)) => {}
             // Several may be refused before the first of them is known here.
-            Err(Fault::Refused(ErrorKind::Unsupported, _)) if is_persistent => {
+            Err(TransportError::Refused(ErrorKind::Unsupported, _)) if is_persistent => {
                 self.make_do_with_one_shots();
                 self.reconcile(&path, 0);
             }
-            Err(Fault::Refused(ErrorKind::TooManyWatches, _))
-                if self.book.len() > 1 && !self.has_only_one_shots() =>
+            Err(TransportError::Refused(ErrorKind::TooManyWatches, _))
+                if self.table.len() > 1 && !self.has_only_one_shots() =>
             {
                 // Other watches have taken the room since: make do with what is left. Those that were planned together
                 // and are refused together are reason to do so once.
-                if shrinks == self.shrinks && self.book.wanted(&path).is_some() {
+                if shrinks == self.shrinks && self.table.wanted(&path).is_some() {
                     self.shrinks += 1;
-                    self.book.set_room(self.book.bytes() / 2);
+                    self.table.set_room(self.table.bytes() / 2);
                 }
                 self.reconcile(&path, attempts);
             }
-            Err(fault @ Fault::Refused(..)) => {
+            Err(fault @ TransportError::Refused(..)) => {
                 tracing::warn!(%path, ?fault, "a watch was refused");
                 self.refused(&path, &fault);
                 self.reconcile(&path, attempts);
@@ -361,26 +361,26 @@ impl Task {
             .has_only_one_shots
             .store(true, Ordering::Relaxed);
         // A recursive watch in place of many would take more of them, not less.
-        self.book.set_room(usize::MAX);
+        self.table.set_room(usize::MAX);
     }
 
     /// Those that wait for their first watch are told why there is none. The others are stale until there is.
-    fn refused(&mut self, path: &NodePath, fault: &Fault) {
-        for id in self.book.served_by(path) {
+    fn refused(&mut self, path: &NodePath, fault: &TransportError) {
+        for id in self.table.served_by(path) {
             if let Some(member) = self.members.get_mut(&id)
                 && let Some(armed) = member.armed.take()
             {
                 let _gone = armed.send(Err(fault.clone()));
                 self.members.remove(&id);
-                self.book.unsubscribe(id);
+                self.table.unsubscribe(id);
             }
         }
     }
 
-    /// Does what the book wants to be otherwise, and hands on what it tells.
+    /// Does what the table wants to be otherwise, and hands on what it tells.
     fn settle(&mut self) {
         loop {
-            for (id, told) in self.book.take_tells() {
+            for (id, told) in self.table.take_tells() {
                 let Some(member) = self.members.get_mut(&id) else {
                     continue;
                 };
@@ -390,7 +390,7 @@ impl Task {
                     let _gone = armed.send(Ok(()));
                 }
             }
-            let touched = self.book.take_touched();
+            let touched = self.table.take_touched();
             if touched.is_empty() {
                 return;
             }
@@ -402,31 +402,31 @@ impl Task {
 
     /// Makes of the watch on `path` what is wanted.
     fn reconcile(&mut self, path: &NodePath, attempts: u32) {
-        let wanted = self.book.wanted(path);
+        let wanted = self.table.wanted(path);
         let claims = self.engine.claims();
         let mut is_disturbed = false;
         match self.slots.get(path) {
             // Its answer is waited for, whatever is wanted now.
             Some(Slot::Arming { .. }) => return,
             Some(Slot::Armed { .. }) if self.is_as_wanted(path) => {
-                if !self.book.is_armed(path) {
-                    self.book.armed(path);
+                if !self.table.is_armed(path) {
+                    self.table.armed(path);
                 }
                 return;
             }
-            // To give it back now could take with it what is on its way. The hub is told when nothing is.
+            // To give it back now could take with it what is on its way. The watch manager is told when nothing is.
             Some(Slot::Armed { .. }) if claims.waits_for_those_in_flight(path) => {
                 self.lose_patience_with(path);
                 return;
             }
             Some(Slot::Armed { .. }) => {
                 if let Some(Slot::Armed {
-                    lane,
+                    cancellable,
                     is_disturbed: was_disturbed,
                     ..
                 }) = self.slots.remove(path)
                 {
-                    lane.close();
+                    cancellable.close();
                     is_disturbed = was_disturbed;
                     claims.set_hubs(path, false);
                 }
@@ -443,7 +443,7 @@ impl Task {
             is_disturbed: false,
         };
         self.slots.insert(path.clone(), slot);
-        self.book.lost(path);
+        self.table.lost(path);
         self.arming.push(Box::pin(arm(
             Arc::clone(&self.engine),
             Arc::clone(&self.in_flight),
@@ -497,7 +497,7 @@ impl Task {
             }) => Some(*is_recursive),
             _ => None,
         };
-        armed.is_some() && armed == self.book.wanted(path)
+        armed.is_some() && armed == self.table.wanted(path)
     }
 
     /// Whether the servers turned out to have no persistent watches.
@@ -511,7 +511,7 @@ impl Task {
         while let Ok(command) = self.commands.try_recv() {
             self.obey(command);
         }
-        for id in self.book.ids() {
+        for id in self.table.ids() {
             if let Some(member) = self.members.remove(&id) {
                 member.buffer.end();
             }
@@ -529,7 +529,7 @@ async fn try_to_arm(
     engine: &Arc<Engine>,
     in_flight: &Semaphore,
     order: &Order,
-) -> Result<(Watching, Option<Share>), Fault> {
+) -> Result<(Watching, Option<WatchQuota>), TransportError> {
     let path = &order.path;
     if order.attempts > 0 {
         let chance = || engine.chance();
@@ -537,7 +537,7 @@ async fn try_to_arm(
         let never = Deadline::after(Duration::MAX);
         never.pause(pause.unwrap_or_default()).await;
     }
-    engine.connected().await.map_err(Fault::Ended)?;
+    engine.connected().await.map_err(TransportError::Ended)?;
     // Other users of the session wait behind so many requests at most.
     let _place = in_flight.acquire().await;
     if !order.is_persistent {
@@ -564,13 +564,13 @@ async fn try_to_arm(
 }
 
 /// Takes the room for a watch on `path`.
-fn take_share(engine: &Engine, path: &NodePath) -> Result<Share, Fault> {
+fn take_share(engine: &Engine, path: &NodePath) -> Result<WatchQuota, TransportError> {
     let bytes = engine.chroot_len() + path.as_str().len();
-    Share::take(&engine.watched, bytes).map_err(|taken| {
+    WatchQuota::take(&engine.watched, bytes).map_err(|taken| {
         let detail = format!(
             "{taken} of {MOST_WATCHED} bytes of paths are taken; drop watches, or use another session"
         );
-        Fault::Refused(ErrorKind::TooManyWatches, Some(detail))
+        TransportError::Refused(ErrorKind::TooManyWatches, Some(detail))
     })
 }
 

@@ -13,11 +13,11 @@ use std::task::Waker;
 use futures_util::Stream;
 
 use crate::path::NodePath;
-use crate::transport::Notice;
+use crate::transport::WatchNotification;
 use crate::transport::Watching;
 
 /// The end by which a watch is dropped.
-pub(super) struct Lane(Arc<Mutex<State>>);
+pub(super) struct CancellableWatch(Arc<Mutex<State>>);
 
 /// The end at which it is listened to: its path with each notice.
 pub(super) struct Notices {
@@ -32,17 +32,17 @@ struct State {
     waker: Option<Waker>,
 }
 
-pub(super) fn open(path: NodePath, watching: Watching) -> (Lane, Notices) {
+pub(super) fn open(path: NodePath, watching: Watching) -> (CancellableWatch, Notices) {
     let state = Arc::new(Mutex::new(State {
         watching: Some(watching),
         is_lost: false,
         waker: None,
     }));
-    let lane = Lane(Arc::clone(&state));
-    (lane, Notices { path, state })
+    let cancellable = CancellableWatch(Arc::clone(&state));
+    (cancellable, Notices { path, state })
 }
 
-impl Lane {
+impl CancellableWatch {
     /// Drops the watch now: what is sent after this is sent after it was taken back.
     pub(super) fn close(self) {
         let (watching, waker) = {
@@ -57,7 +57,7 @@ impl Lane {
 }
 
 impl Stream for Notices {
-    type Item = (NodePath, Notice);
+    type Item = (NodePath, WatchNotification);
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut state = lock(&self.state);
@@ -69,16 +69,16 @@ impl Stream for Notices {
         };
         let polled = Pin::new(watching).poll_next(context);
         state.waker = Some(context.waker().clone());
-        let notice = std::task::ready!(polled).unwrap_or(Notice::LinkLost);
-        state.is_lost = notice == Notice::LinkLost;
+        let notice = std::task::ready!(polled).unwrap_or(WatchNotification::LinkLost);
+        state.is_lost = notice == WatchNotification::LinkLost;
         drop(state);
         Poll::Ready(Some((self.path.clone(), notice)))
     }
 }
 
-impl fmt::Debug for Lane {
+impl fmt::Debug for CancellableWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lane").finish_non_exhaustive()
+        f.debug_struct("CancellableWatch").finish_non_exhaustive()
     }
 }
 

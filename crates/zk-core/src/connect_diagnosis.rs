@@ -15,12 +15,12 @@ use crate::deadline::Deadline;
 
 /// No server granted a session in time: every server tried, and what was found there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unanswered {
+pub struct ConnectDiagnosis {
     waited: Duration,
     servers: Vec<(ServerAddress, Finding)>,
 }
 
-impl Unanswered {
+impl ConnectDiagnosis {
     /// Returns every server tried and, in words, what was found there.
     pub fn servers(&self) -> impl Iterator<Item = (&ServerAddress, String)> {
         self.servers
@@ -29,7 +29,7 @@ impl Unanswered {
     }
 }
 
-impl fmt::Display for Unanswered {
+impl fmt::Display for ConnectDiagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no server granted a session within {:?}: ", self.waited)?;
         for (at, (server, finding)) in self.servers.iter().enumerate() {
@@ -70,15 +70,15 @@ impl fmt::Display for Finding {
 }
 
 /// Looks at every server at the same time, for at most `allowed`.
-pub(crate) async fn probe(
+pub(crate) async fn diagnose(
     connect: &ConnectString,
     waited: Duration,
     allowed: Duration,
-) -> Unanswered {
+) -> ConnectDiagnosis {
     let deadline = Deadline::after(allowed);
     let servers = connect.servers().iter();
     let findings = join_all(servers.clone().map(|server| look_at(server, deadline))).await;
-    Unanswered {
+    ConnectDiagnosis {
         waited,
         servers: servers.cloned().zip(findings).collect(),
     }

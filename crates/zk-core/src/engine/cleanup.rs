@@ -24,9 +24,9 @@ use crate::path::NodePath;
 use crate::retry::RetryPolicy;
 use crate::stat::Stat;
 use crate::transport::Bytes;
-use crate::transport::Fault;
 use crate::transport::Request;
 use crate::transport::Response;
+use crate::transport::TransportError;
 
 /// Something to remove in the background, until it is certainly gone or the session is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub(crate) struct Begun {
     first: Option<Attempt>,
 }
 
-type Attempt = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
+type Attempt = Pin<Box<dyn Future<Output = Result<(), TransportError>> + Send>>;
 
 impl Begun {
     pub(super) fn new(engine: &Arc<Engine>, job: Job) -> Self {
@@ -92,7 +92,7 @@ impl Begun {
         let first = (engine.is_connected() && !engine.is_closing()).then(|| {
             let (engine, job) = (Arc::clone(engine), job.clone());
             let mut first: Attempt = Box::pin(async move { attempt(&engine, &job).await });
-            // A request leaves when its answer is first asked for. The reaper asks again, with a waker of its own.
+            // A request leaves when its answer is first asked for. The cleanup asks again, with a waker of its own.
             match first.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
                 Poll::Pending => first,
@@ -255,8 +255,8 @@ async fn run(engine: &Engine, job: &Job, mut first: Option<Attempt>) {
         attempts += 1;
         match answer {
             Ok(()) => return,
-            Err(Fault::Ended(_)) => break,
-            Err(Fault::Refused(kind, detail)) if kind.class() == ErrorClass::Outcome => {
+            Err(TransportError::Ended(_)) => break,
+            Err(TransportError::Refused(kind, detail)) if kind.class() == ErrorClass::Outcome => {
                 tracing::warn!(
                     ?job,
                     ?kind,
@@ -275,7 +275,7 @@ async fn run(engine: &Engine, job: &Job, mut first: Option<Attempt>) {
     }
 }
 
-async fn attempt(engine: &Engine, job: &Job) -> Result<(), Fault> {
+async fn attempt(engine: &Engine, job: &Job) -> Result<(), TransportError> {
     match job {
         Job::Unique { path, .. } => delete(engine, path, None).await,
         Job::Exact {
@@ -306,7 +306,7 @@ pub(crate) async fn find(
     engine: &Engine,
     parent: &NodePath,
     prefix: &str,
-) -> Result<Vec<NodePath>, Fault> {
+) -> Result<Vec<NodePath>, TransportError> {
     let list = Request::List {
         path: parent.clone(),
         watch: false,
@@ -319,7 +319,7 @@ pub(crate) async fn find(
             .map(|name| parent.child(name))
             .collect()),
         Ok(other) => Err(unexpected(&other)),
-        Err(Fault::Refused(ErrorKind::NoNode, _)) => Ok(Vec::new()),
+        Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(Vec::new()),
         Err(fault) => Err(fault),
     }
 }
@@ -331,7 +331,7 @@ pub(crate) async fn find_claimed(
     engine: &Engine,
     path: &NodePath,
     data: &Bytes,
-) -> Result<Option<Stat>, Fault> {
+) -> Result<Option<Stat>, TransportError> {
     let get = Request::Get {
         path: path.clone(),
         watch: false,
@@ -344,7 +344,7 @@ pub(crate) async fn find_claimed(
             Ok((is_ours && found == data.as_slice()).then_some(stat))
         }
         Ok(other) => Err(unexpected(&other)),
-        Err(Fault::Refused(ErrorKind::NoNode, _)) => Ok(None),
+        Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(None),
         Err(fault) => Err(fault),
     }
 }
@@ -356,7 +356,7 @@ pub(crate) async fn ask_fresh(
     engine: &Engine,
     path: &NodePath,
     read: Request,
-) -> Result<Result<Response, Fault>, Fault> {
+) -> Result<Result<Response, TransportError>, TransportError> {
     let before = engine.link_now();
     let sync = Request::Sync { path: path.clone() };
     let mut answers = join_all([sync, read].map(|request| engine.send(request))).await;
@@ -366,7 +366,7 @@ pub(crate) async fn ask_fresh(
     }
     match answer {
         Some(answer) if engine.link_now().breaks == before.breaks => Ok(answer),
-        _ => Err(Fault::Lost(
+        _ => Err(TransportError::Lost(
             "the connection moved while a server caught up".to_owned(),
         )),
     }
@@ -377,7 +377,7 @@ async fn delete_exactly(
     path: &NodePath,
     czxid: i64,
     version: Option<i32>,
-) -> Result<(), Fault> {
+) -> Result<(), TransportError> {
     let look = Request::Exists {
         path: path.clone(),
         watch: false,
@@ -397,19 +397,21 @@ pub(crate) async fn delete(
     engine: &Engine,
     path: &NodePath,
     version: Option<i32>,
-) -> Result<(), Fault> {
+) -> Result<(), TransportError> {
     let request = Request::Delete {
         path: path.clone(),
         version,
     };
     match engine.send(request).await {
-        Ok(_) | Err(Fault::Refused(ErrorKind::NoNode, _)) => Ok(()),
+        Ok(_) | Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(()),
         // It changed since it was looked at: look again.
-        Err(Fault::Refused(ErrorKind::BadVersion, _)) => Err(Fault::Later(ErrorKind::BadVersion)),
+        Err(TransportError::Refused(ErrorKind::BadVersion, _)) => {
+            Err(TransportError::Later(ErrorKind::BadVersion))
+        }
         Err(fault) => Err(fault),
     }
 }
 
-pub(crate) fn unexpected(response: &Response) -> Fault {
-    Fault::Lost(format!("an answer of another kind: {response:?}"))
+pub(crate) fn unexpected(response: &Response) -> TransportError {
+    TransportError::Lost(format!("an answer of another kind: {response:?}"))
 }

@@ -21,26 +21,26 @@ use futures_util::stream::unfold;
 use super::Engine;
 use super::take_share;
 use crate::call::join_all;
-use crate::engine::reaper::unexpected;
+use crate::engine::cleanup::unexpected;
 use crate::error::ErrorKind;
 use crate::path::NodePath;
 use crate::stat::Stat;
-use crate::transport::Fault;
-use crate::transport::Notice;
 use crate::transport::Phase;
 use crate::transport::Request;
 use crate::transport::Response;
+use crate::transport::TransportError;
 use crate::transport::WatchEvent;
+use crate::transport::WatchNotification;
 use crate::transport::Watched;
 use crate::transport::Watching;
-use crate::watch::Share;
+use crate::watch::WatchQuota;
 
 /// Sets one-shot watches that together tell what a persistent one would, up to the next break of the link.
 pub(super) async fn follow(
     engine: Arc<Engine>,
     path: NodePath,
     is_recursive: bool,
-) -> Result<Watching, Fault> {
+) -> Result<Watching, TransportError> {
     let mut follower = Follower {
         breaks: engine.link_now().breaks,
         engine,
@@ -69,7 +69,7 @@ struct Follower {
     is_recursive: bool,
     known: HashMap<NodePath, Known>,
     fired: FuturesUnordered<Firing>,
-    to_tell: VecDeque<Notice>,
+    to_tell: VecDeque<WatchNotification>,
     is_lost: bool,
 }
 
@@ -105,7 +105,7 @@ impl Look {
 }
 
 impl Follower {
-    async fn next(&mut self) -> Option<Notice> {
+    async fn next(&mut self) -> Option<WatchNotification> {
         loop {
             if let Some(notice) = self.to_tell.pop_front() {
                 return Some(notice);
@@ -136,13 +136,13 @@ impl Follower {
             };
             if !looked {
                 self.is_lost = true;
-                self.to_tell.push_back(Notice::LinkLost);
+                self.to_tell.push_back(WatchNotification::LinkLost);
             }
         }
     }
 
     /// Reads something, and whatever there is to read because of it.
-    async fn look(&mut self, first: Look) -> Result<(), Fault> {
+    async fn look(&mut self, first: Look) -> Result<(), TransportError> {
         let mut todo = VecDeque::from([first]);
         while !todo.is_empty() {
             let batch: Vec<_> = todo.drain(..todo.len().min(BATCH)).collect();
@@ -172,7 +172,7 @@ impl Follower {
                     }) => self.saw_children(look.path, names, watch, share, &mut todo),
                     Ok(other) => return Err(unexpected(&other)),
                     // It went meanwhile, which its own watch tells, or is none of our business.
-                    Err(Fault::Refused(ErrorKind::NoNode | ErrorKind::NoAuth, _)) => {}
+                    Err(TransportError::Refused(ErrorKind::NoNode | ErrorKind::NoAuth, _)) => {}
                     Err(fault) => return Err(fault),
                 }
             }
@@ -185,7 +185,7 @@ impl Follower {
         path: NodePath,
         stat: Option<&Stat>,
         watch: Watched,
-        share: Share,
+        share: WatchQuota,
         todo: &mut VecDeque<Look>,
     ) {
         let before = self
@@ -232,7 +232,7 @@ impl Follower {
         path: NodePath,
         names: Vec<String>,
         watch: Watched,
-        share: Share,
+        share: WatchQuota,
         todo: &mut VecDeque<Look>,
     ) {
         let Some(known) = self.known.get_mut(&path) else {
@@ -267,7 +267,7 @@ impl Follower {
         self.tell(path, WatchEvent::Deleted);
     }
 
-    fn wait(&self, look: Look, watch: Watched, share: Share) {
+    fn wait(&self, look: Look, watch: Watched, share: WatchQuota) {
         self.fired.push(Box::pin(async move {
             let event = watch.await;
             drop(share);
@@ -276,7 +276,7 @@ impl Follower {
     }
 
     fn tell(&mut self, path: &NodePath, event: WatchEvent) {
-        self.to_tell.push_back(Notice::Changed {
+        self.to_tell.push_back(WatchNotification::Changed {
             path: path.clone(),
             event,
             zxid: None,

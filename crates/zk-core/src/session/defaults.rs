@@ -8,14 +8,14 @@ use crate::retry::RetryPolicy;
 
 /// The defaults of one view.
 #[derive(Debug, Clone)]
-pub(crate) struct View {
+pub(crate) struct SessionDefaults {
     pub(crate) namespace: NodePath,
     pub(crate) acl: Acl,
     pub(crate) retry: RetryPolicy,
     pub(crate) operation_timeout: Duration,
 }
 
-impl View {
+impl SessionDefaults {
     /// The path below the chroot of a path below the namespace.
     pub(crate) fn wire(&self, path: &NodePath) -> NodePath {
         if self.namespace.is_root() {
@@ -34,7 +34,7 @@ impl View {
     }
 }
 
-impl Default for View {
+impl Default for SessionDefaults {
     fn default() -> Self {
         Self {
             namespace: NodePath::root(),

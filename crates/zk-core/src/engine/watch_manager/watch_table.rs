@@ -19,7 +19,7 @@ pub(crate) type Id = u64;
 
 /// What a subscription is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum WatchScope {
     /// The node.
     Node,
     /// The node, and which children it has.
@@ -41,7 +41,7 @@ pub(crate) type Tell = (Id, Told);
 
 /// The subscriptions of a session and the watches that are wanted for them.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct WatchTable {
     subscriptions: HashMap<Id, Entry>,
     at: HashMap<NodePath, Vec<Id>>,
     watches: BTreeMap<NodePath, Wanted>,
@@ -57,7 +57,7 @@ pub(crate) struct Book {
 #[derive(Debug)]
 struct Entry {
     path: NodePath,
-    reach: Reach,
+    reach: WatchScope,
     /// The path of the watch that serves it.
     watch: NodePath,
     /// Whether what happens is told, as far as it knows.
@@ -74,7 +74,7 @@ struct Wanted {
     serves: BTreeSet<Id>,
 }
 
-impl Book {
+impl WatchTable {
     pub(crate) fn new(prefix: usize, room: usize) -> Self {
         Self {
             subscriptions: HashMap::new(),
@@ -127,7 +127,7 @@ impl Book {
     }
 
     /// Adds a subscription.
-    pub(crate) fn subscribe(&mut self, id: Id, path: NodePath, reach: Reach) {
+    pub(crate) fn subscribe(&mut self, id: Id, path: NodePath, reach: WatchScope) {
         self.at.entry(path.clone()).or_default().push(id);
         let entry = Entry {
             watch: path.clone(),
@@ -210,7 +210,7 @@ impl Book {
         };
         let is_recursive = wanted.is_recursive;
         for (id, reach) in self.served(watch, node) {
-            if !is_of_children || reach == Reach::Children {
+            if !is_of_children || reach == WatchScope::Children {
                 self.tells.push((id, changed(node, event)));
             }
         }
@@ -222,12 +222,12 @@ impl Book {
         while let Some(path) = above {
             for (id, reach) in self.served(watch, &path) {
                 match reach {
-                    Reach::Below => self.tells.push((id, changed(node, event))),
-                    Reach::Children if is_parent => {
+                    WatchScope::Below => self.tells.push((id, changed(node, event))),
+                    WatchScope::Children if is_parent => {
                         self.tells
                             .push((id, changed(&path, WatchEvent::ChildrenChanged)));
                     }
-                    Reach::Children | Reach::Node => {}
+                    WatchScope::Children | WatchScope::Node => {}
                 }
             }
             if path == *watch {
@@ -271,7 +271,7 @@ impl Book {
 
     /// The subscriptions to `node` that the watch on `watch` serves and that are not stale, in the order in which they were
     /// made.
-    fn served(&self, watch: &NodePath, node: &NodePath) -> Vec<(Id, Reach)> {
+    fn served(&self, watch: &NodePath, node: &NodePath) -> Vec<(Id, WatchScope)> {
         let ids = self.at.get(node).map_or(&[][..], Vec::as_slice);
         ids.iter()
             .filter_map(|id| Some((*id, self.subscriptions.get(id)?)))
@@ -284,7 +284,7 @@ impl Book {
     fn is_asked_for(&self, path: &NodePath, ids: &BTreeSet<Id>) -> bool {
         ids.iter()
             .filter_map(|id| self.subscriptions.get(id))
-            .any(|entry| entry.reach == Reach::Below && entry.path == *path)
+            .any(|entry| entry.reach == WatchScope::Below && entry.path == *path)
     }
 
     /// Finds the watch for a subscription that has none.
@@ -303,7 +303,7 @@ impl Book {
             self.bytes += self.cost(&at);
             self.touched.insert(at.clone());
             let watch = Wanted {
-                is_recursive: reach == Reach::Below,
+                is_recursive: reach == WatchScope::Below,
                 is_folded: false,
                 is_armed: false,
                 serves: BTreeSet::new(),
@@ -314,7 +314,7 @@ impl Book {
         watch.serves.insert(id);
         let entry = self.subscriptions.get_mut(&id).expect("looked up above");
         entry.watch = at.clone();
-        if reach == Reach::Below && !watch.is_recursive {
+        if reach == WatchScope::Below && !watch.is_recursive {
             watch.is_recursive = true;
             self.touched.insert(at.clone());
             self.lost(&at);
