@@ -1,4 +1,4 @@
-//! What the master sees: three caches, and what it has done that they do not show yet.
+//! The master's view of tasks and workers: three caches, plus the steps it carried out that they do not show yet.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -18,9 +18,9 @@ use crate::plan::View;
 use crate::reporter::Reporter;
 use crate::tree::Tree;
 
-/// The tasks, the workers and the assignments, followed.
+/// The tasks, the workers and the assignments, kept up to date.
 ///
-/// Three caches show three moments; a task that is moved may be in two of them for a while, or in none.
+/// The three caches show three different moments; a task in transit may be in two of them for a while, or in none.
 #[derive(Debug)]
 pub(crate) struct AssignmentView {
     tree: Tree,
@@ -29,14 +29,14 @@ pub(crate) struct AssignmentView {
     workers: ChildrenCache,
     assigned: TreeCache,
     news: [Events; 3],
-    /// What was carried out, by the node that it deleted and the transaction that had made this.
+    /// The steps carried out, by the node that each deleted and the `czxid` of that node.
     ///
-    /// Without it a task would be moved again and again until the caches show that it is gone: the ensemble refuses that,
-    /// but it is work for nothing.
+    /// Without this a task would be moved again until the caches show that it is gone. The ensemble rejects such moves, so
+    /// they would only waste requests.
     carried_out: BTreeMap<(NodePath, i64), Step>,
 }
 
-/// A step, and the node that it moves, as it was seen.
+/// A step, and the node that it moves, as read from the caches.
 #[derive(Debug, Clone)]
 pub(crate) struct Move {
     pub(crate) step: Step,
@@ -47,7 +47,7 @@ pub(crate) struct Move {
 }
 
 impl AssignmentView {
-    /// Follows everything with this session. It has nothing until [`changed`](Self::changed) says so.
+    /// Starts the caches with this session. The view is empty until [`changed`](Self::changed) returns.
     pub(crate) fn new(session: &Session, tree: &Tree, reporter: &Reporter) -> Self {
         let depth = CacheOptions::default().with_max_depth(2);
         let tasks = ChildrenCache::start(session, tree.tasks()).expect("the path is one");
@@ -65,8 +65,7 @@ impl AssignmentView {
         }
     }
 
-    /// Waits until something has changed, and takes everything for seen that has by then. An error when a cache has
-    /// ended or may not list its node.
+    /// Waits for the next events and discards pending ones. Fails if a cache has ended or may not list its node.
     pub(crate) async fn changed(&mut self) -> anyhow::Result<()> {
         let roots = [
             &self.tree.tasks(),
@@ -89,7 +88,7 @@ impl AssignmentView {
         Ok(())
     }
 
-    /// Returns what is known, or nothing while the caches compare what they have.
+    /// Returns the current view, or `None` while a cache is not synchronised.
     pub(crate) fn view(&mut self) -> Option<View> {
         let (tasks, workers) = (self.tasks.snapshot(), self.workers.snapshot());
         let assigned = self.assigned.snapshot();
@@ -133,7 +132,7 @@ impl AssignmentView {
         Some(view)
     }
 
-    /// Finds what a step moves; `None` if it is gone meanwhile.
+    /// Returns the node that a step moves; `None` if it is gone.
     pub(crate) fn find(&self, step: Step) -> Option<Move> {
         let (cache, source) = match step {
             Step::Assign { task, .. } => (self.tasks.snapshot(), self.tree.task(task)),
@@ -151,17 +150,17 @@ impl AssignmentView {
         })
     }
 
-    /// Notes that a step was carried out.
+    /// Records that a step was carried out.
     pub(crate) fn note(&mut self, done: Move) {
         self.carried_out
             .insert((done.source, done.czxid), done.step);
     }
 }
 
-/// Refuses an event after which its cache is of no use: it has ended, or may not list the node that it follows.
+/// Returns an error for an event after which the cache is useless: the cache has ended, or may not list its root.
 ///
-/// One child that may not be read is another matter: it is left alone, with a word about it, as those are whose names are
-/// none of ours. If it ended the process it would end the next one, too.
+/// A single unreadable child is reported and ignored, like a child with a foreign name. If it ended this process, it would
+/// end the next one too.
 pub(crate) fn check_event(
     event: Option<Event>,
     root: &NodePath,
@@ -182,7 +181,7 @@ pub(crate) fn check_event(
     }
 }
 
-/// The children of a node that are named as ours are, and the transactions that made them.
+/// Returns the children with parseable names, and their `czxid`s.
 fn named<T: FromStr>(cache: &Snapshot, parent: &NodePath) -> Vec<(T, i64)> {
     let children = cache.children(parent);
     children

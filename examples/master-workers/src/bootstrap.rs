@@ -1,4 +1,4 @@
-//! The nodes that everything stands on.
+//! Creates the base nodes of the application.
 
 use zk_core::Error;
 use zk_core::Session;
@@ -6,7 +6,7 @@ use zk_core::Session;
 use crate::reporter::Reporter;
 use crate::tree::Tree;
 
-/// Makes those that are not there.
+/// Creates the missing base nodes.
 pub(crate) async fn create_missing(session: &Session, tree: &Tree) -> Result<(), Error> {
     for path in tree.base_nodes() {
         match session.create(path, "").parents().idempotent().await {
@@ -17,7 +17,7 @@ pub(crate) async fn create_missing(session: &Session, tree: &Tree) -> Result<(),
     Ok(())
 }
 
-/// Makes those again that somebody has deleted, and says so: what was below them is lost.
+/// Recreates deleted base nodes, and reports it. The nodes below them are lost.
 pub(crate) async fn recreate_deleted(
     session: &Session,
     tree: &Tree,

@@ -1,7 +1,7 @@
-//! A process of the application: a worker, that stands for election as the master as well.
+//! A process of the application: a worker that is also a candidate for the master.
 //!
-//! It lives through any number of sessions. Everything that it has in ZooKeeper belongs to one session, and is built
-//! again with the next one; nothing is carried over, so that there is nothing to repair.
+//! It survives any number of sessions. All its state in ZooKeeper belongs to one session and is rebuilt with the next one;
+//! nothing is carried over, so nothing needs repair.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Describes a process. Nothing happens yet.
+    /// Describes a process without starting it.
     pub fn new(tree: Tree, reporter: Reporter) -> Self {
         Self {
             settings: Settings::live(&tree),
@@ -57,14 +57,14 @@ impl Node {
         }
     }
 
-    /// Sets how long it may take to finish what it works at when it is asked to stop. The default is 30 seconds.
+    /// Sets how long it may take to finish its current tasks after a stop request. The default is 30 seconds.
     #[must_use]
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Gives it a endpoint, by which others find it and ask what it did last.
+    /// Sets the endpoint at which other processes query its last action.
     #[must_use]
     pub fn with_status_endpoint(mut self, endpoint: StatusEndpoint) -> Self {
         self.status_endpoint = Some(Arc::new(endpoint));
@@ -75,15 +75,15 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// What another session will not change, and that it was not done in time when it was asked to stop.
+    /// An error that another session would not change, or that it did not finish in time after a stop request.
     ///
     /// # Cancel safety
     ///
-    /// Safe: what it had is done by others when its session has ended.
+    /// Safe: other workers take over its tasks when its session has ended.
     ///
     /// # Session loss
     ///
-    /// It goes on with the next one, unless it is asked to stop: without a session it has nothing to finish.
+    /// It continues with the next session, unless it was asked to stop: without a session it has no tasks to finish.
     pub async fn run(&self, sessions: SessionBuilder, stop: &Stop) -> anyhow::Result<()> {
         let newest = watch::Sender::new(None::<Session>);
         let serving = sessions.supervise(RetryPolicy::default(), |session| {
@@ -117,8 +117,8 @@ impl Node {
             () = is_late => {
                 let session = newest.borrow().clone();
                 if let Some(session) = session {
-                    // Others have what it worked at as soon as that is closed.
-                    drop(timeout(FAREWELL, session.close()).await);
+                    // Other workers take over its tasks once the session is closed.
+                    drop(timeout(CLOSE_TIMEOUT, session.close()).await);
                 }
                 anyhow::bail!("it was not done {:?} after it was asked to end", self.grace)
             }
@@ -131,11 +131,11 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// What will not pass, and the loss of the session. Where another session may help, this one is closed.
+    /// A permanent error, or the loss of the session. If another session may help, this one is closed.
     ///
     /// # Cancel safety
     ///
-    /// Safe: what it had is done by others when its session has ended.
+    /// Safe: other workers take over its tasks when its session has ended.
     ///
     /// # Session loss
     ///
@@ -149,20 +149,19 @@ impl Node {
             )),
             Err(_) => return served,
         }
-        // What is left in the background is waited for; the answers are known by now.
+        // Waits for background clean-up; the results are known by now.
         drop(session.close().await);
         if served.is_err() {
-            // Without a server it is closed when it has expired.
+            // Without a server the session ends when it expires.
             session.lost().await;
         }
         served
     }
 
-    /// Does all that a process does with one session.
+    /// Runs all parts of the process with one session.
     async fn live(&self, session: &Session, stop: &Stop) -> anyhow::Result<()> {
-        // Without a server the session is given up before that: an operation ends with an answer, or with the session.
-        // It ends for want of patience where servers answer for so long that they cannot, or where each connection breaks
-        // before the answer comes.
+        // Without a server the session is lost before this timeout, so an operation ends with a reply or with the session.
+        // The timeout applies if servers keep replying that they cannot serve, or if each connection breaks before a reply.
         let session = session.with_operation_timeout(session.session_timeout() * 2);
         create_missing(&session, &self.tree).await?;
         let _following = self.settings.follow(&session);
@@ -178,7 +177,7 @@ impl Node {
         };
         let leading = async {
             match selector.run(lead).await {
-                // The master could not go on.
+                // The master failed.
                 Ok(error) => Err(error),
                 Err(ParticipantEnd::Left) => Ok(()),
                 Err(end) => Err(end.into()),
@@ -191,7 +190,7 @@ impl Node {
         };
         tokio::select! {
             biased;
-            // The one that fails ends the other one.
+            // A failure of one part ends the other.
             done = async { tokio::try_join!(Box::pin(leading), Box::pin(working)) } => {
                 let ((), ()) = done?;
             }
@@ -202,7 +201,7 @@ impl Node {
 }
 
 impl Node {
-    /// Answers at the endpoint, if there is one.
+    /// Serves the status endpoint, if there is one.
     async fn answer(&self) {
         match &self.status_endpoint {
             Some(endpoint) => endpoint.answer(&self.reporter).await,
@@ -210,8 +209,8 @@ impl Node {
         }
     }
 
-    /// Is registered for as long as the session lives; a node of an earlier session goes by itself, as the name of each
-    /// is another one.
+    /// Stays registered while the session lives. The node of an earlier session has a different name and expires by
+    /// itself.
     async fn stay_registered(&self, session: &Session) -> anyhow::Error {
         let Some(endpoint) = &self.status_endpoint else {
             return std::future::pending().await;
@@ -228,7 +227,7 @@ impl Node {
     }
 }
 
-/// Tells whether the next session may not meet an error, although its own is alive.
+/// Returns whether another session may avoid an error that occurred in a live session.
 fn may_pass(error: &anyhow::Error) -> bool {
     let class = None
         .or_else(|| error.downcast_ref().map(Error::class))
@@ -236,12 +235,12 @@ fn may_pass(error: &anyhow::Error) -> bool {
         .or_else(|| error.downcast_ref().map(ParticipantEnd::class))
         .or_else(|| error.downcast_ref().map(RegisterError::class))
         .or_else(|| match error.downcast_ref()? {
-            // That all numbers are taken is for whoever starts processes.
+            // If all numbers are taken, the operator has to act.
             ClaimError::Failed(error) => Some(error.class()),
             _ => None,
         });
     class == Some(ErrorClass::Recoverable)
 }
 
-/// How long a process that is late waits for a server to hear of its end.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a late process waits for a server to acknowledge the end of its session.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

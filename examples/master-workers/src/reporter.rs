@@ -1,4 +1,4 @@
-//! What a process tells the person who runs it: one line each, beginning with who says it.
+//! Writes a process's status lines, each prefixed with the name of the process.
 
 use std::fmt;
 use std::io::Write as _;
@@ -6,32 +6,32 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-/// Tells lines in the name of a process; clones tell in the same name.
+/// Writes status lines with the name of a process; clones share the name.
 #[derive(Clone)]
 pub struct Reporter {
     name: Arc<str>,
-    tell: Arc<dyn Fn(&str) + Send + Sync>,
+    write: Arc<dyn Fn(&str) + Send + Sync>,
     last: Arc<Mutex<String>>,
 }
 
 impl Reporter {
-    /// Tells on standard output.
+    /// Writes to standard output.
     ///
-    /// A line is written by whichever part of the process has something to tell, and waits until the output takes it: a
-    /// terminal that is stopped with Ctrl-S, or a pipe that nobody reads, stops the process, and in the end costs it its
-    /// session. What is more than an example writes its lines on a thread of its own, from a channel that is bounded.
+    /// Each write blocks its caller until the output accepts the line: a terminal stopped with Ctrl-S, or a pipe without a
+    /// reader, stops the process, and finally costs it its session. A production program writes its lines on a separate
+    /// thread, fed by a bounded channel.
     pub fn to_stdout(name: &str) -> Self {
         Self::new(name, |line| {
-            // Who runs this may have closed the output, which is no reason to stop.
+            // A closed output is no reason to stop.
             drop(writeln!(std::io::stdout(), "{line}"));
         })
     }
 
-    /// Tells by `tell`.
-    pub fn new(name: &str, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    /// Writes with `write`.
+    pub fn new(name: &str, write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self {
             name: name.into(),
-            tell: Arc::new(tell),
+            write: Arc::new(write),
             last: Arc::default(),
         }
     }
@@ -41,16 +41,16 @@ impl Reporter {
         &self.name
     }
 
-    /// Returns the line that was told last.
+    /// Returns the last line.
     pub fn last(&self) -> String {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.clone()
     }
 
-    /// Tells a line.
+    /// Writes a line.
     pub fn report(&self, line: fmt::Arguments<'_>) {
         let line = format!("{}: {line}", self.name);
-        (self.tell)(&line);
+        (self.write)(&line);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = line;
     }
 }

@@ -1,4 +1,4 @@
-//! A door at which a process says what it did last, to whoever knocks; processes are found by discovery.
+//! A TCP endpoint that reports a process's last action, and a client that finds endpoints by service discovery.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -23,11 +23,11 @@ use crate::pause::pause;
 use crate::reporter::Reporter;
 use crate::tree::Tree;
 
-/// A door on this machine.
+/// A TCP endpoint on this machine that reports the last action of a process.
 ///
-/// It is open to this machine alone, and so is the address that others find: the walk takes place on one.
-/// Over several machines a process listens at an address that the others can reach, and registers that one, which it has
-/// to be told: a machine has many, and knows of none how it looks from outside.
+/// It listens on the loopback address and registers that address, because the walk-through runs on one machine.
+/// On several machines a process listens on an address that the others can reach, and registers that one. The address must
+/// be configured: a machine has several, and cannot tell which one is reachable from outside.
 #[derive(Debug)]
 pub struct StatusEndpoint {
     listener: TcpListener,
@@ -35,38 +35,38 @@ pub struct StatusEndpoint {
 }
 
 impl StatusEndpoint {
-    /// Opens a door at a port that is free.
+    /// Listens on a free port.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// If no port can be bound.
     ///
     /// # Cancel safety
     ///
-    /// Safe: no door is open.
+    /// Safe: nothing listens.
     pub async fn open() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         Ok(Self { listener, port })
     }
 
-    /// Tells whoever knocks the last line of `reporter`, one after the other.
+    /// Sends the last line of `reporter` to each client, one client after the other.
     pub(crate) async fn answer(&self, reporter: &Reporter) {
         loop {
             match self.listener.accept().await {
-                Ok((mut visitor, _)) => {
+                Ok((mut client, _)) => {
                     let answer = reporter.last();
-                    let told = visitor.write_all(answer.as_bytes());
-                    // Who does not listen is not waited for.
-                    drop(timeout(PATIENCE, told).await);
+                    let sent = client.write_all(answer.as_bytes());
+                    // A client that does not read must not block the others.
+                    drop(timeout(REQUEST_TIMEOUT, sent).await);
                 }
-                // It will not help to try again at once.
-                Err(_) => pause(PATIENCE).await,
+                // An immediate retry would fail as well.
+                Err(_) => pause(REQUEST_TIMEOUT).await,
             }
         }
     }
 
-    /// Describes the process behind this endpoint, to be found.
+    /// Returns the instance that announces this endpoint.
     pub(crate) fn instance(&self, reporter: &Reporter) -> Result<Instance<String>, BuildError> {
         Instance::builder(SERVICE, reporter.name().to_owned())
             .address(Ipv4Addr::LOCALHOST.to_string())
@@ -75,14 +75,14 @@ impl StatusEndpoint {
     }
 }
 
-/// Asks processes, one after the other, `count` times in all, and returns what they answer.
+/// Queries processes in turn, `count` times in all, and returns their replies.
 ///
-/// A process that does not answer is passed over, and left alone for a time when it does so again: it may have been killed
-/// a moment ago, and is found until its session has expired.
+/// A process that does not reply is skipped, and ejected for a time if it fails repeatedly: a process that was just killed
+/// is found until its session has expired.
 ///
 /// # Errors
 ///
-/// When there is no process, or none that answers.
+/// If there is no process, or none replies.
 ///
 /// # Cancel safety
 ///
@@ -99,7 +99,7 @@ pub async fn ask(session: &Session, tree: &Tree, count: usize) -> anyhow::Result
     let mut answers = Vec::new();
     let mut silent = 0;
     while answers.len() < count {
-        let process = processes.pick(&turn).context("nobody can be asked")?;
+        let process = processes.pick(&turn).context("no process can be queried")?;
         match query(&process).await {
             Ok(answer) => {
                 silent = 0;
@@ -110,7 +110,9 @@ pub async fn ask(session: &Session, tree: &Tree, count: usize) -> anyhow::Result
                 let name = process.payload().clone();
                 process.failed();
                 if silent > processes.instances().len() {
-                    return Err(error.context(format!("nobody answers, the last one was {name}")));
+                    return Err(
+                        error.context(format!("no process replies; the last one tried was {name}"))
+                    );
                 }
             }
         }
@@ -118,45 +120,45 @@ pub async fn ask(session: &Session, tree: &Tree, count: usize) -> anyhow::Result
     Ok(answers)
 }
 
-/// Hears what a process has to say.
+/// Reads the reply of a process.
 async fn query(process: &Picked<String>) -> anyhow::Result<String> {
     let (Some(address), Some(port)) = (process.address(), process.port()) else {
-        anyhow::bail!("{} has no door", process.payload());
+        anyhow::bail!("{} has no address and port", process.payload());
     };
-    let hearing = async {
+    let reply = async {
         let stream = TcpStream::connect((address, port)).await?;
         read_answer(stream).await
     };
-    Ok(timeout(PATIENCE, hearing)
+    Ok(timeout(REQUEST_TIMEOUT, reply)
         .await
-        .with_context(|| format!("waited {PATIENCE:?} for an answer"))??)
+        .with_context(|| format!("waited {REQUEST_TIMEOUT:?} for an answer"))??)
 }
 
-/// Reads an answer to its end. By now somebody else may be at that port, and have much to say.
-async fn read_answer(visited: impl AsyncRead + Unpin) -> io::Result<String> {
+/// Reads a reply to its end, up to a limit: another program may be using the port by now.
+async fn read_answer(stream: impl AsyncRead + Unpin) -> io::Result<String> {
     let mut answer = Vec::new();
-    let mut visited = visited.take(LONGEST_ANSWER);
-    visited.read_to_end(&mut answer).await?;
+    let mut stream = stream.take(LONGEST_ANSWER);
+    stream.read_to_end(&mut answer).await?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// The name of the service that each process is an instance of.
 const SERVICE: &str = "processes";
-/// How many bytes of an answer are listened to.
+/// The maximum number of bytes read of a reply.
 const LONGEST_ANSWER: u64 = 64 * 1024;
-/// For what takes moments on one machine.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The limit for a request that takes milliseconds on one machine.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_does_not_stop_talking_is_listened_to_for_a_while() {
-        let endless = timeout(PATIENCE, read_answer(tokio::io::repeat(b'x'))).await;
-        let answer = endless.expect("it is not listened to for ever").unwrap();
+    async fn an_endless_reply_is_cut_off() {
+        let endless = timeout(REQUEST_TIMEOUT, read_answer(tokio::io::repeat(b'x'))).await;
+        let answer = endless.expect("the reply is cut off").unwrap();
         assert_eq!(answer, "x".repeat(64 * 1024));
-        // Where it is cut may be in the middle of a letter.
+        // The cut may be in the middle of a character.
         let cut = read_answer("is ü".as_bytes().take(4)).await.unwrap();
         assert_eq!(cut, "is \u{fffd}");
     }

@@ -120,7 +120,7 @@ async fn processes_are_found_and_asked_and_one_that_was_killed_is_passed_over() 
     let none = program(&connect).arg("ask").output().await.unwrap();
     let complaint = String::from_utf8(none.stderr).unwrap();
     assert!(
-        !none.status.success() && complaint.contains("nobody can be asked"),
+        !none.status.success() && complaint.contains("no process can be queried"),
         "{complaint}"
     );
 
