@@ -1,52 +1,51 @@
 //! An example application over all crates of this workspace: a master that assigns tasks, and workers that do them.
 //!
-//! It is the classical application of ZooKeeper, done so that it survives what happens to processes, networks and
-//! servers: start some processes against a running ensemble, submit tasks, and kill what you like.
-//! The [README](readme) is a walk of five minutes.
+//! It is the classic ZooKeeper application, built to survive failures of processes, networks and servers: start some
+//! processes against a running ensemble, submit tasks, and kill anything.
+//! The [README](readme) is a five-minute walk-through.
 //!
 //! # What it guarantees
 //!
-//! 1. A text whose submission was answered becomes one task, and that has one result.
-//! 2. A task is in one place at each moment: it waits, or one worker has it, or it is done.
-//! 3. A worker that is gone, killed, cut off or stopped, does not keep its tasks: they are done by others.
-//! 4. A master that is one no longer changes nothing, even if it does not know yet.
+//! 1. An acknowledged submission becomes exactly one task, and that task has exactly one result.
+//! 2. At each moment a task is in one place: it waits, or one worker has it, or it is done.
+//! 3. A worker that was killed, disconnected or stopped does not keep its tasks: other workers do them.
+//! 4. A deposed master changes nothing, even if it does not know yet that it was deposed.
 //!
-//! Not guaranteed: that the *work* of a task is done once. Between the work and the transaction that says so a process may
-//! die, and then another one does it again. Work that must not be done twice has to be able to tell that it was done, for
+//! Not guaranteed: that the *work* of a task is done once. A process may die between the work and the transaction that
+//! records it; then another worker repeats the work. Work that must not be repeated has to detect that it was done, for
 //! instance by the number of the task.
 //!
-//! Nor that nothing is lost of what a person deletes. The nodes that everything stands on are made again, and a worker
-//! whose node is deleted begins anew under another name; the tasks that were below are gone.
-//! Where the node of the numbers is deleted, they begin anew: numbers of tasks that wait are passed over, but a task whose
-//! number has a result already gets no other one, and its text is in no result.
+//! Also not guaranteed: that data survives manual deletion. Deleted base nodes are created again, and a worker whose node
+//! is deleted registers again under another name, but the tasks below the deleted nodes are lost.
+//! If the node of the task numbers is deleted, numbers start again: numbers of waiting tasks are skipped, but a task whose
+//! number already has a result gets no second one, and its text appears in no result.
 //!
-//! # What it bears
+//! # Limits
 //!
-//! A text has 64 KiB at most, some 1,000 tasks wait at most, and 10,000 texts more in the inbox; then submitting is
-//! refused, and the error says how many were accepted.
-//! Results have no bound: [`prune`] is for that.
+//! A text has at most 64 KiB. At most about 1,000 tasks wait, plus 10,000 texts in the inbox; beyond that submitting
+//! fails, and the error states how many texts were accepted.
+//! Results are unbounded; [`prune`] deletes old ones.
 //!
-//! # When an answer is lost
+//! # When a reply is lost
 //!
-//! A transaction whose answer was lost may have been carried out, and is not sent again by itself. There are three ways to
-//! deal with that here:
+//! A transaction whose reply was lost may have been applied, and is not retried automatically. The application handles
+//! this in three ways:
 //!
-//! - Whoever registers under a name that nobody else has sends it again: that the name is taken says that the first try was
-//!   carried out (`worker.rs`).
-//! - Whoever moves a task needs no answer: the next look shows where it is, and a second try is refused, as the task is not
-//!   where it was ([`Outcome::Unknown`](master::Outcome::Unknown)).
-//! - Whoever finishes a task wants to know whether it was this worker who did, and lets a
-//!   [marker](zk_core::Transaction::commit_marked) tell (`worker.rs`).
+//! - Registering under a unique name retries: if the name is taken, the first attempt was applied (`worker.rs`).
+//! - Moving a task needs no reply: the next read shows where the task is, and a second attempt fails, because the task is
+//!   no longer in its previous place ([`Outcome::Unknown`](master::Outcome::Unknown)).
+//! - Finishing a task must know whether this worker finished it, and uses a
+//!   [marker](zk_core::Transaction::commit_marked) to find out (`worker.rs`).
 //!
 //! # What to read
 //!
 //! | file | what it shows |
 //! |---|---|
-//! | `node.rs` | a process and its sessions: [`supervise`](zk_core::SessionBuilder::supervise), and everything built anew with each |
-//! | [`plan`] | the decision who gets what, pure, and tested without a server |
+//! | `node.rs` | a process and its sessions: [`supervise`](zk_core::SessionBuilder::supervise), and everything rebuilt with each |
+//! | [`plan`] | decides which worker gets which task; pure, tested without a server |
 //! | [`master`] | an election ([`Selector`](zk_leader::Selector)), transactions that [check it](zk_leader::Lease::txn), a queue whose items [become nodes](zk_queue::Claim::acknowledge_with), numbers ([`SequenceIds`](zk_id::SequenceIds)) |
-//! | `assignments.rs` | three [caches](zk_cache) that show three moments, and why that does no harm |
-//! | [`worker`] | a number leased ([`WorkerIds`](zk_id::WorkerIds)), a registration, a [transaction whose answer may be lost](zk_core::Transaction::commit_marked) |
+//! | `assignments.rs` | three [caches](zk_cache) that show three moments, and why that is safe |
+//! | [`worker`] | a number leased ([`WorkerIds`](zk_id::WorkerIds)), a registration, a [transaction whose reply may be lost](zk_core::Transaction::commit_marked) |
 //! | [`settings`] | a typed value that follows a document in TOML ([`Typed`](zk_config::Typed)) |
 //! | [`submit`] | offers to a [`WorkQueue`](zk_queue::WorkQueue) |
 //! | [`status_endpoint`] | processes that are [registered](zk_discovery::Registry::keep_registered) and [picked](zk_discovery::Providers::pick) |
@@ -59,25 +58,25 @@
 //! ├── config                           the settings, in TOML; absent is the defaults
 //! ├── election                         who is the master: zk-leader
 //! ├── inbox                            what was submitted: zk-queue
-//! ├── tasks/task-0000000017            a task that nobody has, and what it is
-//! ├── workers/worker-3-10000002f       ephemeral: worker 3 is there, and its process
-//! ├── assigned/worker-3-10000002f      as long as it may have tasks
-//! │   └── task-0000000016              a task that it has
+//! ├── tasks/task-0000000017            a waiting task: its text
+//! ├── workers/worker-3-10000002f       ephemeral: worker 3 is registered; its process
+//! ├── assigned/worker-3-10000002f      exists while the worker may have tasks
+//! │   └── task-0000000016              a task of the worker
 //! ├── done/task-0000000015             a result, in TOML
 //! ├── worker-numbers, task-numbers     zk-id
-//! ├── services/processes               who can be asked what it did last: zk-discovery
-//! ├── markers                          of transactions whose answer may be lost: zk-core
+//! ├── services/processes               the status endpoints: zk-discovery
+//! ├── markers                          of transactions whose reply may be lost: zk-core
 //! └── prune-lock                       zk-lock
 //! ```
 
 #![expect(
     clippy::exhaustive_enums,
     clippy::exhaustive_structs,
-    reason = "an application is changed as a whole: nobody builds on its types"
+    reason = "an application changes as a whole: no other crate depends on its types"
 )]
 #![expect(
     clippy::missing_panics_doc,
-    reason = "what could panic is that a path of the tree is none"
+    reason = "the only panics are for invalid paths of the tree, which cannot occur"
 )]
 
 mod assignment_view;

@@ -1,10 +1,10 @@
-//! The master: makes tasks of what was submitted, and assigns them.
+//! The master: turns submissions into tasks, and assigns them to workers.
 //!
-//! Whatever it changes it changes in transactions that begin with a check of its own leadership.
-//! One that was stopped, and has been followed by another master while it did not look, changes nothing any more: not
-//! because it knows, but because the ensemble refuses it.
-//! And what moves a task deletes it in one place and makes it in the other, at once: there is no moment in which a
-//! process could die with a task in two places or in none.
+//! Each change is a transaction that starts with a check of its leadership.
+//! A master that was paused and replaced changes nothing afterwards: the ensemble rejects its transactions, whether or not
+//! it knows that it was replaced.
+//! Moving a task deletes it in one place and creates it in the other in one transaction, so a crash never leaves a task in
+//! two places or in none.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ use crate::tree::TaskId;
 use crate::tree::Tree;
 use crate::tree::WorkerName;
 
-/// What a process does while it leads.
+/// The master part of a process, for one session.
 #[derive(Debug, Clone)]
 pub struct Master {
     session: Session,
@@ -44,27 +44,26 @@ pub struct Master {
     reporter: Reporter,
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It was carried out.
     Done,
-    /// It does not fit any more, and nothing was changed: the task has gone, or the worker, or has come back.
+    /// The step no longer applies, and nothing was changed: the task is gone, or the worker is gone or has returned.
     TooLate,
-    /// Nobody knows: the answer was lost.
+    /// The outcome is unknown, because the reply was lost.
     ///
-    /// It needs no finding out: if it was carried out, its task is in the other place, as the next look shows; and a step
-    /// that is tried twice is [`TooLate`](Self::TooLate) the second time.
+    /// It need not be determined: if the step was applied, the next read shows its task in the other place, and a second
+    /// attempt is [`TooLate`](Self::TooLate).
     Unknown,
-    /// The node that everything of its kind is below is gone, and nothing was changed: somebody has deleted one of the
-    /// [base nodes](Tree::base_nodes).
-    Unfounded,
+    /// One of the [base nodes](Tree::base_nodes) was deleted, and nothing was changed.
+    BaseNodeMissing,
     /// The leadership was over, and nothing was changed.
     Deposed,
 }
 
 impl Master {
-    /// Makes a master of a session. The nodes of [`Tree::base_nodes`] have to be there.
+    /// Creates a master for a session. The nodes of [`Tree::base_nodes`] must exist.
     pub fn new(
         session: &Session,
         tree: &Tree,
@@ -97,8 +96,8 @@ impl Master {
             "is the master, with token {}",
             lease.fencing_token()
         ));
-        let _last = Last(&self.reporter);
-        // Nothing is admitted before the first look at how many wait.
+        let _last = ReportEnd(&self.reporter);
+        // Nothing is admitted before the number of waiting tasks is known.
         let waiting = watch::Sender::new(usize::MAX);
         tokio::select! {
             biased;
@@ -108,13 +107,12 @@ impl Master {
         }
     }
 
-    /// Makes a task of each text in the inbox.
+    /// Turns each text in the inbox into a task.
     ///
-    /// The text leaves the queue and the task appears in one transaction, so that each text becomes one task, however
-    /// many masters die over it. Its number is asked for before; one that is not used is skipped.
+    /// One transaction takes the text from the queue and creates the task, so each text becomes one task, however many
+    /// masters crash. The number is reserved before; an unused number is skipped.
     ///
-    /// While as many tasks are `waiting` as may be, texts stay in the inbox, until that is full as well: then whoever
-    /// submits is told.
+    /// While the maximum number of tasks is `waiting`, texts stay in the inbox; once that is full too, submitting fails.
     async fn admit(
         &self,
         lease: &LeaderLease,
@@ -125,7 +123,7 @@ impl Master {
         loop {
             drop(waiting.wait_for(|tasks| *tasks < MOST_WAITING).await?);
             let task = match numbers.next().await {
-                // They have 31 bits, from zero on.
+                // Sequence numbers have 31 bits and start at zero.
                 Ok(number) => TaskId::new(number.try_into()?),
                 Err(error) if error.class() == ErrorClass::Recoverable => {
                     pause(A_MOMENT).await;
@@ -157,7 +155,7 @@ impl Master {
                 // In each of these cases the text goes back to the inbox.
                 Err(SettleError::Refused(error)) if error.is_no_node() => {
                     if error.path() == Some(lease.path()) {
-                        // The lease is about to say the same.
+                        // The lease is about to report the same.
                         return Ok(());
                     }
                     recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
@@ -167,7 +165,7 @@ impl Master {
                         "master passes number {number} over, as there is a task {number}"
                     ));
                 }
-                // Somebody else has it, or will have it again.
+                // Another consumer has the item, or will get it.
                 Err(SettleError::Lost { .. }) => {}
                 Err(error) if error.class() == ErrorClass::Recoverable => pause(A_MOMENT).await,
                 Err(error) => return Err(error.into()),
@@ -175,12 +173,12 @@ impl Master {
         }
     }
 
-    /// Assigns tasks, and takes back those of workers that are gone, whenever something changes; says how many wait.
+    /// On each change assigns tasks, takes back those of workers that are gone, and updates the number of `waiting` tasks.
     async fn assign(&self, lease: &Lease, waiting: &watch::Sender<usize>) -> anyhow::Result<()> {
         let mut assignments = AssignmentView::new(&self.session, &self.tree, &self.reporter);
         let mut settings = self.settings.clone();
         loop {
-            let (mut is_settled, mut is_founded) = (true, true);
+            let (mut is_settled, mut has_base_nodes) = (true, true);
             if let Some(view) = assignments.view() {
                 waiting.send_replace(view.waiting.len());
                 let most = settings::current(&settings).tasks_per_worker;
@@ -200,38 +198,38 @@ impl Master {
                             assignments.note(it);
                         }
                         Outcome::TooLate | Outcome::Unknown => {}
-                        Outcome::Unfounded => is_founded = false,
+                        Outcome::BaseNodeMissing => has_base_nodes = false,
                         Outcome::Deposed => return Ok(()),
                     }
                 }
                 drop(outcomes);
             }
-            if !is_founded {
+            if !has_base_nodes {
                 recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
             }
             tokio::select! {
                 biased;
                 changed = assignments.changed() => changed?,
                 _ = settings.changed() => {}
-                // Whatever was not done may have left nothing that the caches would tell of.
+                // A step that was not carried out may cause no event of the caches.
                 () = pause(AGAIN), if !is_settled => {}
             }
         }
     }
 
-    /// Carries out one step, as one transaction that is refused unless `lease` lasts.
+    /// Carries out one step as one transaction, which fails unless `lease` is still held.
     ///
     /// # Errors
     ///
-    /// What is no matter of time, and the loss of the session.
+    /// A permanent error, or the loss of the session.
     ///
     /// # Cancel safety
     ///
-    /// Safe: it may be carried out, as a whole or not at all.
+    /// Safe: the step is applied completely or not at all.
     ///
     /// # Session loss
     ///
-    /// A fatal error; nobody knows then whether it was carried out.
+    /// A fatal error; the outcome of the step is unknown.
     ///
     /// # Cost
     ///
@@ -248,8 +246,8 @@ impl Master {
         };
         match (error.failed_part(), error.class()) {
             (Some(0), _) if error.is_no_node() => Ok(Outcome::Deposed),
-            (Some(part), _) if error.is_no_node() && is_on_foundation(step, part) => {
-                Ok(Outcome::Unfounded)
+            (Some(part), _) if error.is_no_node() && is_below_base_node(step, part) => {
+                Ok(Outcome::BaseNodeMissing)
             }
             (Some(_), _) if error.is_no_node() || error.is_node_exists() => Ok(Outcome::TooLate),
             // The worker has another task.
@@ -277,10 +275,10 @@ impl Master {
         }
     }
 
-    /// Lets a transaction fail if the worker is registered.
+    /// Makes a transaction fail if the worker is registered.
     ///
-    /// There is no check for that, but whoever can make a node knows that there was none. The caches may not have shown it
-    /// yet: that of the workers and that of their tasks may be of different moments.
+    /// ZooKeeper has no check for absence; creating and deleting the node in the transaction has the same effect. The caches
+    /// are not sufficient: the one of the workers and the one of their tasks may show different moments.
     fn check_absent(&self, transaction: Transaction, worker: WorkerName) -> Transaction {
         let registration = self.tree.worker(worker);
         transaction.create(&registration, "").delete(&registration)
@@ -306,26 +304,26 @@ impl Master {
     }
 }
 
-/// Tells that the master is none any more, in whichever way that ends.
-struct Last<'a>(&'a Reporter);
+/// Reports the end of the leadership, however it ends.
+struct ReportEnd<'a>(&'a Reporter);
 
-impl Drop for Last<'_> {
+impl Drop for ReportEnd<'_> {
     fn drop(&mut self) {
         self.0.report(format_args!("is the master no longer"));
     }
 }
 
-/// Tells whether a part of a step's transaction makes a node right below one of the base nodes.
-const fn is_on_foundation(step: Step, part: usize) -> bool {
+/// Returns whether a part of a step's transaction creates a direct child of a base node.
+const fn is_below_base_node(step: Step, part: usize) -> bool {
     matches!(
         (step, part),
         (Step::TakeBack { .. }, 1 | 4) | (Step::Forget { .. }, 1)
     )
 }
 
-/// How many transactions are on their way at once.
+/// The maximum number of transactions in flight.
 const IN_FLIGHT: usize = 64;
-/// How many tasks may wait. It may be exceeded by a few: the caches show a moment ago.
+/// The maximum number of waiting tasks. It may be exceeded slightly, because the caches lag.
 const MOST_WAITING: usize = 1_000;
-/// How long the master waits for news when not all of its steps were carried out.
+/// How long the master waits for events if some steps were not carried out.
 const AGAIN: Duration = Duration::from_secs(1);

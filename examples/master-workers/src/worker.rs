@@ -1,9 +1,9 @@
 //! A worker: leases a number, registers, and does the tasks that it is assigned.
 //!
-//! Finishing a task is one transaction: the worker is still registered, the task is still its own, the task goes, the
-//! result comes.
-//! So there is one result for each task. The work itself is done *at least* once: a worker may die, or be taken for dead,
-//! between the work and that transaction, and then another one does it again.
+//! Finishing a task is one transaction: it checks that the worker is still registered, deletes the assignment, and creates
+//! the result.
+//! Each task therefore has one result. The work itself is done *at least* once: if a worker dies, or is considered dead,
+//! between the work and that transaction, another worker repeats it.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -37,7 +37,7 @@ use crate::tree::TaskId;
 use crate::tree::Tree;
 use crate::tree::WorkerName;
 
-/// What a process does for as long as its session lives.
+/// The worker part of a process, for one session.
 #[derive(Debug, Clone)]
 pub struct Worker {
     session: Session,
@@ -55,28 +55,28 @@ pub struct TaskResult {
     pub by: String,
     /// The name of the worker.
     pub worker: String,
-    /// How many attempts that one needed.
+    /// How many attempts the worker needed.
     pub attempts: u32,
 }
 
 /// Why a worker stops working under its name.
 enum End {
-    /// It was asked to.
+    /// It was asked to stop.
     Stopped,
-    /// Somebody has deleted its registration, or the node for its tasks: these go to others.
+    /// Its registration or the node for its tasks was deleted: the tasks go to other workers.
     Unregistered,
 }
 
-/// What became of a task.
+/// The outcome of finishing a task.
 enum Finished {
     Done,
-    /// It is not ours any more.
+    /// The task is no longer assigned to this worker.
     Gone,
     Unregistered,
 }
 
 impl Worker {
-    /// Makes a worker of a session. The nodes of [`Tree::base_nodes`] have to be there.
+    /// Creates a worker for a session. The nodes of [`Tree::base_nodes`] must exist.
     pub fn new(
         session: &Session,
         tree: &Tree,
@@ -91,15 +91,15 @@ impl Worker {
         }
     }
 
-    /// Works until it is asked to stop; then it finishes what it works at, and the rest goes to others.
+    /// Works until asked to stop; then finishes the tasks in progress and leaves the rest to other workers.
     ///
     /// # Errors
     ///
-    /// When there is no number for it, what will not pass, and the loss of the session.
+    /// If no worker number is free, on a permanent error, and on the loss of the session.
     ///
     /// # Cancel safety
     ///
-    /// Safe: what it had is done by others when its session has ended.
+    /// Safe: other workers take over its tasks when its session has ended.
     ///
     /// # Session loss
     ///
@@ -111,7 +111,7 @@ impl Worker {
             let number = tokio::select! {
                 biased;
                 () = stop.asked() => return Ok(()),
-                number = numbers.claim_timeout(PATIENCE) => number?,
+                number = numbers.claim_timeout(NUMBER_TIMEOUT) => number?,
             };
             let name = WorkerName::new(number.number(), number.fencing_token());
             self.register(name).await?;
@@ -129,8 +129,8 @@ impl Worker {
         }
     }
 
-    /// Makes the registration and the node for the tasks at once, so that there is never one without the other but for a
-    /// worker that is gone.
+    /// Creates the registration and the node for the tasks in one transaction, so that both exist unless the worker is
+    /// gone.
     async fn register(&self, name: WorkerName) -> Result<(), Error> {
         loop {
             let registered = self
@@ -142,7 +142,7 @@ impl Worker {
                 .await;
             match registered {
                 Ok(_) => return Ok(()),
-                // Nobody else has that name: the transaction before this one, whose answer was lost, has made it.
+                // The name is unique: an earlier transaction whose reply was lost created the nodes.
                 Err(error) if error.is_node_exists() => return Ok(()),
                 Err(error) if error.is_no_node() => {
                     recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
@@ -153,7 +153,7 @@ impl Worker {
         }
     }
 
-    /// Ends the registration, which is what the others go by, and then the lease of the number.
+    /// Ends the registration, by which others know the worker, and then the lease of the number.
     async fn leave(&self, name: WorkerName, number: WorkerId) -> Result<(), Error> {
         let registration = self.tree.worker(name);
         loop {
@@ -165,8 +165,8 @@ impl Worker {
                 .commit();
             match whole.await {
                 Ok(_) => break,
-                // With tasks left its node has to stay, until the master has taken them back. One of both may be gone:
-                // somebody removed it, or the transaction before this one, whose answer was lost, removed both.
+                // With tasks left, their node has to stay until the master has taken them back. A node may also be gone:
+                // another client removed it, or an earlier transaction whose reply was lost removed both.
                 Err(error) if error.kind() == ErrorKind::NotEmpty || error.is_no_node() => {
                     match self.session.delete(&registration).await {
                         Err(error) if !error.is_no_node() => return Err(error),
@@ -180,7 +180,7 @@ impl Worker {
         number.release().await
     }
 
-    /// Does what is assigned to this name.
+    /// Does the tasks that are assigned to this name.
     async fn work_as(&self, name: WorkerName, stop: &Stop) -> anyhow::Result<End> {
         let assigned = ChildrenCache::start(&self.session, self.tree.assigned_to(name))?;
         let mut events = assigned.events();
@@ -221,7 +221,7 @@ impl Worker {
                         return Ok(End::Unregistered);
                     }
                 }
-                // How many at once may be more by now.
+                // The limit of parallel tasks may have grown.
                 _ = settings.changed() => {}
                 event = events.next() => match check_event(event, assigned.path(), &self.reporter)? {
                     Event::Created(node) => {
@@ -248,7 +248,7 @@ impl Worker {
         }
     }
 
-    /// Works at a task until an attempt succeeds, and makes the result.
+    /// Attempts a task until it succeeds, and creates the result.
     async fn do_task(
         &self,
         name: WorkerName,
@@ -288,7 +288,7 @@ impl Worker {
         Ok(finished)
     }
 
-    /// Makes the task a result, unless it is another worker's by now.
+    /// Replaces the task by its result, unless another worker has the task by now.
     async fn finish(
         &self,
         name: WorkerName,
@@ -298,8 +298,8 @@ impl Worker {
         let data = Toml.encode(result).expect("texts and numbers");
         let mut is_first = true;
         loop {
-            // Sent again after a lost answer, it would find the task gone: done by the first try, or taken away? The marker
-            // that goes with it tells.
+            // A retry after a lost reply would find the task gone: finished by the first attempt, or taken away? The
+            // marker of the transaction distinguishes the two.
             let mut finishing = self
                 .session
                 .transaction()
@@ -319,7 +319,7 @@ impl Worker {
                 Some(0) if error.is_no_node() => return Ok(Finished::Unregistered),
                 Some(1) if error.is_no_node() => return Ok(Finished::Gone),
                 Some(2) if error.is_node_exists() => {
-                    // Nothing here makes two results: it is another hand that did, and the first one counts.
+                    // The application never creates two results; an operator created this one, and the first counts.
                     is_first = false;
                     self.reporter.report(format_args!(
                         "worker {} finds that task {} has a result already",
@@ -337,27 +337,27 @@ impl Worker {
     }
 }
 
-/// Stands for work: it takes its time.
+/// Simulates work by waiting.
 ///
-/// Real work in its place has to mind what this one need not:
+/// Real work has to consider:
 ///
 /// - It runs on the thread that keeps the session alive. Work that computes or blocks belongs on
 ///   [`spawn_blocking`](tokio::task::spawn_blocking) or in another process, or the session is lost while it works.
 /// - It is dropped in the middle when the session is lost or the worker removed, and another worker may begin while
 ///   something that it has started outside still goes on. Whatever it changes elsewhere has to bear being done twice, and
 ///   by two at once.
-/// - It is tried again without an end: a task that never succeeds keeps its place of those that are worked at. Give it up
-///   after some attempts, with a result that says so.
+/// - It is retried without a limit: a task that never succeeds occupies a slot forever. Give it up after some attempts,
+///   with a result that says so.
 /// - A panic in it ends the process, and then that of the next worker.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the work itself, and waits for nothing"
+    reason = "the sleep is the simulated work, not a wait for a condition"
 )]
 async fn pretend(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// How many workers there may be at once.
+/// The maximum number of workers.
 const WORKERS: u32 = 256;
-/// How long a worker waits for a number when there are as many already.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a worker waits for a free number.
+const NUMBER_TIMEOUT: Duration = Duration::from_secs(60);

@@ -185,11 +185,11 @@ async fn a_step_that_lacks_a_foundation_is_not_taken_for_one_that_is_too_late() 
         from: GONE,
     };
     let outcome = master.carry_out(&lease, take_back, b"paint").await;
-    assert_eq!(outcome.unwrap(), Outcome::Unfounded);
+    assert_eq!(outcome.unwrap(), Outcome::BaseNodeMissing);
     session.delete(tree().workers()).recursive().await.unwrap();
     for step in [take_back, Step::Forget { worker: GONE }] {
         let outcome = master.carry_out(&lease, step, b"paint").await;
-        assert_eq!(outcome.unwrap(), Outcome::Unfounded, "{step:?}");
+        assert_eq!(outcome.unwrap(), Outcome::BaseNodeMissing, "{step:?}");
     }
     assert_eq!(place(&ensemble), had.as_str());
 }
