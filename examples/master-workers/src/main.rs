@@ -1,4 +1,4 @@
-//! The processes of the example, and the commands of whoever plays with them.
+//! The command line of the example: runs processes, submits tasks, and prints the state.
 
 use std::io;
 use std::io::Write as _;
@@ -104,7 +104,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         let name = name.unwrap_or_else(|| format!("process-{}", std::process::id()));
         let endpoint = StatusEndpoint::open()
             .await
-            .context("a door cannot be opened")?;
+            .context("the status endpoint cannot listen on a local port")?;
         let node = Node::new(tree, Reporter::to_stdout(&name))
             .with_status_endpoint(endpoint)
             .with_grace(Duration::from_secs(grace));
@@ -112,13 +112,13 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     }
     let session = sessions.connect().await?;
     let done = command(cli.command, &session, &tree).await;
-    // The answer is known; a session that is not ended costs the servers its timeout.
+    // The result is known; an unclosed session would last until its timeout.
     drop(session.close().await);
-    report(&done?);
+    print_line(&done?);
     Ok(())
 }
 
-/// Runs a process until somebody ends it; who asks twice does not wait for it.
+/// Runs a process until a signal stops it; a second signal ends it at once.
 async fn serve(sessions: SessionBuilder, node: Node) -> anyhow::Result<()> {
     let (stopper, stop) = Stopper::new();
     let mut signals = Signals::new().context("signals cannot be listened for")?;
@@ -133,8 +133,7 @@ async fn serve(sessions: SessionBuilder, node: Node) -> anyhow::Result<()> {
     }
 }
 
-/// Ctrl-C, and the polite signal of other programs, from the moment that this is made: what comes between two looks is not
-/// lost.
+/// Receives SIGINT and SIGTERM from its creation on; signals between two calls of `next` are not lost.
 struct Signals {
     interrupted: Signal,
     terminated: Signal,
@@ -148,7 +147,7 @@ impl Signals {
         })
     }
 
-    /// Waits until the process is told to end.
+    /// Waits for the next signal.
     async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupted.recv() => {}
@@ -157,7 +156,7 @@ impl Signals {
     }
 }
 
-/// Carries out what ends by itself, and returns what there is to say.
+/// Runs a command that ends by itself, and returns its output.
 async fn command(command: Command, session: &Session, tree: &Tree) -> anyhow::Result<String> {
     Ok(match command {
         Command::Node { .. } => unreachable!("it runs until it is ended"),
@@ -177,12 +176,12 @@ async fn command(command: Command, session: &Session, tree: &Tree) -> anyhow::Re
     })
 }
 
-fn report(text: &str) {
-    // Who runs this may have closed the output, which is no reason to complain.
+fn print_line(text: &str) {
+    // A closed output is not an error.
     drop(writeln!(io::stdout(), "{text}"));
 }
 
-/// Everything of the application is below it: the root of all would mix it with others.
+/// Parses the root of the application. `/` is rejected, because it would mix the application with others.
 fn parse_root(text: &str) -> Result<NodePath, String> {
     match NodePath::parse(text) {
         Ok(path) if path.is_root() => {

@@ -23,7 +23,7 @@ use zk_queue::SettleError;
 use crate::assignment_view::AssignmentView;
 use crate::assignment_view::Move;
 use crate::bootstrap::recreate_deleted;
-use crate::pause::A_MOMENT;
+use crate::pause::RETRY_PAUSE;
 use crate::pause::pause;
 use crate::plan::Step;
 use crate::plan::plan;
@@ -126,7 +126,7 @@ impl Master {
                 // Sequence numbers have 31 bits and start at zero.
                 Ok(number) => TaskId::new(number.try_into()?),
                 Err(error) if error.class() == ErrorClass::Recoverable => {
-                    pause(A_MOMENT).await;
+                    pause(RETRY_PAUSE).await;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -134,7 +134,7 @@ impl Master {
             let claim = match inbox.claim().await {
                 Ok(claim) => claim,
                 Err(error) if error.class() == ErrorClass::Recoverable => {
-                    pause(A_MOMENT).await;
+                    pause(RETRY_PAUSE).await;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -167,7 +167,7 @@ impl Master {
                 }
                 // Another consumer has the item, or will get it.
                 Err(SettleError::Lost { .. }) => {}
-                Err(error) if error.class() == ErrorClass::Recoverable => pause(A_MOMENT).await,
+                Err(error) if error.class() == ErrorClass::Recoverable => pause(RETRY_PAUSE).await,
                 Err(error) => return Err(error.into()),
             }
         }

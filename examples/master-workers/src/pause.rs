@@ -1,11 +1,11 @@
-//! Waiting before something is tried again.
+//! Pauses between two attempts.
 
 use std::time::Duration;
 
-/// Waits so long.
+/// Waits for `time`.
 pub(crate) async fn pause(time: Duration) {
     drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
 }
 
-/// For what failed and may work the next time: a server that answers at once that it cannot is not asked in a tight loop.
-pub(crate) const A_MOMENT: Duration = Duration::from_millis(100);
+/// The pause after a recoverable error, so that a server that rejects requests at once is not called in a tight loop.
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(100);

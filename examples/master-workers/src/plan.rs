@@ -1,8 +1,8 @@
-//! What the master does next: a decision about names, without a server, a clock or chance.
+//! Decides the next steps of the master, deterministically.
 //!
-//! It is asked whenever something has changed, with what is known at the moment, which may be old already.
-//! That is no danger: each [`Step`] is one transaction that the ensemble refuses as a whole where it does not fit, and
-//! the next look brings the next decision.
+//! It runs after each change, on a view that may already be out of date.
+//! That is safe: each [`Step`] is one transaction, which the ensemble rejects as a whole if it no longer applies, and the
+//! next view leads to the next decision.
 //!
 //! Pure: no I/O and no clock.
 
@@ -12,48 +12,47 @@ use std::collections::BTreeSet;
 use crate::tree::TaskId;
 use crate::tree::WorkerName;
 
-/// What is known.
+/// The known tasks, workers and assignments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct View {
-    /// The tasks that nobody has.
+    /// The unassigned tasks.
     pub waiting: BTreeSet<TaskId>,
     /// The workers that are registered.
     pub workers: BTreeSet<WorkerName>,
-    /// The tasks of each worker that has a node for them, also of those that are gone.
+    /// The tasks of each worker that has a node for them, including workers that are gone.
     pub assigned: BTreeMap<WorkerName, BTreeSet<TaskId>>,
 }
 
 /// One transaction of the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// A waiting task becomes that of a worker.
+    /// Assigns a waiting task to a worker.
     Assign {
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// Whose it will be.
+        /// Its new worker.
         to: WorkerName,
     },
-    /// A task of a worker that is gone waits again.
+    /// Returns a task of a worker that is gone to the waiting tasks.
     TakeBack {
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// Whose it was.
+        /// Its previous worker.
         from: WorkerName,
     },
-    /// The empty node of a worker that is gone is deleted.
+    /// Deletes the empty node of a worker that is gone.
     Forget {
-        /// Who was it.
+        /// The worker.
         worker: WorkerName,
     },
 }
 
-/// Decides what is to be done.
+/// Returns the next steps.
 ///
-/// - Every task of a worker that is not registered is taken back, and when there is none the worker is forgotten.
-/// - Waiting tasks are assigned, those with the lowest numbers first, each to the registered worker that has the fewest,
-///   as long as one has fewer than `most`. A worker without a node for its tasks can have none: it is about to register
-///   anew.
-/// - A task that seems to be in two places is on its way from one to the other, and is left alone.
+/// - Each task of an unregistered worker is taken back; an unregistered worker without tasks is forgotten.
+/// - Waiting tasks are assigned in the order of their numbers, each to the registered worker with the fewest tasks, while
+///   a worker has fewer than `most`. A worker without a node for its tasks gets none: it is about to register again.
+/// - A task that appears in two places is in transit, and is skipped.
 pub fn plan(view: &View, most: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut loads = BTreeMap::new();
@@ -71,8 +70,8 @@ pub fn plan(view: &View, most: usize) -> Vec<Step> {
             from: *worker,
         }));
     }
-    let on_their_way: BTreeSet<TaskId> = view.assigned.values().flatten().copied().collect();
-    for task in view.waiting.difference(&on_their_way) {
+    let in_transit: BTreeSet<TaskId> = view.assigned.values().flatten().copied().collect();
+    for task in view.waiting.difference(&in_transit) {
         let Some((load, to)) = loads.iter().map(|(name, load)| (*load, *name)).min() else {
             break;
         };

@@ -1,8 +1,8 @@
-//! Clearing away old results, by one process at a time.
+//! Deletes old results, in one process at a time.
 //!
-//! It is a job for a timer on every machine: whoever comes first does it, and the others see that it is being done.
-//! That is what a lock is for. One that is lost in the middle of it, because the process was stopped for too long, deletes
-//! nothing more: each deletion is in a transaction that checks the lock.
+//! It is a job for a timer on every machine: the first process acquires the lock and deletes, and the others see that it is
+//! held. A process that was paused and lost the lock deletes nothing more: each deletion is in a transaction that checks
+//! the lock.
 
 use std::borrow::Cow;
 
@@ -16,27 +16,27 @@ use crate::status::names;
 use crate::tree::TaskId;
 use crate::tree::Tree;
 
-/// What became of it.
+/// The outcome of pruning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pruned {
-    /// So many results were deleted.
+    /// The number of deleted results.
     Deleted(usize),
-    /// Somebody else is at it.
+    /// Another process is pruning.
     Busy {
-        /// What that one says of itself.
+        /// The owner text of the lock holder.
         holder: String,
     },
 }
 
-/// Deletes all results but those of the newest tasks, unless somebody else does.
+/// Deletes all results except those of the newest `keep` tasks, unless another process is pruning.
 ///
 /// # Errors
 ///
-/// When the lock cannot be had or is lost, and when a request failed; what was deleted is deleted.
+/// If the lock cannot be acquired or is lost, or a request fails. Completed deletions stay.
 ///
 /// # Cancel safety
 ///
-/// Safe: the lock is released in the background, and what is on its way may be deleted.
+/// Safe: the lock is released in the background; deletions in flight may be applied.
 ///
 /// # Session loss
 ///
@@ -47,7 +47,7 @@ pub async fn prune(session: &Session, tree: &Tree, keep: usize) -> anyhow::Resul
         let contenders = lock.contenders().await?;
         let holder = contenders.first().map(|first| first.owner_text());
         return Ok(Pruned::Busy {
-            // It may have just finished.
+            // The holder may have just finished.
             holder: holder.map_or_else(|| "somebody".to_owned(), Cow::into_owned),
         });
     };
@@ -68,7 +68,7 @@ pub async fn prune(session: &Session, tree: &Tree, keep: usize) -> anyhow::Resul
     while let Some((committed, count)) = deletions.next().await {
         match committed {
             Ok(_) => deleted += count,
-            // The next one who prunes sees what is left.
+            // The next pruning deletes the rest.
             Err(error) if error.class() == ErrorClass::Recoverable => {}
             Err(error) => return Err(error.into()),
         }
@@ -78,6 +78,6 @@ pub async fn prune(session: &Session, tree: &Tree, keep: usize) -> anyhow::Resul
     Ok(Pruned::Deleted(deleted))
 }
 
-/// How many results go in one transaction.
+/// The number of deletions per transaction.
 const BATCH: usize = 100;
 const IN_FLIGHT: usize = 4;

@@ -10,20 +10,20 @@ use zk_core::codec::Toml;
 use crate::reporter::Reporter;
 use crate::tree::Tree;
 
-/// What can be set while everything runs. What a document leaves out has its default.
+/// The settings that can change at run time. Missing keys have their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// How many tasks a worker has at most, those that it works at included, from 1 to 1,000. Default 4.
+    /// The maximum number of tasks per worker, including those in progress, from 1 to 1,000. Default 4.
     ///
-    /// The master goes by it, on a picture that may be a moment old: it may be exceeded by a few for a moment.
+    /// The master enforces it on a view that may lag, so it may be exceeded slightly for a short time.
     pub tasks_per_worker: usize,
-    /// How many tasks a worker works at, at the same time, from 1 to 1,000. Default 2.
+    /// The maximum number of tasks that a worker runs in parallel, from 1 to 1,000. Default 2.
     pub at_once: usize,
     /// How long a task takes. Default `"500ms"`.
     #[serde(with = "humantime_serde")]
     pub work: Duration,
-    /// How likely it is that an attempt fails, from 0 up to 0.9. Default 0.
+    /// The probability that an attempt fails, from 0 to 0.9. Default 0.
     pub failure_rate: f64,
 }
 
@@ -39,11 +39,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Tells what is wrong with them: what no type can say.
+    /// Checks the ranges of the values.
     ///
     /// # Errors
     ///
-    /// The first rule that is broken, with the value.
+    /// The first value out of range.
     pub fn validate(&self) -> Result<(), String> {
         for (name, tasks) in [
             ("tasks_per_worker", self.tasks_per_worker),
@@ -70,9 +70,9 @@ impl Settings {
         Ok(())
     }
 
-    /// Describes the settings in force, which are the defaults until a good document was read.
+    /// Returns the settings in force, which are the defaults until a valid document is read.
     ///
-    /// A bad one leaves the last good ones in force. Sessions come and go; this is one value for all of them.
+    /// An invalid document leaves the last valid settings in force. The value is shared by all sessions of the process.
     pub fn live(tree: &Tree) -> Typed<Self> {
         Typed::node(tree.settings(), Toml)
             .expect("the path is one")
@@ -81,7 +81,7 @@ impl Settings {
             .build()
     }
 
-    /// Returns them in a line, for people.
+    /// Returns a one-line summary.
     pub fn describe(&self) -> String {
         format!(
             "{} tasks per worker, {} at once, each for {:?}, failing with a chance of {}",
@@ -97,24 +97,24 @@ pub fn current(settings: &Typed<Settings>) -> Settings {
         .map_or_else(Settings::default, |current| Settings::clone(&current))
 }
 
-/// Tells a person of every change of the settings, and of every document that is not put in force, and why.
+/// Reports each change of the settings, and each rejected document with the reason.
 ///
 /// # Cancel safety
 ///
-/// Safe, nothing is told any more.
+/// Safe: reporting stops.
 pub async fn report_changes(mut settings: Typed<Settings>, reporter: &Reporter) {
     let mut problems = settings.problems();
-    let mut told = None;
+    let mut reported = None;
     loop {
         tokio::select! {
             biased;
             current = settings.changed() => {
-                told = None;
+                reported = None;
                 reporter.report(format_args!("settings: {}", current.describe()));
             }
             Ok(()) = problems.changed() => {
                 let problem = problems.borrow_and_update().clone();
-                // Everything else is of the connection, which others tell of.
+                // Other problems concern the connection, which is reported elsewhere.
                 let refused = problem.filter(|problem| {
                     matches!(
                         **problem,
@@ -122,12 +122,12 @@ pub async fn report_changes(mut settings: Typed<Settings>, reporter: &Reporter) 
                     )
                 });
                 let refused = refused.map(|problem| problem.to_string());
-                if let Some(why) = &refused && told != refused {
+                if let Some(why) = &refused && reported != refused {
                     let was_read = settings.current().is_some_and(|it| it.revision().is_some());
                     let which = if was_read { "the last good ones stay" } else { "the defaults are" };
                     reporter.report(format_args!("settings: {which} in force, as {why}"));
                 }
-                told = refused.or(told);
+                reported = refused.or(reported);
             }
         }
     }

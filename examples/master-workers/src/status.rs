@@ -1,4 +1,4 @@
-//! What there is at the moment, as a table.
+//! Reads the current state of the application and prints it as a table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,17 +13,17 @@ use crate::submit::inbox;
 use crate::tree::Tree;
 use crate::tree::WorkerName;
 
-/// How everything stands. It is read in several requests, and so of several moments: while tasks move, the sums may not
-/// fit.
+/// The current state of the application. Several requests read it at different moments, so the numbers may not add up while
+/// tasks move.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
     /// The name of the process that is the master.
     pub master: Option<String>,
-    /// How many texts are no tasks yet.
+    /// How many texts are not yet tasks.
     pub submitted: usize,
-    /// How many texts will not be tasks, as they are none: the dead letters of the inbox.
+    /// How many texts cannot be decoded: the dead letters of the inbox.
     pub unreadable: usize,
-    /// How many tasks nobody has.
+    /// How many tasks are unassigned.
     pub waiting: usize,
     /// The workers.
     pub workers: BTreeMap<WorkerName, WorkerStatus>,
@@ -31,21 +31,21 @@ pub struct Status {
     pub done: usize,
 }
 
-/// How a worker stands.
+/// The state of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkerStatus {
-    /// The name of its process, if it is registered: otherwise it is gone, and what it had will be taken back.
+    /// The name of its process; `None` if the worker is gone and its tasks are about to be taken back.
     pub process: Option<String>,
     /// How many tasks it has.
     pub tasks: usize,
 }
 
 impl Status {
-    /// Looks.
+    /// Reads the state.
     ///
     /// # Errors
     ///
-    /// When a read failed. What is not there is none.
+    /// If a read fails. A missing node counts as empty.
     ///
     /// # Cancel safety
     ///
@@ -105,7 +105,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// The children of a node; none if there is no node.
+/// Returns the children of a node; empty if the node does not exist.
 pub(crate) async fn names(session: &Session, path: &NodePath) -> Result<Vec<String>, Error> {
     match session.list(path).await {
         Ok((names, _)) => Ok(names),

@@ -1,30 +1,30 @@
-//! The wish that a process ends, for all of its parts.
+//! A stop request for all parts of a process.
 
 use tokio::sync::watch;
 
-/// Asks a process to end.
+/// Requests a process to stop.
 #[derive(Debug)]
 pub struct Stopper(watch::Sender<bool>);
 
-/// Tells whether a process is asked to end; clones tell the same.
+/// Observes the stop request of a process; clones observe the same request.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
 impl Stopper {
-    /// Makes one, and what its process looks at.
+    /// Creates a stopper and its observer.
     pub fn new() -> (Self, Stop) {
         let (sender, receiver) = watch::channel(false);
         (Self(sender), Stop(receiver))
     }
 
-    /// Asks the process to end.
+    /// Requests the process to stop.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
 }
 
 impl Stop {
-    /// Waits until the process is asked to end. It is never asked when the [`Stopper`] is gone.
+    /// Waits for the stop request. Waits forever if the [`Stopper`] is dropped without a request.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! Submitting: a text goes to the inbox, and whoever submits it is done.
+//! Submits texts to the inbox.
 
 use std::fmt;
 
@@ -11,20 +11,20 @@ use zk_queue::WorkQueue;
 
 use crate::tree::Tree;
 
-/// What became of texts that were submitted.
+/// The outcome of a submission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Submitted {
-    /// How many are certainly in the inbox, once each.
+    /// How many texts are certainly in the inbox, once each.
     pub accepted: usize,
-    /// Of how many nobody knows whether they are: once or not at all.
+    /// How many texts have an unknown outcome: in the inbox once, or not at all.
     pub unknown: usize,
 }
 
-/// A text was not submitted, and those after it were not tried.
+/// A text was not submitted, and later texts were not attempted.
 #[derive(Debug, thiserror::Error)]
 #[error("{submitted}, and not the next one")]
 pub struct SubmitError {
-    /// What became of those before it, and of itself if nobody knows.
+    /// The outcome of the earlier texts, and of this one if it is unknown.
     pub submitted: Submitted,
     /// Why.
     #[source]
@@ -34,16 +34,16 @@ pub struct SubmitError {
 /// Why a text was not submitted.
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
-    /// It is larger than a text may be.
+    /// The text is too large.
     ///
-    /// Whatever is made of a text fits into a request, of which servers read a megabyte: it is refused here, where
-    /// somebody is there to be told, and not at one of the steps after it.
-    #[error("the text has {bytes} bytes, and may have {LARGEST_TEXT} at most")]
+    /// Every later request with the text must fit into the one megabyte that servers read. Checking here reports the error
+    /// to the submitter instead of failing in a later step.
+    #[error("the text has {bytes} bytes, more than the limit of {LARGEST_TEXT}")]
     TooLarge {
-        /// How large it is.
+        /// Its size.
         bytes: usize,
     },
-    /// The inbox did not take it.
+    /// The inbox did not accept the text.
     #[error(transparent)]
     Offer(#[from] OfferError),
 }
@@ -60,18 +60,17 @@ impl SubmitError {
 
 /// Submits texts, one after the other.
 ///
-/// The queue is what makes this end well: an offer that was answered is in it once, and one whose answer is lost is sent
-/// again without becoming two. How many may wait is bounded, so that a master that is slow is noticed here and not when
-/// the servers are out of memory.
+/// The queue guarantees that an acknowledged offer is stored once, and that a retry after a lost reply does not duplicate
+/// it. Its capacity is bounded, so that a slow master is noticed here and not when the servers run out of memory.
 ///
 /// # Errors
 ///
-/// When the inbox is full, or a text is too large, or the ensemble did not take it in time; what was accepted before
-/// stays, and the error tells how many that are.
+/// If the inbox is full, a text is too large, or the ensemble did not accept it in time. Texts accepted before stay, and
+/// the error states their number.
 ///
 /// # Cancel safety
 ///
-/// The text that is on its way may be accepted, once.
+/// The text in flight may be accepted, once.
 ///
 /// # Session loss
 ///
@@ -109,12 +108,12 @@ pub async fn submit(
     Ok(submitted)
 }
 
-/// Describes the queue of what was submitted, the same for all who use it.
+/// Returns the inbox queue with the options that all processes share.
 pub(crate) fn inbox(session: &Session, tree: &Tree) -> WorkQueue<String> {
     let options = WorkOptions::default()
         .with_capacity(CAPACITY)
-        // A text does nothing to the master that makes a task of it: masters that die meanwhile do not die of it. What no
-        // master can read is put aside all the same, after an hour and a half.
+        // Creating a task from a text cannot crash a master, so deliveries that ended with a crash say nothing about the
+        // text. A text that no master can decode becomes a dead letter after an hour and a half.
         .with_max_deliveries(100);
     WorkQueue::with_options(session, tree.inbox(), Text, &options)
         .expect("the path is one, and not the root")
@@ -131,7 +130,7 @@ impl fmt::Display for Submitted {
     }
 }
 
-/// How many texts may wait to become tasks.
+/// The maximum number of texts in the inbox.
 const CAPACITY: usize = 10_000;
-/// How many bytes a text may have.
+/// The maximum size of a text in bytes.
 const LARGEST_TEXT: usize = 64 * 1024;

@@ -27,7 +27,7 @@ use zk_id::WorkerIds;
 
 use crate::assignment_view::check_event;
 use crate::bootstrap::recreate_deleted;
-use crate::pause::A_MOMENT;
+use crate::pause::RETRY_PAUSE;
 use crate::pause::pause;
 use crate::reporter::Reporter;
 use crate::settings;
@@ -147,7 +147,7 @@ impl Worker {
                 Err(error) if error.is_no_node() => {
                     recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
                 }
-                Err(error) if error.class() == ErrorClass::Recoverable => pause(A_MOMENT).await,
+                Err(error) if error.class() == ErrorClass::Recoverable => pause(RETRY_PAUSE).await,
                 Err(error) => return Err(error),
             }
         }
@@ -173,7 +173,7 @@ impl Worker {
                         _ => break,
                     }
                 }
-                Err(error) if error.class() == ErrorClass::Recoverable => pause(A_MOMENT).await,
+                Err(error) if error.class() == ErrorClass::Recoverable => pause(RETRY_PAUSE).await,
                 Err(error) => return Err(error),
             }
         }
@@ -330,7 +330,7 @@ impl Worker {
                 _ if error.is_no_node() => {
                     recreate_deleted(&self.session, &self.tree, &self.reporter).await?;
                 }
-                _ if error.class() == ErrorClass::Recoverable => pause(A_MOMENT).await,
+                _ if error.class() == ErrorClass::Recoverable => pause(RETRY_PAUSE).await,
                 _ => return Err(error),
             }
         }
