@@ -1,4 +1,4 @@
-//! Carrying out a command.
+//! Runs one command in a session of its own.
 
 use std::io;
 use std::io::Read;
@@ -20,7 +20,7 @@ use crate::output;
 
 /// Runs one command in a session of its own.
 pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
-    // What can be judged without a server is judged first.
+    // Check everything that needs no server first.
     let path = NodePath::parse(path_of(&cli.command))?;
     let connect = cli
         .connect
@@ -32,7 +32,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
             )
         })?;
     let credentials = credentials()?;
-    // Input may be long in coming, and a session must not wait for it.
+    // Read input before connecting: it may take long, and a session must not wait for it.
     let data = read_data(&cli.command)?;
     let is_held = matches!(&cli.command, Command::Create(create) if create.ephemeral);
     let shell = Shell {
@@ -40,14 +40,14 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         session: open(connect, cli.timeout, credentials).await?,
     };
     let result = shell.carry_out(cli.command, &path, data).await;
-    // A session that was held has outlived the time for its command.
-    let goodbye = if is_held {
-        LONGEST_GOODBYE
+    // A held session has outlived the time limit of the command.
+    let close_timeout = if is_held {
+        CLOSE_TIMEOUT
     } else {
-        LONGEST_GOODBYE.min(shell.remaining())
+        CLOSE_TIMEOUT.min(shell.remaining())
     };
-    // The answer is known by now; an end that is not acknowledged costs the servers one session timeout.
-    drop(tokio::time::timeout(goodbye, shell.session.close()).await);
+    // The result is known; a session whose close is not acknowledged ends at its timeout.
+    drop(tokio::time::timeout(close_timeout, shell.session.close()).await);
     result
 }
 
@@ -87,7 +87,7 @@ impl Shell {
             }
             Command::Locks(command) => {
                 let working = locks::carry_out(&self.session, path, &command);
-                // A person who is asked is not hurried: each operation has its own limit then.
+                // The limit does not include the time of a confirmation: each operation has its own limit instead.
                 if command.broken.is_some() && !command.yes {
                     return working.await;
                 }
@@ -110,7 +110,7 @@ impl Shell {
         print(format!("{}{stat}", output::names(names)).as_bytes())
     }
 
-    /// Each node before its children, children in the order of their names.
+    /// Prints each node before its children, children sorted by name.
     async fn ls_tree(&self, root: &NodePath) -> Result<(), Failure> {
         let mut next = vec![root.clone()];
         while let Some(path) = next.pop() {
@@ -228,7 +228,7 @@ async fn open(
 }
 
 fn credentials() -> Result<Option<(String, String)>, Failure> {
-    // The value is in no message: it is a password, well-formed or not.
+    // No message contains the value: it is a password, well-formed or not.
     let malformed = || {
         Failure::usage(
             "ZK_AUTH is not user:password",
@@ -293,4 +293,4 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
 /// A node holds a little less; it is refused with the exact number.
 const MOST_INPUT: u64 = 1 << 20;
 const STANDARD_INPUT: &str = "-";
-const LONGEST_GOODBYE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

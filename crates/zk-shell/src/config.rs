@@ -1,4 +1,4 @@
-//! Configuration in TOML: put, get, compare, follow, and go back.
+//! The `config` commands: put, get, compare, follow and roll back TOML documents.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -29,7 +29,7 @@ use crate::failure::Failure;
 use crate::failure::chain;
 use crate::failure::tell;
 
-/// The node a command is about.
+/// Returns the node of a command.
 pub(crate) fn path_of(command: &Config) -> &str {
     match command {
         Config::Put { path, .. }
@@ -41,7 +41,7 @@ pub(crate) fn path_of(command: &Config) -> &str {
     }
 }
 
-/// Carries a command out; all but the following of changes within `limit`.
+/// Runs a command; `limit` applies to all commands except `follow`.
 pub(crate) async fn carry_out(
     session: &Session,
     path: &NodePath,
@@ -66,7 +66,7 @@ pub(crate) async fn carry_out(
             let expected = expecting.map_or(Expected::Any, expected);
             let publish = publisher(*history).publish(path, &document);
             let published = publish.expecting(expected).only_if_changed().await?;
-            print(told(&published).as_bytes())
+            print(describe(&published).as_bytes())
         }
         Config::Get { file, .. } => {
             let (document, _) = session.get(path).timeout(limit).await?;
@@ -123,12 +123,12 @@ pub(crate) async fn carry_out(
             let publisher = publisher(*history);
             let back = publisher.roll_back(path, *revision, expected(*expecting));
             let published = back.await?;
-            print(told(&published).as_bytes())
+            print(describe(&published).as_bytes())
         }
     }
 }
 
-/// What has to be there if this revision has: 0 is that of no node.
+/// Returns the expected state for a revision; 0 means that the node does not exist.
 fn expected(revision: i64) -> Expected {
     match revision {
         0 => Expected::Absent,
@@ -136,7 +136,7 @@ fn expected(revision: i64) -> Expected {
     }
 }
 
-/// Prints what happens to a document, until the program is told to end.
+/// Prints each change of a document until the program is stopped.
 async fn follow(session: &Session, path: &NodePath) -> Result<(), Failure> {
     let mut events = Listener::new(session, path, Text)?.events::<String>();
     let mut last: Option<String> = None;
@@ -176,7 +176,7 @@ async fn follow(session: &Session, path: &NodePath) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How one text differs from another, as every diff prints it; nothing when it does not.
+/// Returns the unified diff of two texts; empty if they are equal.
 fn difference(old_name: &str, old: &str, new_name: &str, new: &str) -> String {
     TextDiff::from_lines(old, new)
         .unified_diff()
@@ -184,7 +184,7 @@ fn difference(old_name: &str, old: &str, new_name: &str, new: &str) -> String {
         .to_string()
 }
 
-fn told(published: &Published) -> String {
+fn describe(published: &Published) -> String {
     let what = match published.change {
         KeyChange::Created => "Created",
         KeyChange::Replaced => "Replaced",
@@ -201,7 +201,7 @@ fn told(published: &Published) -> String {
     }
 }
 
-/// Whether a document is TOML, and if not, where.
+/// Checks that a document is TOML.
 fn check(document: &[u8]) -> Result<(), DecodeError> {
     Toml.decode(document).map(|_: toml::Table| ())
 }
@@ -251,7 +251,7 @@ impl From<PublishError> for Failure {
     }
 }
 
-/// Reads the number of a transaction, in hexadecimal digits after `0x` or in decimal ones.
+/// Parses a zxid, in hexadecimal digits after `0x` or in decimal digits.
 pub(crate) fn parse_revision(text: &str) -> Result<i64, String> {
     let number = match text.strip_prefix("0x") {
         Some(digits) => i64::from_str_radix(digits, 16),

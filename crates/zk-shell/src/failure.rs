@@ -1,4 +1,4 @@
-//! What went wrong, and what would be right, in two lines.
+//! Failures of a command: one line with the problem, and one with the remedy.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -7,11 +7,11 @@ use zk_core::ConnectError;
 use zk_core::ErrorKind;
 use zk_core::Operation;
 
-/// Why a command did not work.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     is_usage: bool,
-    /// Empty when there is nobody to tell.
+    /// Empty if nothing is to be printed.
     problem: String,
     help: Option<&'static str>,
 }
@@ -26,7 +26,7 @@ impl Failure {
         }
     }
 
-    /// The command was understood and did not work.
+    /// The command was understood and failed.
     pub(crate) fn operation(problem: impl Into<String>, help: Option<&'static str>) -> Self {
         Self {
             is_usage: false,
@@ -35,7 +35,7 @@ impl Failure {
         }
     }
 
-    /// The time for the whole command was up.
+    /// The time limit of the command has elapsed.
     pub(crate) fn too_slow() -> Self {
         Self::operation(
             "the time for the command was up",
@@ -43,12 +43,12 @@ impl Failure {
         )
     }
 
-    /// Whoever read the answer, as in `zk ls -R / | head`, has gone.
+    /// The reader of the output has closed it, as in `zk ls -R / | head`.
     pub(crate) fn reader_gone() -> Self {
         Self::silent()
     }
 
-    /// All has been said, and the exit status is the answer.
+    /// Nothing is printed; the exit status is the result.
     pub(crate) fn silent() -> Self {
         Self::operation("", None)
     }
@@ -126,9 +126,9 @@ impl From<ConnectError> for Failure {
     }
 }
 
-/// Writes to standard error, if anybody reads it.
+/// Writes to standard error, and ignores failures.
 pub(crate) fn tell(text: &str) {
-    // There is no third place to complain that the second one is closed.
+    // If standard error is closed, nothing is left to report to.
     drop(std::io::stderr().write_all(text.as_bytes()));
 }
 

@@ -1,4 +1,4 @@
-//! Keeping the session of an ephemeral node until the user has had enough.
+//! Keeps the session of an ephemeral node open until a signal or the end of input.
 
 use std::io::IsTerminal;
 
@@ -39,11 +39,11 @@ pub(crate) async fn until_released(session: &Session, is_stdin_read: bool) -> Re
 async fn end_of_stdin() {
     let mut stdin = tokio::io::stdin();
     let mut scrap = [0; 1024];
-    // An unreadable input is as good as an ended one.
+    // An unreadable input counts as ended.
     while stdin.read(&mut scrap).await.is_ok_and(|read| read > 0) {}
 }
 
-/// Standard output is for the answer alone.
+/// Writes to standard error, because standard output contains only results.
 fn note(until: &str) {
     tell(&format!(
         "the node is ephemeral: keeping its session {until}\n"

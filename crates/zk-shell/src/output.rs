@@ -1,4 +1,4 @@
-//! What is printed, in the form of ZooKeeper's own shell.
+//! Formats results as ZooKeeper's own shell prints them.
 
 use zk_core::Stat;
 
