@@ -442,8 +442,7 @@ impl Counter {
     /// Replaces the data that the transaction `mzxid` wrote, together with a marker node that only one writer can
     /// create.
     async fn write_once(&self, mzxid: i64, data: [u8; 8]) -> Result<(), Error> {
-        let name = format!("after-{mzxid:016x}");
-        let marker = child(&self.path, &name);
+        let marker = child(&self.path, &marker_name(mzxid));
         let transaction = self.session.transaction().create(marker, "");
         transaction.set(&self.path, data).commit().await.map(drop)
     }
@@ -476,6 +475,11 @@ const fn condition_for(seen: Option<(i32, i64)>) -> WriteCondition {
         Some((-1, mzxid)) => WriteCondition::Marker { mzxid },
         Some((version, _)) => WriteCondition::Version(version),
     }
+}
+
+/// Returns the name of the marker node of the write that follows the transaction `mzxid`.
+pub(crate) fn marker_name(mzxid: i64) -> String {
+    format!("after-{mzxid:016x}")
 }
 
 /// Returns the pause before the next attempt: random, up to a limit that doubles with each attempt, so that processes

@@ -21,6 +21,7 @@ mod cancellation;
 mod chaos;
 mod known_bugs;
 mod latch;
+mod layout;
 mod participants;
 mod selector;
 

@@ -1,0 +1,79 @@
+//! The names and data of all nodes, compared with `tests/golden/layout.txt`.
+
+use zk_leader::LeaderLatch;
+use zk_leader::Selector;
+use zk_sim::Ensemble;
+use zk_sim::Kind;
+
+use crate::PATH;
+use crate::options;
+use crate::soon;
+use crate::until_waiting;
+
+// covers: E3
+#[tokio::test(start_paused = true)]
+async fn nodes_and_their_data_are_those_of_the_golden_file() {
+    let ensemble = Ensemble::new(1);
+    let session = ensemble.connect().await;
+    let plain = options().with_id("anna");
+    let described = options()
+        .with_id("ben")
+        .with_metadata("10.0.0.1:80\nrack 7");
+
+    let leader = LeaderLatch::with_options(&session, PATH, &plain).unwrap();
+    let leader = leader.join();
+    soon("it leads", leader.leading()).await.unwrap();
+    let waiter = LeaderLatch::with_options(&session, PATH, &described).unwrap();
+    let waiter = waiter.join();
+    until_waiting(waiter.handle()).await;
+    let mut actual = section(
+        "LeaderLatch: a leader, and a waiter with metadata",
+        &ensemble,
+    );
+    leader.leave().await;
+    waiter.leave().await;
+
+    let selector = Selector::with_options(&session, PATH, &described).unwrap();
+    let handle = selector.handle().clone();
+    let running = tokio::spawn(selector.run_once(async |_| std::future::pending::<()>().await));
+    soon("it leads", handle.leading()).await.unwrap();
+    actual += &section("Selector with metadata", &ensemble);
+    running.abort();
+
+    let expected = include_str!("../golden/layout.txt");
+    assert!(
+        actual == expected,
+        "the nodes differ from tests/golden/layout.txt\n-- expected\n{expected}-- actual\n{actual}"
+    );
+}
+
+/// The nodes of the election, one a line: the path, the kind, and the data. Unique ids are replaced.
+fn section(title: &str, ensemble: &Ensemble) -> String {
+    let mut lines = Vec::new();
+    let tree = ensemble.tree();
+    for (path, node) in tree.nodes() {
+        let path = path.to_string();
+        if !path.starts_with("/leaders") {
+            continue;
+        }
+        let path = match path.split_once("_c_") {
+            Some((parent, name)) => format!("{parent}_c_<uuid>{}", &name[UUID_LENGTH..]),
+            None => path,
+        };
+        let kind = match node.kind() {
+            Kind::Persistent => "persistent",
+            Kind::Ephemeral(_) => "ephemeral",
+            Kind::Container => "container",
+            kind => panic!("unexpected kind of node: {kind:?}"),
+        };
+        lines.push(format!(
+            "{path} {kind} \"{}\"\n",
+            node.data().escape_ascii()
+        ));
+    }
+    // The order of the paths is that of their unique ids.
+    lines.sort();
+    format!("== {title}\n{}", lines.concat())
+}
+
+const UUID_LENGTH: usize = 36;
