@@ -237,7 +237,7 @@ impl<P> InstanceList<P> {
                 changes.push(InstanceChange::Synchronized);
             }
             CacheState::Stale if was_synchronized && !is_another_round => {
-                changes.push(InstanceChange::Stale)
+                changes.push(InstanceChange::Stale);
             }
             _ => {}
         }

@@ -91,7 +91,7 @@ impl Master {
     /// # Session loss
     ///
     /// An error.
-    pub async fn lead(&self, lease: &Lease) -> anyhow::Result<()> {
+    pub async fn lead(&self, lease: &LeaderLease) -> anyhow::Result<()> {
         self.reporter.report(format_args!(
             "is the master, with token {}",
             lease.fencing_token()
@@ -174,7 +174,11 @@ impl Master {
     }
 
     /// On each change assigns tasks, takes back those of workers that are gone, and updates the number of `waiting` tasks.
-    async fn assign(&self, lease: &Lease, waiting: &watch::Sender<usize>) -> anyhow::Result<()> {
+    async fn assign(
+        &self,
+        lease: &LeaderLease,
+        waiting: &watch::Sender<usize>,
+    ) -> anyhow::Result<()> {
         let mut assignments = AssignmentView::new(&self.session, &self.tree, &self.reporter);
         let mut settings = self.settings.clone();
         loop {

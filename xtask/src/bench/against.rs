@@ -13,9 +13,6 @@ use super::figures::Figure;
 use crate::revision::Revision;
 use crate::workspace::Workspace;
 
-/// Makes a cargo command on one of the two trees.
-type Cargo<'a> = &'a dyn Fn(&[&str]) -> Command;
-
 /// Builds both revisions, runs them in turn, and prints the comparison.
 pub(super) fn command(
     workspace: &Workspace,
@@ -24,13 +21,15 @@ pub(super) fn command(
     rounds: usize,
 ) -> anyhow::Result<bool> {
     let older = Revision::check_out(workspace, revision)?;
-    let sides: [(String, Cargo<'_>); 2] = [
-        (revision.display().to_string(), &|args| older.cargo(args)),
-        ("working tree".to_owned(), &|args| workspace.cargo(args)),
-    ];
-    for (name, cargo) in &sides {
+    let names = [revision.display().to_string(), "working tree".to_owned()];
+    let cargo = |side: usize, args: &[&str]| match side {
+        0 => older.cargo(args),
+        _ => workspace.cargo(args),
+    };
+    for (side, name) in names.iter().enumerate() {
         println!("building the benchmark of {name}");
-        let built = cargo(&bench.build()).status().context("cannot run cargo")?;
+        let mut build = cargo(side, &bench.build());
+        let built = build.status().context("cannot run cargo")?;
         ensure!(
             built.success(),
             "the benchmark does not build at {name}, so it cannot be compared"
@@ -40,9 +39,9 @@ pub(super) fn command(
     for round in 0..rounds {
         // Each build goes first in every second round, so that a drift of the machine affects both.
         for side in [round % 2, 1 - round % 2] {
-            let (name, cargo) = &sides[side];
+            let name = &names[side];
             println!("round {} of {rounds}: {name}", round + 1);
-            let mut run = cargo(&bench.run());
+            let mut run = cargo(side, &bench.run());
             run.envs(bench.environment()).arg("--").args(&bench.rest);
             measured[side].push(figures_of(&mut run, name)?);
         }
@@ -50,8 +49,8 @@ pub(super) fn command(
     let [old, new] = &measured;
     println!(
         "\nold: {}, new: {}; median (min–max) of {rounds} rounds in the quick form\n\n{}",
-        sides[0].0,
-        sides[1].0,
+        names[0],
+        names[1],
         figures::compare(old, new)
     );
     Ok(true)

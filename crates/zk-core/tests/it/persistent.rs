@@ -55,7 +55,7 @@ async fn told(watching: &mut Watching, count: usize) -> Vec<(String, WatchEvent)
     for _ in 0..count {
         match within(Duration::from_secs(10), "a notice", watching.next()).await {
             Some(WatchNotification::Changed { path, event, .. }) => {
-                told.push((path.to_string(), event))
+                told.push((path.to_string(), event));
             }
             other => panic!("{other:?} after {told:?}"),
         }

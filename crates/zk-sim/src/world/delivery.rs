@@ -28,7 +28,7 @@ use crate::watches::WatchKind;
 impl World {
     /// Sends a watch event to a session.
     pub(super) fn notify(&mut self, session: SessionId, trigger: Trigger, zxid: Option<i64>) {
-        self.push(session, Body::Notice { trigger, zxid });
+        self.push(session, Body::WatchNotification { trigger, zxid });
     }
 
     /// Closes a connection from the server, after the messages already sent on it.
@@ -63,7 +63,7 @@ impl World {
         };
         let bytes = match body {
             Body::Reply { outcome, .. } => size::of_answer(outcome.as_ref().ok()),
-            Body::Notice { trigger, .. } => size::of_notice(&trigger.path),
+            Body::WatchNotification { trigger, .. } => size::of_notice(&trigger.path),
             Body::End(_) => 0,
         };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -88,7 +88,9 @@ impl World {
             match message.map(|message| message.body) {
                 None => return,
                 Some(Body::End(how)) => self.break_link(session, &how),
-                Some(Body::Notice { trigger, zxid }) => self.fire(session, &trigger, zxid),
+                Some(Body::WatchNotification { trigger, zxid }) => {
+                    self.fire(session, &trigger, zxid);
+                }
                 Some(Body::Reply {
                     job,
                     zxid,
@@ -113,7 +115,7 @@ impl World {
                 .rule
                 .map(|rule| &self.rules[rule])
                 .is_some_and(|rule| rule.act == Act::Hold && !rule.is_released),
-            Body::Notice { .. } | Body::End(_) => false,
+            Body::WatchNotification { .. } | Body::End(_) => false,
         }
     }
 

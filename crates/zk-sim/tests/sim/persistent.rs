@@ -29,7 +29,7 @@ async fn received(watching: &mut Watching, session: &Session) -> (Vec<(String, W
     while let Some(notice) = futures_util::FutureExt::now_or_never(watching.next()) {
         match notice {
             Some(WatchNotification::Changed { path, event, .. }) => {
-                received.push((path.to_string(), event))
+                received.push((path.to_string(), event));
             }
             Some(WatchNotification::LinkLost) => return (received, true),
             None => panic!("nothing comes after the end"),
