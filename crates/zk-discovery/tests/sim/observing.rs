@@ -77,7 +77,7 @@ async fn a_node_of_ours_that_somebody_removes_is_said() {
     );
     assert_eq!(
         recorder.0.lock().unwrap().as_slice(),
-        ["message=a node of ours was removed by somebody path=/services/orders/a "]
+        ["message=another client removed a registered node path=/services/orders/a "]
     );
 }
 
