@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 /// Returns the milliseconds since 1970, and never the same number twice.
 ///
-/// The number makes the data of a node differ from every other registration of this process. After a lost reply the data
-/// identifies the creator of the node.
+/// The number makes the data of a node differ from every other registration of this process. After a lost reply the
+/// data identifies the creator of the node.
 pub(crate) fn registration_time() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = since.map_or(0, |since| {

@@ -17,8 +17,8 @@ pub enum WhenTaken {
     Refuse,
     /// Wait until the node is gone, for at most this long.
     ///
-    /// The time restarts when the connection breaks: an election gives all sessions their full timeout again, and a client
-    /// without a connection does not see that a node is gone.
+    /// The time restarts when the connection breaks: an election gives all sessions their full timeout again, and a
+    /// client without a connection does not see that a node is gone.
     WaitFor(Duration),
 }
 

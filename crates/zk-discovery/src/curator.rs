@@ -36,9 +36,9 @@ use crate::uri::UriSpec;
 /// ```
 ///
 /// - Unknown keys are ignored, as Curator does. An update rewrites the node without them.
-/// - `enabled` is written only if false, and read if present. Curator in its default, compatible mode does not write it: an
-///   instance that a Java service disabled appears enabled to all readers, and an instance that Java rewrites is enabled
-///   again. An instance disabled here is disabled for Java as well.
+/// - `enabled` is written only if false, and read if present. Curator in its default, compatible mode does not write
+///   it: an instance that a Java service disabled appears enabled to all readers, and an instance that Java rewrites is
+///   enabled again. An instance disabled here is disabled for Java as well.
 /// - `@class` of a payload is ignored when read. It is written first in an object payload if
 ///   [`with_payload_class`](Self::with_payload_class) is set. Curator needs it to decode a payload as more than a map.
 /// - A missing or null registration time is read as `None`, and `None` is written as 0.

@@ -22,19 +22,20 @@ mod encoding;
 
 /// The layout of Dubbo's registry: `<base>/<interface>/providers/<url>`, the URL encoded as Java's `URLEncoder` does.
 ///
-/// The service is the interface, the base is `/dubbo` by convention, and the payload of an instance is a [`DubboProvider`]:
+/// The service is the interface, the base is `/dubbo` by convention, and the payload of an instance is a
+/// [`DubboProvider`]:
 /// `dubbo://10.0.0.7:20880/com.example.Orders?side=provider&timestamp=1700000000000`.
 ///
-/// - The name of the node contains the whole instance. The id is therefore always that name, and an update that changes the
-///   URL [fails](crate::UpdateError::OtherNode), because a node cannot be renamed: register the new instance, then
+/// - The name of the node contains the whole instance. The id is therefore always that name, and an update that changes
+///   the URL [fails](crate::UpdateError::OtherNode), because a node cannot be renamed: register the new instance, then
 ///   unregister the old one.
 ///   The encoded name may have 32,768 bytes.
 /// - The data of the node is neither read nor written.
-/// - `timestamp` is the registration time, so a restarted process has a different node than before. `enabled=false` marks
-///   a disabled instance.
+/// - `timestamp` is the registration time, so a restarted process has a different node than before. `enabled=false`
+///   marks a disabled instance.
 /// - Consumers, routers and configurators are neither registered nor read.
-/// - A URL that would not be read back is rejected: another interface in the path or in the parameter `interface`, another
-///   category, or an address in brackets. Write IPv6 addresses without brackets.
+/// - A URL that would not be read back is rejected: another interface in the path or in the parameter `interface`,
+///   another category, or an address in brackets. Write IPv6 addresses without brackets.
 /// - `config`, `metadata` and `mapping` below the base belong to Dubbo and are not services.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "there is nothing to set")]
@@ -50,7 +51,8 @@ pub struct DubboProvider {
 }
 
 impl DubboProvider {
-    /// Creates a provider with `protocol`, such as `dubbo` or `tri`, without parameters and with the interface as its path.
+    /// Creates a provider with `protocol`, such as `dubbo` or `tri`, without parameters and with the interface as its
+    /// path.
     pub fn new(protocol: impl Into<String>) -> Self {
         Self {
             protocol: protocol.into(),

@@ -352,8 +352,8 @@ pub enum BuildError {
     EmptyAddress,
 }
 
-/// A Dubbo URL with all its methods takes several kilobytes. A registration watches its node, and the watched paths of a
-/// session are limited to 120 KiB, because one request sets them again after a reconnect.
+/// A Dubbo URL with all its methods takes several kilobytes. A registration watches its node, and the watched paths of
+/// a session are limited to 120 KiB, because one request sets them again after a reconnect.
 const MOST_BYTES: usize = 32 * 1024;
 
 #[cfg(test)]

@@ -18,11 +18,12 @@ use crate::registry::Registry;
 impl<L: Layout> Registry<L> {
     /// Registers an instance, and registers it again whenever its node is removed, while the session lives.
     ///
-    /// Use it in the body of [`supervise`](zk_core::SessionBuilder::supervise), which runs it again with the next session.
+    /// Use it in the body of [`supervise`](zk_core::SessionBuilder::supervise), which runs it again with the next
+    /// session.
     /// It returns only the error that ends it.
-    /// After a [transient](RegisterError::is_transient) error, such as a node of another session that outlives the wait of
-    /// [`WhenTaken`](crate::WhenTaken), and after a removal by another client, it logs a `tracing` event of level warn and
-    /// retries after one second.
+    /// After a [transient](RegisterError::is_transient) error, such as a node of another session that outlives the wait
+    /// of [`WhenTaken`](crate::WhenTaken), and after a removal by another client, it logs a `tracing` event of level
+    /// warn and retries after one second.
     ///
     /// To update what is registered, use [`keep_registered_with`](Self::keep_registered_with).
     ///
@@ -74,8 +75,8 @@ impl<L: Layout> Registry<L> {
     /// registration.
     ///
     /// The future that `work` returns runs while that registration lasts, and is then dropped; it may end early.
-    /// Registering again uses the instance as [last written](Registration::instance), so an update survives a removal of
-    /// the node. It does not survive the session: with the next session this starts from `instance` again.
+    /// Registering again uses the instance as [last written](Registration::instance), so an update survives a removal
+    /// of the node. It does not survive the session: with the next session this starts from `instance` again.
     ///
     /// # Errors
     ///

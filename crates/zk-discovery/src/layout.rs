@@ -32,8 +32,8 @@ pub trait Layout: fmt::Debug + Send + Sync + 'static {
 pub trait ReadFormat<P>: Layout {
     /// Decodes an instance of `service` from the name and data of its node.
     ///
-    /// Preserve the registration time with [`InstanceBuilder::registration_time`]; an update of an instance that was decoded
-    /// without one writes its previous time.
+    /// Preserve the registration time with [`InstanceBuilder::registration_time`]; an update of an instance that was
+    /// decoded without one writes its previous time.
     ///
     /// # Errors
     ///
@@ -47,11 +47,11 @@ pub trait Format<P>: ReadFormat<P> {
     ///
     /// The name or the data should differ between two registrations. Including the
     /// [registration time](Instance::registration_time) ensures that: it is unique per create of this process.
-    /// The difference identifies the creator of a node after a lost reply, and after a dropped call whose request may still
-    /// create its node.
-    /// A format that encodes all registrations of an instance alike works as well, with two drawbacks: registering first
-    /// waits for all background removals of the session, and two registries of one session may both regard one node as
-    /// theirs.
+    /// The difference identifies the creator of a node after a lost reply, and after a dropped call whose request may
+    /// still create its node.
+    /// A format that encodes all registrations of an instance alike works as well, with two drawbacks: registering
+    /// first waits for all background removals of the session, and two registries of one session may both regard one
+    /// node as theirs.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Service discovery on ZooKeeper: register instances of a service, follow them, and pick one.
 //!
-//! A [`Registry`] writes an [`Instance`] into an ephemeral node, in the layout of Curator's service discovery or of Dubbo,
-//! so that Java services and Rust services find each other.
+//! A [`Registry`] writes an [`Instance`] into an ephemeral node, in the layout of Curator's service discovery or of
+//! Dubbo, so that Java services and Rust services find each other.
 //! [`Providers`] hold all instances of a service in memory, keep them up to date with [`zk_cache`], and pick one.
 //!
 //! Use it where ZooKeeper already runs and instances come and go within seconds.
@@ -35,27 +35,29 @@
 //! 2. A connection that breaks and is restored changes no node: consumers do not see an instance flap.
 //! 3. An update writes the node in place, conditional on its version, and keeps what others wrote there. A write whose
 //!    reply was lost is not repeated before the node is read again.
-//! 4. Unregistering removes only the node of the registration, never one that replaced it. Updating writes only that node
-//!    too, with one exception that ZooKeeper cannot distinguish: the node is replaced between the read and the write, and
-//!    the new node has the same version; see [`Registration::update`].
+//! 4. Unregistering removes only the node of the registration, never one that replaced it. Updating writes only that
+//!    node too, with one exception that ZooKeeper cannot distinguish: the node is replaced between the read and the
+//!    write, and the new node has the same version; see [`Registration::update`].
 //! 5. Registering never overwrites a node of another live session, see [`WhenTaken`]. A node of an
-//!    [earlier session of the same process](Registry::succeeding) is deleted, identified by the transaction that created
-//!    it. Updating overwrites another session's node only in the exception of guarantee 4.
+//!    [earlier session of the same process](Registry::succeeding) is deleted, identified by the transaction that
+//!    created it. Updating overwrites another session's node only in the exception of guarantee 4.
 //! 6. A registration [reports](Registration::lost) its loss. It is not renewed automatically; use
-//!    [`Registry::keep_registered`] within a session and [`supervise`](zk_core::SessionBuilder::supervise) across sessions.
-//! 7. After each [`InstanceChange::Synchronized`] the list contains what the server had when the connection was made, or
-//!    later, unless there is an [`InstanceList::gap`]: then the list is incomplete, and a pick that finds no instance
-//!    returns [`PickError::Incomplete`]. Applying the changes to a list yields the next list. A slow consumer receives the
-//!    difference and does not block others.
+//!    [`Registry::keep_registered`] within a session and [`supervise`](zk_core::SessionBuilder::supervise) across
+//!    sessions.
+//! 7. After each [`InstanceChange::Synchronized`] the list contains what the server had when the connection was made,
+//!    or later, unless there is an [`InstanceList::gap`]: then the list is incomplete, and a pick that finds no
+//!    instance returns [`PickError::Incomplete`]. Applying the changes to a list yields the next list. A slow consumer
+//!    receives the difference and does not block others.
 //! 8. An entry that is not a valid instance is [quarantined](Quarantined): it is reported once, with its path and the
 //!    reason, and does not affect other entries. It becomes an instance once it is corrected.
-//! 9. A list that was never read is never picked from. A list that may be out of date is used according to [`WhenStale`]:
+//! 9. A list that was never read is never picked from. A list that may be out of date is used according to
+//!    [`WhenStale`]:
 //!    by default the last known instances are picked and [marked](Picked::is_stale), however long the ensemble is
 //!    unavailable. The next session [takes over](Providers::follow).
 //! 10. Everything ends with its session or with its last handle, and leaves no watch and no task behind.
 //!
-//! Not guaranteed: that a picked instance is alive; that two processes see a change at the same moment; that each change
-//! is reported separately.
+//! Not guaranteed: that a picked instance is alive; that two processes see a change at the same moment; that each
+//! change is reported separately.
 //!
 //! # Failure behaviour
 //!

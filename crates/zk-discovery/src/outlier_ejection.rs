@@ -65,8 +65,8 @@ impl FailureRules {
     /// Sets how many of the enabled instances may be ejected, in percent; default 50, and more than 100 counts as 100.
     ///
     /// The number is rounded up, and at least one instance always remains.
-    /// While more are ejected, all are picked from: the first instance to return would get the load of all and fail again,
-    /// and if most instances fail, the cause may be elsewhere.
+    /// While more are ejected, all are picked from: the first instance to return would get the load of all and fail
+    /// again, and if most instances fail, the cause may be elsewhere.
     /// With [`WhenAllEjected::Refuse`](crate::WhenAllEjected::Refuse) there is no such limit.
     #[must_use]
     pub const fn with_max_ejected(mut self, percent: u8) -> Self {
@@ -102,8 +102,8 @@ impl OutlierDetector {
         }
     }
 
-    /// Records a failure and returns whether it ejects the instance. `chance`, from 0 to 1, is the share of the jitter that
-    /// is added to the ejection time.
+    /// Records a failure and returns whether it ejects the instance. `chance`, from 0 to 1, is the share of the jitter
+    /// that is added to the ejection time.
     pub(crate) fn report(&mut self, which: Incarnation, now: Duration, chance: f64) -> bool {
         self.forget(now);
         let rules = self.rules;

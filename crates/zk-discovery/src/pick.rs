@@ -175,8 +175,8 @@ impl<P> Strategy<P> for LeastUsed {
 /// Picks the same instance for the same key in every process, while that instance exists.
 ///
 /// It uses rendezvous hashing: each instance has a score for the key, and the highest score wins.
-/// When an instance goes, only its keys move, evenly to all others. When an instance comes, it receives its even share of
-/// the keys, and no other key moves.
+/// When an instance goes, only its keys move, evenly to all others. When an instance comes, it receives its even share
+/// of the keys, and no other key moves.
 /// The score combines the 64-bit FNV-1a hashes of the node name, which usually is the id, and of the key, mixed as in
 /// `SplitMix64`. It is the same in every process, on every machine, and in every version of this crate.
 ///

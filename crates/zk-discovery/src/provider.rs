@@ -102,13 +102,13 @@ impl ProviderOptions {
 /// Clones share state.
 /// Like each clone of the session, it keeps the session open.
 ///
-/// When the session ends, the last known list stays, and is picked from as [`WhenStale`] says: by default an outage of the
-/// ensemble does not become an outage of the service. Let the next session [`follow`](Self::follow).
+/// When the session ends, the last known list stays, and is picked from as [`WhenStale`] says: by default an outage of
+/// the ensemble does not become an outage of the service. Let the next session [`follow`](Self::follow).
 ///
 /// # Dropping
 ///
-/// Dropping the last clone stops following: [`changes`](Self::changes) end with [`CacheEnd::Stopped`], and the watch is removed
-/// in the background. A [`Picked`] or [`InstanceChanges`] does not keep it alive.
+/// Dropping the last clone stops following: [`changes`](Self::changes) end with [`CacheEnd::Stopped`], and the watch is
+/// removed in the background. A [`Picked`] or [`InstanceChanges`] does not keep it alive.
 ///
 /// # Cost
 ///
@@ -174,8 +174,8 @@ impl<P: Send + Sync + 'static> Providers<P> {
 
     /// Follows the service with another session, which replaces the previous one.
     ///
-    /// The last known list stays, and counts as stale, until the new session has synchronised. Failures that were reported
-    /// for instances that still exist are kept.
+    /// The last known list stays, and counts as stale, until the new session has synchronised. Failures that were
+    /// reported for instances that still exist are kept.
     ///
     /// ```no_run
     /// # async fn serve(_: &zk_discovery::Providers<String>) -> Result<(), zk_core::Error> { Ok(()) }
@@ -364,10 +364,10 @@ impl<P> Providers<P> {
     /// Reports that an instance failed, and returns whether this failure ejects it.
     ///
     /// The [rules](ProviderOptions::with_failures) say how many failures eject an instance, and for how long.
-    /// An id that is not in the list is ignored. The failures of an instance are forgotten when it is removed: an instance
-    /// that is registered again under the same id starts without failures.
-    /// If several instances have the id, see [`ServiceType::DynamicSequential`](crate::ServiceType::DynamicSequential), the
-    /// failure counts for all of them; [`Picked::failed`] counts for the picked one alone.
+    /// An id that is not in the list is ignored. The failures of an instance are forgotten when it is removed: an
+    /// instance that is registered again under the same id starts without failures.
+    /// If several instances have the id, see [`ServiceType::DynamicSequential`](crate::ServiceType::DynamicSequential),
+    /// the failure counts for all of them; [`Picked::failed`] counts for the picked one alone.
     ///
     /// # Cost
     ///

@@ -2,8 +2,8 @@
 //!
 //! Pure: no I/O and no clock.
 
-/// Returns a node name or path without the parts of an encoded URL that may be secret: the user, and everything after the
-/// question mark.
+/// Returns a node name or path without the parts of an encoded URL that may be secret: the user, and everything after
+/// the question mark.
 pub(crate) fn redact(name: &str) -> String {
     let (url, rest) = find(name, "%3F").map_or((name, ""), |at| (&name[..at], "\u{2026}"));
     let user = find(url, "%2F%2F").map(|at| at + "%2F%2F".len());

@@ -23,14 +23,14 @@ use crate::registry::PathReservation;
 
 /// Keeps an instance registered until dropped.
 ///
-/// [`lost`](Self::lost) reports when the instance is no longer registered. It is not registered again automatically; see
-/// [`keep_registered`](crate::Registry::keep_registered).
+/// [`lost`](Self::lost) reports when the instance is no longer registered. It is not registered again automatically;
+/// see [`keep_registered`](crate::Registry::keep_registered).
 /// Like each clone of the session, it keeps the session open.
 ///
 /// # Dropping
 ///
-/// The instance is unregistered in the background, by the session's own task. Only its own node is removed, never one that
-/// replaced it.
+/// The instance is unregistered in the background, by the session's own task. Only its own node is removed, never one
+/// that replaced it.
 /// [`Session::settled`] and [`Session::close`] wait for that.
 #[must_use = "the instance is unregistered when this is dropped"]
 pub struct Registration<P> {

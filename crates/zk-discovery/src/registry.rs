@@ -138,16 +138,16 @@ impl<L: Layout> Registry<L> {
     /// The node is ephemeral, so that consumers no longer find the instance once the session has expired.
     /// While the connection is broken the node stays unchanged: it is neither removed nor created again.
     ///
-    /// If the node exists already, [`with_taken`](Self::with_taken) and [`succeeding`](Self::succeeding) decide; a node of
-    /// another live session is never overwritten.
-    /// If a reply is lost, the data of the node identifies whether this call created it: the registration time differs for
-    /// each create of this process, see [`Format::encode`].
+    /// If the node exists already, [`with_taken`](Self::with_taken) and [`succeeding`](Self::succeeding) decide; a node
+    /// of another live session is never overwritten.
+    /// If a reply is lost, the data of the node identifies whether this call created it: the registration time differs
+    /// for each create of this process, see [`Format::encode`].
     ///
     /// # Errors
     ///
     /// [`RegisterError::Taken`] if the node belongs to another session, or is already registered by this registry.
-    /// [`RegisterError::Failed`] if the ensemble did not create it within the session's operation timeout, or the instance
-    /// exceeds the servers' size limit.
+    /// [`RegisterError::Failed`] if the ensemble did not create it within the session's operation timeout, or the
+    /// instance exceeds the servers' size limit.
     ///
     /// # Cancel safety
     ///
@@ -188,8 +188,8 @@ impl<L: Layout> Registry<L> {
         let mut waiting = ConflictWait::new();
         let mut reservation: Option<PathReservation> = None;
         loop {
-            // Encoded again for each create: a node that an earlier create of this call still makes is recognised by its
-            // data and removed.
+            // Encoded again for each create: a node that an earlier create of this call still makes is recognised by
+            // its data and removed.
             let (path, data) = new.write()?;
             if reservation
                 .as_ref()

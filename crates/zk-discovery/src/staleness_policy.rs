@@ -71,7 +71,8 @@ pub enum PickError {
         /// How long the connection is known to be broken.
         since: Duration,
     },
-    /// The session is over or following was stopped, and [`WhenStale`] does not allow the last known list, or there is none.
+    /// The session is over or following was stopped, and [`WhenStale`] does not allow the last known list, or there is
+    /// none.
     /// [Follow](crate::Providers::follow) the service with the next session.
     #[error("the service is no longer followed; follow it with the next session")]
     Ended(#[source] CacheEnd),
@@ -93,8 +94,8 @@ impl PickError {
     }
 }
 
-/// Checks whether a list may be picked from, by its state, whether it was ever [read](crate::CacheState::Synchronized), and how
-/// long it has been stale.
+/// Checks whether a list may be picked from, by its state, whether it was ever [read](crate::CacheState::Synchronized), and
+/// how long it has been stale.
 pub(crate) fn check_staleness(
     state: CacheState,
     was_read: bool,

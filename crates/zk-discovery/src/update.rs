@@ -18,16 +18,16 @@ use crate::write_outcome::WriteOutcome;
 impl<P: 'static> Registration<P> {
     /// Updates the instance in place: the node is written, never deleted and created again.
     ///
-    /// `change` is applied to the current data of the node, including writes of other clients, and may be called more than
-    /// once. If that data cannot be decoded, `change` is applied to the instance as last written.
+    /// `change` is applied to the current data of the node, including writes of other clients, and may be called more
+    /// than once. If that data cannot be decoded, `change` is applied to the instance as last written.
     /// Nothing is written if nothing changes.
     /// Updates of one registration run one after the other.
     ///
     /// # Errors
     ///
-    /// [`UpdateError::Gone`] if the instance is no longer registered. A node that replaced it is not written, unless the
-    /// replacement happens between the read and the write and has the same version: ZooKeeper has no write conditional on
-    /// the `czxid`. A write whose reply was lost is not repeated before the node is read again.
+    /// [`UpdateError::Gone`] if the instance is no longer registered. A node that replaced it is not written, unless
+    /// the replacement happens between the read and the write and has the same version: ZooKeeper has no write
+    /// conditional on the `czxid`. A write whose reply was lost is not repeated before the node is read again.
     /// [`UpdateError::Failed`] with [`ErrorKind::OutcomeUnknown`] if the node may have been written; update again.
     ///
     /// # Cancel safety

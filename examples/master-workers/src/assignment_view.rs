@@ -31,8 +31,8 @@ pub(crate) struct AssignmentView {
     news: [Events; 3],
     /// The steps carried out, by the node that each deleted and the `czxid` of that node.
     ///
-    /// Without this a task would be moved again until the caches show that it is gone. The ensemble rejects such moves, so
-    /// they would only waste requests.
+    /// Without this a task would be moved again until the caches show that it is gone. The ensemble rejects such moves,
+    /// so they would only waste requests.
     carried_out: BTreeMap<(NodePath, i64), Step>,
 }
 
@@ -159,8 +159,8 @@ impl AssignmentView {
 
 /// Returns an error for an event after which the cache is useless: the cache has ended, or may not list its root.
 ///
-/// A single unreadable child is reported and ignored, like a child with a foreign name. If it ended this process, it would
-/// end the next one too.
+/// A single unreadable child is reported and ignored, like a child with a foreign name. If it ended this process, it
+/// would end the next one too.
 pub(crate) fn check_event(
     event: Option<Event>,
     root: &NodePath,

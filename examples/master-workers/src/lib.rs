@@ -15,10 +15,10 @@
 //! records it; then another worker repeats the work. Work that must not be repeated has to detect that it was done, for
 //! instance by the number of the task.
 //!
-//! Also not guaranteed: that data survives manual deletion. Deleted base nodes are created again, and a worker whose node
-//! is deleted registers again under another name, but the tasks below the deleted nodes are lost.
-//! If the node of the task numbers is deleted, numbers start again: numbers of waiting tasks are skipped, but a task whose
-//! number already has a result gets no second one, and its text appears in no result.
+//! Also not guaranteed: that data survives manual deletion. Deleted base nodes are created again, and a worker whose
+//! node is deleted registers again under another name, but the tasks below the deleted nodes are lost.
+//! If the node of the task numbers is deleted, numbers start again: numbers of waiting tasks are skipped, but a task
+//! whose number already has a result gets no second one, and its text appears in no result.
 //!
 //! # Limits
 //!
@@ -32,8 +32,8 @@
 //! this in three ways:
 //!
 //! - Registering under a unique name retries: if the name is taken, the first attempt was applied (`worker.rs`).
-//! - Moving a task needs no reply: the next read shows where the task is, and a second attempt fails, because the task is
-//!   no longer in its previous place ([`Outcome::Unknown`](master::Outcome::Unknown)).
+//! - Moving a task needs no reply: the next read shows where the task is, and a second attempt fails, because the task
+//!   is no longer in its previous place ([`Outcome::Unknown`](master::Outcome::Unknown)).
 //! - Finishing a task must know whether this worker finished it, and uses a
 //!   [marker](zk_core::Transaction::commit_marked) to find out (`worker.rs`).
 //!

@@ -1,10 +1,10 @@
 //! The master: turns submissions into tasks, and assigns them to workers.
 //!
 //! Each change is a transaction that starts with a check of its leadership.
-//! A master that was paused and replaced changes nothing afterwards: the ensemble rejects its transactions, whether or not
-//! it knows that it was replaced.
-//! Moving a task deletes it in one place and creates it in the other in one transaction, so a crash never leaves a task in
-//! two places or in none.
+//! A master that was paused and replaced changes nothing afterwards: the ensemble rejects its transactions, whether or
+//! not it knows that it was replaced.
+//! Moving a task deletes it in one place and creates it in the other in one transaction, so a crash never leaves a task
+//! in two places or in none.
 
 use std::time::Duration;
 
@@ -53,8 +53,8 @@ pub enum Outcome {
     TooLate,
     /// The outcome is unknown, because the reply was lost.
     ///
-    /// It need not be determined: if the step was applied, the next read shows its task in the other place, and a second
-    /// attempt is [`TooLate`](Self::TooLate).
+    /// It need not be determined: if the step was applied, the next read shows its task in the other place, and a
+    /// second attempt is [`TooLate`](Self::TooLate).
     Unknown,
     /// One of the [base nodes](Tree::base_nodes) was deleted, and nothing was changed.
     BaseNodeMissing,
@@ -112,7 +112,8 @@ impl Master {
     /// One transaction takes the text from the queue and creates the task, so each text becomes one task, however many
     /// masters crash. The number is reserved before; an unused number is skipped.
     ///
-    /// While the maximum number of tasks is `waiting`, texts stay in the inbox; once that is full too, submitting fails.
+    /// While the maximum number of tasks is `waiting`, texts stay in the inbox; once that is full too, submitting
+    /// fails.
     async fn admit(
         &self,
         lease: &LeaderLease,
@@ -173,7 +174,8 @@ impl Master {
         }
     }
 
-    /// On each change assigns tasks, takes back those of workers that are gone, and updates the number of `waiting` tasks.
+    /// On each change assigns tasks, takes back those of workers that are gone, and updates the number of `waiting`
+    /// tasks.
     async fn assign(
         &self,
         lease: &LeaderLease,
@@ -281,8 +283,8 @@ impl Master {
 
     /// Makes a transaction fail if the worker is registered.
     ///
-    /// ZooKeeper has no check for absence; creating and deleting the node in the transaction has the same effect. The caches
-    /// are not sufficient: the one of the workers and the one of their tasks may show different moments.
+    /// ZooKeeper has no check for absence; creating and deleting the node in the transaction has the same effect. The
+    /// caches are not sufficient: the one of the workers and the one of their tasks may show different moments.
     fn check_absent(&self, transaction: Transaction, worker: WorkerName) -> Transaction {
         let registration = self.tree.worker(worker);
         transaction.create(&registration, "").delete(&registration)

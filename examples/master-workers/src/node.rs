@@ -1,7 +1,7 @@
 //! A process of the application: a worker that is also a candidate for the master.
 //!
-//! It survives any number of sessions. All its state in ZooKeeper belongs to one session and is rebuilt with the next one;
-//! nothing is carried over, so nothing needs repair.
+//! It survives any number of sessions. All its state in ZooKeeper belongs to one session and is rebuilt with the next
+//! one; nothing is carried over, so nothing needs repair.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -160,8 +160,10 @@ impl Node {
 
     /// Runs all parts of the process with one session.
     async fn live(&self, session: &Session, stop: &Stop) -> anyhow::Result<()> {
-        // Without a server the session is lost before this timeout, so an operation ends with a reply or with the session.
-        // The timeout applies if servers keep replying that they cannot serve, or if each connection breaks before a reply.
+        // Without a server the session is lost before this timeout, so an operation ends with a reply or with the
+        // session.
+        // The timeout applies if servers keep replying that they cannot serve, or if each connection breaks before a
+        // reply.
         let session = session.with_operation_timeout(session.session_timeout() * 2);
         create_missing(&session, &self.tree).await?;
         let _following = self.settings.follow(&session);

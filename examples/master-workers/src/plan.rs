@@ -1,8 +1,8 @@
 //! Decides the next steps of the master, deterministically.
 //!
 //! It runs after each change, on a view that may already be out of date.
-//! That is safe: each [`Step`] is one transaction, which the ensemble rejects as a whole if it no longer applies, and the
-//! next view leads to the next decision.
+//! That is safe: each [`Step`] is one transaction, which the ensemble rejects as a whole if it no longer applies, and
+//! the next view leads to the next decision.
 //!
 //! Pure: no I/O and no clock.
 
@@ -50,8 +50,9 @@ pub enum Step {
 /// Returns the next steps.
 ///
 /// - Each task of an unregistered worker is taken back; an unregistered worker without tasks is forgotten.
-/// - Waiting tasks are assigned in the order of their numbers, each to the registered worker with the fewest tasks, while
-///   a worker has fewer than `most`. A worker without a node for its tasks gets none: it is about to register again.
+/// - Waiting tasks are assigned in the order of their numbers, each to the registered worker with the fewest tasks,
+///   while a worker has fewer than `most`. A worker without a node for its tasks gets none: it is about to register
+///   again.
 /// - A task that appears in two places is in transit, and is skipped.
 pub fn plan(view: &View, most: usize) -> Vec<Step> {
     let mut steps = Vec::new();

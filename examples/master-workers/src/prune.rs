@@ -1,8 +1,8 @@
 //! Deletes old results, in one process at a time.
 //!
-//! It is a job for a timer on every machine: the first process acquires the lock and deletes, and the others see that it is
-//! held. A process that was paused and lost the lock deletes nothing more: each deletion is in a transaction that checks
-//! the lock.
+//! It is a job for a timer on every machine: the first process acquires the lock and deletes, and the others see that
+//! it is held. A process that was paused and lost the lock deletes nothing more: each deletion is in a transaction that
+//! checks the lock.
 
 use std::borrow::Cow;
 

@@ -17,9 +17,9 @@ pub struct Reporter {
 impl Reporter {
     /// Writes to standard output.
     ///
-    /// Each write blocks its caller until the output accepts the line: a terminal stopped with Ctrl-S, or a pipe without a
-    /// reader, stops the process, and finally costs it its session. A production program writes its lines on a separate
-    /// thread, fed by a bounded channel.
+    /// Each write blocks its caller until the output accepts the line: a terminal stopped with Ctrl-S, or a pipe
+    /// without a reader, stops the process, and finally costs it its session. A production program writes its lines on
+    /// a separate thread, fed by a bounded channel.
     pub fn to_stdout(name: &str) -> Self {
         Self::new(name, |line| {
             // A closed output is no reason to stop.

@@ -13,8 +13,8 @@ use crate::submit::inbox;
 use crate::tree::Tree;
 use crate::tree::WorkerName;
 
-/// The current state of the application. Several requests read it at different moments, so the numbers may not add up while
-/// tasks move.
+/// The current state of the application. Several requests read it at different moments, so the numbers may not add up
+/// while tasks move.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
     /// The name of the process that is the master.

@@ -26,8 +26,8 @@ use crate::tree::Tree;
 /// A TCP endpoint on this machine that reports the last action of a process.
 ///
 /// It listens on the loopback address and registers that address, because the walk-through runs on one machine.
-/// On several machines a process listens on an address that the others can reach, and registers that one. The address must
-/// be configured: a machine has several, and cannot tell which one is reachable from outside.
+/// On several machines a process listens on an address that the others can reach, and registers that one. The address
+/// must be configured: a machine has several, and cannot tell which one is reachable from outside.
 #[derive(Debug)]
 pub struct StatusEndpoint {
     listener: TcpListener,
@@ -77,8 +77,8 @@ impl StatusEndpoint {
 
 /// Queries processes in turn, `count` times in all, and returns their replies.
 ///
-/// A process that does not reply is skipped, and ejected for a time if it fails repeatedly: a process that was just killed
-/// is found until its session has expired.
+/// A process that does not reply is skipped, and ejected for a time if it fails repeatedly: a process that was just
+/// killed is found until its session has expired.
 ///
 /// # Errors
 ///

@@ -36,8 +36,8 @@ pub struct SubmitError {
 pub enum Reason {
     /// The text is too large.
     ///
-    /// Every later request with the text must fit into the one megabyte that servers read. Checking here reports the error
-    /// to the submitter instead of failing in a later step.
+    /// Every later request with the text must fit into the one megabyte that servers read. Checking here reports the
+    /// error to the submitter instead of failing in a later step.
     #[error("the text has {bytes} bytes, more than the limit of {LARGEST_TEXT}")]
     TooLarge {
         /// Its size.
@@ -60,13 +60,14 @@ impl SubmitError {
 
 /// Submits texts, one after the other.
 ///
-/// The queue guarantees that an acknowledged offer is stored once, and that a retry after a lost reply does not duplicate
-/// it. Its capacity is bounded, so that a slow master is noticed here and not when the servers run out of memory.
+/// The queue guarantees that an acknowledged offer is stored once, and that a retry after a lost reply does not
+/// duplicate it. Its capacity is bounded, so that a slow master is noticed here and not when the servers run out of
+/// memory.
 ///
 /// # Errors
 ///
-/// If the inbox is full, a text is too large, or the ensemble did not accept it in time. Texts accepted before stay, and
-/// the error states their number.
+/// If the inbox is full, a text is too large, or the ensemble did not accept it in time. Texts accepted before stay,
+/// and the error states their number.
 ///
 /// # Cancel safety
 ///
@@ -112,8 +113,8 @@ pub async fn submit(
 pub(crate) fn inbox(session: &Session, tree: &Tree) -> WorkQueue<String> {
     let options = WorkOptions::default()
         .with_capacity(CAPACITY)
-        // Creating a task from a text cannot crash a master, so deliveries that ended with a crash say nothing about the
-        // text. A text that no master can decode becomes a dead letter after an hour and a half.
+        // Creating a task from a text cannot crash a master, so deliveries that ended with a crash say nothing about
+        // the text. A text that no master can decode becomes a dead letter after an hour and a half.
         .with_max_deliveries(100);
     WorkQueue::with_options(session, tree.inbox(), Text, &options)
         .expect("the path is one, and not the root")

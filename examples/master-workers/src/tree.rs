@@ -154,7 +154,8 @@ impl FromStr for TaskId {
     }
 }
 
-/// The name of a worker, given out once: its number, which others may have after it, and the transaction that leased it.
+/// The name of a worker, given out once: its number, which others may have after it, and the transaction that leased
+/// it.
 ///
 /// That a name never comes again is what lets the master be certain: a worker that is gone stays gone, and one that was
 /// taken for dead cannot finish what was its task.

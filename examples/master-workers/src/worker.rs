@@ -1,9 +1,9 @@
 //! A worker: leases a number, registers, and does the tasks that it is assigned.
 //!
-//! Finishing a task is one transaction: it checks that the worker is still registered, deletes the assignment, and creates
-//! the result.
-//! Each task therefore has one result. The work itself is done *at least* once: if a worker dies, or is considered dead,
-//! between the work and that transaction, another worker repeats it.
+//! Finishing a task is one transaction: it checks that the worker is still registered, deletes the assignment, and
+//! creates the result.
+//! Each task therefore has one result. The work itself is done *at least* once: if a worker dies, or is considered
+//! dead, between the work and that transaction, another worker repeats it.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -165,7 +165,8 @@ impl Worker {
                 .commit();
             match whole.await {
                 Ok(_) => break,
-                // With tasks left, their node has to stay until the master has taken them back. A node may also be gone:
+                // With tasks left, their node has to stay until the master has taken them back. A node may also be
+                // gone:
                 // another client removed it, or an earlier transaction whose reply was lost removed both.
                 Err(error) if error.kind() == ErrorKind::NotEmpty || error.is_no_node() => {
                     match self.session.delete(&registration).await {
@@ -344,8 +345,8 @@ impl Worker {
 /// - It runs on the thread that keeps the session alive. Work that computes or blocks belongs on
 ///   [`spawn_blocking`](tokio::task::spawn_blocking) or in another process, or the session is lost while it works.
 /// - It is dropped in the middle when the session is lost or the worker removed, and another worker may begin while
-///   something that it has started outside still goes on. Whatever it changes elsewhere has to bear being done twice, and
-///   by two at once.
+///   something that it has started outside still goes on. Whatever it changes elsewhere has to bear being done twice,
+///   and by two at once.
 /// - It is retried without a limit: a task that never succeeds occupies a slot forever. Give it up after some attempts,
 ///   with a result that says so.
 /// - A panic in it ends the process, and then that of the next worker.
