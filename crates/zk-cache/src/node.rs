@@ -48,7 +48,7 @@ impl Node {
         &self.0.stat
     }
 
-    /// Tells whether both are the same node, and not one that was created again under the same path.
+    /// Returns whether both are the same node, and not one that was created again under the same path.
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.path == other.0.path && self.0.stat.czxid == other.0.stat.czxid
     }
@@ -63,7 +63,7 @@ impl Node {
         size_of::<Inner>() + self.0.path.as_str().len() + self.0.data.as_ref().map_or(0, Vec::len)
     }
 
-    /// Tells whether `other`, a later read of the same node, needs no event.
+    /// Returns whether `other`, a later read of the same node, needs no event.
     pub(crate) fn has_same_content(&self, other: &Self) -> bool {
         // Different data under one `mzxid` means that one of the reads was wrong, and is reported.
         self.0.stat.mzxid == other.0.stat.mzxid && self.0.data == other.0.data

@@ -325,7 +325,7 @@ impl Reducer {
         self.finish_resync();
     }
 
-    /// Tells whether reads have failed and must be retried after a pause.
+    /// Returns whether reads have failed and must be retried after a pause.
     pub(crate) fn has_failed(&self) -> bool {
         !self.failed.is_empty() || self.barrier == SyncBarrier::Failed
     }

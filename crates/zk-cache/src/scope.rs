@@ -29,7 +29,7 @@ impl Scope {
         &self.root
     }
 
-    /// Tells whether the cache keeps the node at a path, if it exists.
+    /// Returns whether the cache keeps the node at a path, if it exists.
     pub(crate) fn contains(&self, path: &NodePath) -> bool {
         let Some(depth) = depth_below(&self.root, path) else {
             return false;
@@ -45,13 +45,13 @@ impl Scope {
                 .all(|ancestor| self.select(&ancestor) == Select::Keep)
     }
 
-    /// Tells whether the cache keeps children of a node that it keeps.
+    /// Returns whether the cache keeps children of a node that it keeps.
     pub(crate) fn includes_children_of(&self, path: &NodePath) -> bool {
         depth_below(&self.root, path).is_some_and(|depth| depth < self.max_depth)
             && (*path == self.root || self.select(path) == Select::Keep)
     }
 
-    /// Tells whether the cache keeps a child of a node whose children it keeps.
+    /// Returns whether the cache keeps a child of a node whose children it keeps.
     pub(crate) fn includes_child(&self, path: &NodePath) -> bool {
         self.select(path) != Select::Skip
     }

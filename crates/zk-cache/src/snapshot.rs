@@ -110,7 +110,7 @@ impl Snapshot {
         self.0.store.len()
     }
 
-    /// Tells whether there are no nodes, not even the root.
+    /// Returns whether there are no nodes, not even the root.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -120,7 +120,7 @@ impl Snapshot {
         self.0.state
     }
 
-    /// Tells whether the contents are complete, apart from changes on their way.
+    /// Returns whether the contents are complete, apart from changes on their way.
     pub fn is_synchronized(&self) -> bool {
         self.0.state == CacheState::Synchronized
     }

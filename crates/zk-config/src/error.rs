@@ -114,7 +114,7 @@ impl PublishError {
         }
     }
 
-    /// Tells whether it may have been published although no reply arrived.
+    /// Returns whether it may have been published although no reply arrived.
     pub fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::OutcomeUnknown { .. } => true,
@@ -123,12 +123,12 @@ impl PublishError {
         }
     }
 
-    /// Tells whether the expected condition did not hold.
+    /// Returns whether the expected condition did not hold.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict { .. })
     }
 
-    /// Tells whether the value is larger than servers accept. It was not sent.
+    /// Returns whether the value is larger than servers accept. It was not sent.
     pub fn is_too_large(&self) -> bool {
         matches!(self, Self::Operation(error) if error.kind() == ErrorKind::TooLarge)
     }

@@ -85,12 +85,12 @@ pub(crate) fn directory(path: &NodePath) -> Option<NodePath> {
     parent.join(name).ok()
 }
 
-/// Tells whether a path belongs to a history.
+/// Returns whether a path belongs to a history.
 pub(crate) fn is_history(path: &NodePath) -> bool {
     path.as_str().split('/').any(|name| name == HISTORY)
 }
 
-/// Tells whether the digests of an ACL are masked: servers since 3.5.6 return the digest `x` to a client without the
+/// Returns whether the digests of an ACL are masked: servers since 3.5.6 return the digest `x` to a client without the
 /// permission ADMIN.
 ///
 /// A copy of a masked ACL would lock every client out. A true digest is never that short.

@@ -37,7 +37,7 @@ pub(crate) trait WatchTarget: Send {
 
     fn path(&self) -> &NodePath;
 
-    /// Tells whether the nodes below the path are included.
+    /// Returns whether the nodes below the path are included.
     fn is_recursive(&self) -> bool;
 
     /// Reads the nodes; `None` if they change faster than they can be read.

@@ -76,13 +76,13 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Tells whether it changes the node.
+    /// Returns whether it changes the node.
     #[cfg(test)]
     pub(crate) fn is_change(self) -> bool {
         !matches!(self, Self::Nothing | Self::Check { .. })
     }
 
-    /// Tells whether it replaces or removes data.
+    /// Returns whether it replaces or removes data.
     pub(crate) fn replaces(self) -> bool {
         matches!(self, Self::Set { .. } | Self::Delete { .. })
     }

@@ -323,13 +323,13 @@ impl Publication {
         above.find(|above| self.created(attempt).any(|(_, key)| key.path == *above))
     }
 
-    /// Tells whether the same transaction removes a node above a key, and with it the history of the key.
+    /// Returns whether the same transaction removes a node above a key, and with it the history of the key.
     fn is_below_removed(&self, key: &KeyRequest) -> bool {
         let mut removed = self.keys.iter().filter(|other| other.wanted.is_none());
         removed.any(|removed| key.path.ancestors().any(|above| above == removed.path))
     }
 
-    /// Tells whether a key is created below a missing node that the transaction does not create.
+    /// Returns whether a key is created below a missing node that the transaction does not create.
     fn is_parent_missing(&self, attempt: &Attempt) -> bool {
         self.created(attempt).any(|(at, key)| {
             attempt.states[at].parent.is_none()
@@ -561,7 +561,7 @@ fn change_of(step: Step) -> KeyChange {
     }
 }
 
-/// Tells whether a transaction failed because a node has changed since it was read.
+/// Returns whether a transaction failed because a node has changed since it was read.
 fn is_write_conflict(error: &Error) -> bool {
     use zk_core::ErrorKind::BadVersion;
     use zk_core::ErrorKind::NodeExists;

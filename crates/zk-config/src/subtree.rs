@@ -40,7 +40,7 @@ impl Subtree {
         &self.root
     }
 
-    /// Tells whether there are no nodes, not even the root.
+    /// Returns whether there are no nodes, not even the root.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }

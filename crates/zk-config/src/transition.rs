@@ -93,7 +93,7 @@ impl NodeState {
 }
 
 impl ListenOptions {
-    /// Tells whether a listener with these options receives a change.
+    /// Returns whether a listener with these options receives a change.
     pub(crate) fn includes(self, transition: Transition) -> bool {
         match transition {
             Transition::Present => self.initial == ValueDelivery::Deliver,

@@ -96,7 +96,7 @@ impl Permissions {
     /// None of these.
     pub const NONE: Self = Self(0);
 
-    /// Tells whether every permission of `other` is in this set.
+    /// Returns whether every permission of `other` is in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

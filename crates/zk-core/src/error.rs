@@ -133,22 +133,22 @@ impl Error {
         self.0.failed_part
     }
 
-    /// Tells whether the session is gone, and everything built on it.
+    /// Returns whether the session is gone, and everything built on it.
     pub fn is_fatal(&self) -> bool {
         self.class() == ErrorClass::Fatal
     }
 
-    /// Tells whether the node does not exist (for a create: its parent).
+    /// Returns whether the node does not exist (for a create: its parent).
     pub fn is_no_node(&self) -> bool {
         self.0.kind == ErrorKind::NoNode
     }
 
-    /// Tells whether the node exists already.
+    /// Returns whether the node exists already.
     pub fn is_node_exists(&self) -> bool {
         self.0.kind == ErrorKind::NodeExists
     }
 
-    /// Tells whether a write may have been applied although no answer came.
+    /// Returns whether a write may have been applied although no answer came.
     ///
     /// That is so for [`ErrorKind::OutcomeUnknown`], and for a fatal error that hit a write in flight.
     pub fn is_outcome_unknown(&self) -> bool {

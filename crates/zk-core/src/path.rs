@@ -52,7 +52,7 @@ impl NodePath {
         &self.0
     }
 
-    /// Tells whether this is the root.
+    /// Returns whether this is the root.
     pub fn is_root(&self) -> bool {
         self.as_str() == "/"
     }

@@ -68,7 +68,7 @@ impl Sequence {
         self.0.wrapping_sub(other.0)
     }
 
-    /// Tells whether the counter is so near the place where it wraps or sticks that its numbers no longer tell an
+    /// Returns whether the counter is so near the place where it wraps or sticks that its numbers no longer tell an
     /// order.
     pub const fn is_near_end(self) -> bool {
         self.0 > i32::MAX - MARGIN || self.0 < i32::MIN + MARGIN

@@ -43,7 +43,7 @@ impl ConnectionState {
         }
     }
 
-    /// Tells whether the session is over.
+    /// Returns whether the session is over.
     pub const fn is_lost(self) -> bool {
         matches!(self, Self::Lost(_))
     }

@@ -29,8 +29,11 @@ async fn main() -> anyhow::Result<()> {
     Session::builder(connect)
         .session_timeout(Duration::from_secs(4))
         .supervise(RetryPolicy::default(), async |session| {
-            let earlier = previous.lock().expect("nobody panics").clone();
-            previous.lock().expect("nobody panics").push(session.id());
+            let earlier = previous.lock().expect("no holder panics").clone();
+            previous
+                .lock()
+                .expect("no holder panics")
+                .push(session.id());
             let registry = Registry::new(&session, base.as_str())?.succeeding(earlier);
             Err::<(), RegisterError>(registry.keep_registered(&instance).await)
         })

@@ -191,7 +191,7 @@ impl Format<DubboProvider> for Dubbo {
             url.push_str(value);
         }
         let name = encoding::encode(&url);
-        // Whoever follows the service would quarantine what is not read again.
+        // Consumers of the service would quarantine an instance that they cannot decode.
         match self.decode(&instance.name, &name, b"") {
             Ok(read) if read.address() == Some(host_read) && read.port == Some(port) => {}
             Ok(_) => return Err(refused("the address would be read as another one")),

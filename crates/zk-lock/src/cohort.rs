@@ -46,7 +46,7 @@ use local_waiters::LocalWaiters;
 /// # async fn demo(session: zk_core::Session) -> Result<(), Box<dyn std::error::Error>> {
 /// use zk_lock::CohortLock;
 ///
-/// let lock = CohortLock::new(&session, "/locks/ledger")?;
+/// let lock = CohortLock::new(&session, "/locks/accounts")?;
 /// let workers = (0..20).map(|_| {
 ///     let lock = lock.clone();
 ///     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits for it, and taking it from whoever holds it.
+//! Lists the holder and the waiters of a lock, and breaks the lock of a holder.
 
 use std::io::BufRead;
 use std::io::IsTerminal;
@@ -29,26 +29,26 @@ pub(crate) async fn carry_out(
     let mut queues = Vec::new();
     for layout in LAYOUTS {
         let inspector = Inspector::with_layout(session, path, layout)?;
-        let picture = inspector.snapshot().await?;
-        if !picture.exists() {
+        let snapshot = inspector.snapshot().await?;
+        if !snapshot.exists() {
             if command.broken.is_some() {
                 return Err(nobody(path));
             }
-            return print(format!("{path} does not exist: nobody holds the lock\n").as_bytes());
+            return print(format!("{path} does not exist: the lock has no holder\n").as_bytes());
         }
-        queues.push((inspector, picture));
+        queues.push((inspector, snapshot));
     }
-    let pictures: Vec<&LockSnapshot> = queues.iter().map(|(_, picture)| picture).collect();
+    let snapshots: Vec<&LockSnapshot> = queues.iter().map(|(_, snapshot)| snapshot).collect();
     // By this machine's clock: to ask the leader for its own would take a write.
     let now = SystemTime::now();
-    print(table(path, &pictures, now).as_bytes())?;
+    print(table(path, &snapshots, now).as_bytes())?;
     let Some(name) = &command.broken else {
         return Ok(());
     };
-    let (inspector, standing) = victim(path, &queues, name)?;
-    let contender = standing.contender();
+    let (inspector, status) = victim(path, &queues, name)?;
+    let contender = status.contender();
     if !command.yes {
-        confirm(path, standing).await?;
+        confirm(path, status).await?;
     }
     let removal = inspector.remove(contender).await?;
     let said = match removal {
@@ -64,12 +64,12 @@ fn victim<'a>(
     queues: &'a [(Inspector, LockSnapshot)],
     name: &str,
 ) -> Result<(&'a Inspector, &'a ContenderStatus), Failure> {
-    let all = queues.iter().flat_map(|(inspector, picture)| {
-        let standings = picture.contenders().iter();
-        standings.map(move |standing| (inspector, standing))
+    let all = queues.iter().flat_map(|(inspector, snapshot)| {
+        let statuses = snapshot.contenders().iter();
+        statuses.map(move |status| (inspector, status))
     });
     if !name.is_empty() {
-        let mut named = all.filter(|(_, standing)| standing.contender().name() == name);
+        let mut named = all.filter(|(_, status)| status.contender().name() == name);
         return named.next().ok_or_else(|| {
             Failure::operation(
                 format!("{path} has no contender {name:?}"),
@@ -78,7 +78,7 @@ fn victim<'a>(
         });
     }
     let holders: Vec<_> = all
-        .filter(|(_, standing)| standing.role() == Role::Holder)
+        .filter(|(_, status)| status.role() == Role::Holder)
         .collect();
     match holders[..] {
         [holder] => Ok(holder),
@@ -92,14 +92,14 @@ fn victim<'a>(
 
 fn nobody(path: &NodePath) -> Failure {
     Failure::operation(
-        format!("nobody holds {path}, so there is nothing to break"),
+        format!("{path} has no holder, so there is nothing to break"),
         None,
     )
 }
 
 /// Asks on the terminal.
-async fn confirm(path: &NodePath, standing: &ContenderStatus) -> Result<(), Failure> {
-    let contender = standing.contender();
+async fn confirm(path: &NodePath, status: &ContenderStatus) -> Result<(), Failure> {
+    let contender = status.contender();
     if !std::io::stdin().is_terminal() {
         return Err(Failure::usage(
             format!(
@@ -109,7 +109,7 @@ async fn confirm(path: &NodePath, standing: &ContenderStatus) -> Result<(), Fail
             "add --yes to delete it without a question",
         ));
     }
-    let consequence = match standing.role() {
+    let consequence = match status.role() {
         Role::Holder => {
             "The lock goes to the next one at once, while its holder may be in the middle of something."
         }
@@ -134,36 +134,31 @@ async fn confirm(path: &NodePath, standing: &ContenderStatus) -> Result<(), Fail
 }
 
 /// One line for each contender, first come first, and what else is there.
-fn table(path: &NodePath, pictures: &[&LockSnapshot], now: SystemTime) -> String {
+fn table(path: &NodePath, snapshots: &[&LockSnapshot], now: SystemTime) -> String {
     let mut rows = vec![
         [
             "ROLE", "KIND", "IN LINE", "OWNER", "SESSION", "TOKEN", "NODE",
         ]
         .map(str::to_owned),
     ];
-    for picture in pictures {
-        rows.extend(
-            picture
-                .contenders()
-                .iter()
-                .map(|standing| row(standing, now)),
-        );
+    for snapshot in snapshots {
+        rows.extend(snapshot.contenders().iter().map(|status| row(status, now)));
     }
     let text = if rows.len() == 1 {
-        format!("nobody holds {path} or waits for it\n")
+        format!("{path} has no holder and no waiter\n")
     } else {
         aligned(&rows)
     };
     // What no layout knows.
-    let others = pictures
+    let others = snapshots
         .first()
-        .map_or(&[][..], |picture| picture.foreign_children());
+        .map_or(&[][..], |snapshot| snapshot.foreign_children());
     let others: Vec<_> = others
         .iter()
         .filter(|name| {
-            pictures
+            snapshots
                 .iter()
-                .all(|picture| picture.foreign_children().contains(name))
+                .all(|snapshot| snapshot.foreign_children().contains(name))
         })
         .map(String::as_str)
         .collect();
@@ -174,13 +169,13 @@ fn table(path: &NodePath, pictures: &[&LockSnapshot], now: SystemTime) -> String
     }
 }
 
-fn row(standing: &ContenderStatus, now: SystemTime) -> [String; 7] {
-    let contender = standing.contender();
-    let role = match standing.role() {
+fn row(status: &ContenderStatus, now: SystemTime) -> [String; 7] {
+    let contender = status.contender();
+    let role = match status.role() {
         Role::Holder => "holder",
         Role::Waiter => "waiter",
     };
-    let kind = if standing.shares() {
+    let kind = if status.shares() {
         "shared"
     } else {
         "exclusive"

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     {
         Ok(runtime) => {
             let result = runtime.block_on(command::run(cli));
-            // A read of standard input that nobody ends must not keep the program.
+            // A pending read of standard input must not keep the program alive.
             runtime.shutdown_background();
             result
         }

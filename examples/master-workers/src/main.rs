@@ -52,7 +52,7 @@ enum Command {
         /// Its name, for people; the default is made of the process id
         #[arg(long)]
         name: Option<String>,
-        /// How long it may take to finish what it works at when it is told to end, in seconds
+        /// How long it may take to finish its current task when it is asked to stop, in seconds
         #[arg(long, default_value_t = 30, value_name = "SECONDS")]
         grace: u64,
     },

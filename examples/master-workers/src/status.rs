@@ -89,7 +89,7 @@ impl Status {
 /// The table.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let master = self.master.as_deref().unwrap_or("nobody");
+        let master = self.master.as_deref().unwrap_or("none");
         writeln!(f, "{:<10} {:>6}", "master", master)?;
         writeln!(f, "{:<10} {:>6}", "submitted", self.submitted)?;
         if self.unreadable > 0 {

@@ -126,7 +126,7 @@ impl fmt::Display for Submitted {
         write!(f, "{} submitted", self.accepted)?;
         match self.unknown {
             0 => Ok(()),
-            unknown => write!(f, ", and {unknown} of which nobody knows whether they are"),
+            unknown => write!(f, ", and {unknown} with an unknown outcome"),
         }
     }
 }

@@ -59,12 +59,12 @@ impl Tree {
         below(&self.root, "prune-lock")
     }
 
-    /// Returns the node below which tasks are that nobody has.
+    /// Returns the parent of the unassigned tasks.
     pub fn tasks(&self) -> NodePath {
         below(&self.root, "tasks")
     }
 
-    /// Returns the node of a task that nobody has.
+    /// Returns the node of an unassigned task.
     pub fn task(&self, task: TaskId) -> NodePath {
         below(&self.tasks(), &task.to_string())
     }

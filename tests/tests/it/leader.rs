@@ -36,8 +36,8 @@ fn selector(session: &Session, id: &str) -> Selector {
     Selector::with_options(session, "/leader", &options).unwrap()
 }
 
-async fn leading(candidacy: &LatchParticipant) -> LeaderLease {
-    let leading = tokio::time::timeout(SOON, candidacy.leading()).await;
+async fn leading(participant: &LatchParticipant) -> LeaderLease {
+    let leading = tokio::time::timeout(SOON, participant.leading()).await;
     leading.expect("it is our turn").unwrap()
 }
 

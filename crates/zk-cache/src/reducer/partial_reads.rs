@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::event::PartialRead;
 
 impl Reducer {
-    /// Tells whether a new node is beyond the limit of its parent's children, and reports that if it is news.
+    /// Returns whether a new node is beyond the limit of its parent's children, and reports that if it is news.
     pub(super) fn exceeds_child_limit(&mut self, path: &NodePath) -> bool {
         let Some(parent) = path.parent() else {
             return false;
@@ -105,7 +105,7 @@ impl Reducer {
         }
     }
 
-    /// Tells whether the children of a node could not be listed.
+    /// Returns whether the children of a node could not be listed.
     pub(super) fn has_partial_children(&self, path: &NodePath) -> bool {
         let partial = self.current.partial_reads.get(path);
         matches!(

@@ -104,8 +104,8 @@ fn check() -> Request {
 
 /// Makes a request for the sake of the answer alone.
 async fn ask(engine: &Engine, request: Request) {
-    let patience = Deadline::after(engine.transport().session_timeout());
-    match patience.bound(engine.send(request)).await {
+    let max_wait = Deadline::after(engine.transport().session_timeout());
+    match max_wait.bound(engine.send(request)).await {
         Some(Ok(_)) => {}
         answer => tracing::debug!(?answer, "the session could not be probed"),
     }

@@ -467,7 +467,7 @@ impl Task {
             self.impatient.push(Box::pin(async move {
                 // Without a connection those that are on their way wait, too.
                 let _ended = engine.connected().await;
-                Deadline::after(Duration::MAX).pause(PATIENCE).await;
+                Deadline::after(Duration::MAX).pause(MAX_WAIT).await;
                 path
             }));
         }
@@ -580,4 +580,4 @@ const ROOM: usize = MOST_WATCHED / 2;
 const MOST_IN_FLIGHT: usize = 64;
 
 /// How long a watch that is to be given back waits for reads that are on their way, on a connection that stands.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);

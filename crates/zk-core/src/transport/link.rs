@@ -137,7 +137,7 @@ impl LinkReceiver {
         state.link
     }
 
-    /// Tells whether nobody keeps the link any more.
+    /// Returns whether nobody keeps the link any more.
     pub fn is_gone(&self) -> bool {
         lock(&self.state).is_gone
     }

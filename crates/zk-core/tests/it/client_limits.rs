@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_core::ConnectionState;
 use zk_core::Session;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::connect;
 use crate::connect_for;
 use crate::eventually;
@@ -18,17 +18,17 @@ use crate::with_ensemble;
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_in_flight_at_a_kill_are_repeated_or_unknown() {
     with_ensemble(async |ensemble| {
-        let session = connect_for(ensemble, PATIENCE).await;
+        let session = connect_for(ensemble, MAX_WAIT).await;
         let server = ensemble.server(1).unwrap();
         let mut calls: Vec<_> = (0..50)
             .map(|number| {
                 let data = format!("{number}");
                 let create = session.create(format!("/{number}"), data).idempotent();
-                create.timeout(PATIENCE).into_future()
+                create.timeout(MAX_WAIT).into_future()
             })
             .collect();
         let sequential = session.create("/s-", "").sequential();
-        let mut sequential = sequential.timeout(PATIENCE).into_future();
+        let mut sequential = sequential.timeout(MAX_WAIT).into_future();
         server.pause().await.unwrap();
         for call in &mut calls {
             assert!(!is_ready(call).await);
@@ -95,14 +95,14 @@ async fn requests_of_one_tick_are_carried_out_in_their_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_break_is_seen_as_suspended() {
     with_ensemble(async |ensemble| {
-        let session = connect_for(ensemble, PATIENCE).await;
+        let session = connect_for(ensemble, MAX_WAIT).await;
         let mut changes = session.state_changes();
         passes_through(&mut changes, &[ConnectionState::Connected]).await;
         let server = ensemble.server(1).unwrap();
         server.kill().await.unwrap();
         server.start().unwrap();
         // Nobody looks before it is repaired.
-        session.get("/").timeout(PATIENCE).await.unwrap();
+        session.get("/").timeout(MAX_WAIT).await.unwrap();
         assert!(session.counters().connection_losses > 0);
         passes_through(
             &mut changes,

@@ -12,7 +12,7 @@ use zk_harness::proxy::Clients;
 use zk_harness::proxy::Match;
 use zk_harness::proxy::Steer;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::connect;
 
 async fn write(kind: &str, session: &Session, path: &str) -> Result<(), Error> {
@@ -88,7 +88,7 @@ async fn repetition_of_a_write_undoes_nothing_on_a_real_server() {
             .unwrap();
         let lost = proxy.on(writes()).once().cut_on_reply();
         let (result, ()) = tokio::join!(write(kind, &session, &path), async {
-            lost.happened(PATIENCE).await.unwrap();
+            lost.happened(MAX_WAIT).await.unwrap();
             match *kind {
                 "delete" | "guaranteed delete" => {
                     other.create(&path, "theirs").await.unwrap();

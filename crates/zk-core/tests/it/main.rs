@@ -109,12 +109,12 @@ async fn watches_of(ensemble: &Ensemble) -> u64 {
 }
 
 /// For what waits until a server is back: a client pauses for longer and longer between two tries to connect.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Asks until `condition` holds, for at most a minute.
 async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
-    within(PATIENCE, what, async {
+    within(MAX_WAIT, what, async {
         while !condition().await {
             // A look that costs nothing must not keep everything else from happening.
             let pause = std::future::pending::<()>();
@@ -136,7 +136,7 @@ async fn within<T>(limit: Duration, what: &str, wanted: impl Future<Output = T>)
 async fn passes_through(changes: &mut StateChanges, states: &[ConnectionState]) {
     for expected in states {
         let what = format!("the session is {expected:?}");
-        let seen = within(PATIENCE, &what, changes.next()).await;
+        let seen = within(MAX_WAIT, &what, changes.next()).await;
         assert_eq!(seen, Some(*expected));
     }
 }
@@ -165,7 +165,7 @@ async fn polled<F: Future + Unpin>(future: &mut F, times: usize) -> bool {
                 Poll::Pending
             }
         });
-        within(PATIENCE, "the future wakes its task", wake).await;
+        within(MAX_WAIT, "the future wakes its task", wake).await;
     }
     false
 }

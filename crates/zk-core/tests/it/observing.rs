@@ -14,7 +14,7 @@ use tracing_core::span::Current;
 use zk_core::Acl;
 use zk_core::Session;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::connect;
 use crate::is_ready;
 use crate::with_ensemble;
@@ -154,8 +154,8 @@ async fn each_operation_has_a_span_with_path_attempts_and_outcome() {
 async fn counters_tell_calls_retries_breaks_and_watches() {
     with_ensemble(async |ensemble| {
         let session = Session::builder(ensemble.connect_string())
-            .session_timeout(PATIENCE)
-            .operation_timeout(PATIENCE)
+            .session_timeout(MAX_WAIT)
+            .operation_timeout(MAX_WAIT)
             .connect()
             .await
             .unwrap();
@@ -190,8 +190,8 @@ async fn credentials_are_in_no_log_error_or_debug_output() {
         let recorder = Recorder::default();
         let _guard = tracing::subscriber::set_default(recorder.clone());
         let builder = Session::builder(ensemble.connect_string())
-            .session_timeout(PATIENCE)
-            .operation_timeout(PATIENCE)
+            .session_timeout(MAX_WAIT)
+            .operation_timeout(MAX_WAIT)
             .digest_auth("alice", "hunter2");
         let mut texts = vec![format!("{builder:?}")];
         let session = builder.clone().connect().await.unwrap();

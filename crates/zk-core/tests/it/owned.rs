@@ -7,7 +7,7 @@ use zk_core::IdPlace;
 use zk_core::Sequence;
 use zk_core::Session;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::connect;
 use crate::connect_for;
 use crate::eventually;
@@ -220,7 +220,7 @@ async fn persistent_owned_node_goes_although_the_session_is_dropped_right_after(
 #[tokio::test(flavor = "multi_thread")]
 async fn handle_that_is_dropped_while_the_server_is_down_is_settled_when_it_is_back() {
     with_ensemble(async |ensemble| {
-        let session = connect_for(ensemble, PATIENCE).await;
+        let session = connect_for(ensemble, MAX_WAIT).await;
         session.create("/dir", "").await.unwrap();
         let owned = session.create("/dir/n", "").owned().await.unwrap();
         let other = session.create("/dir/n", "").owned().await.unwrap();
@@ -233,7 +233,7 @@ async fn handle_that_is_dropped_while_the_server_is_down_is_settled_when_it_is_b
         drop(other);
         assert_eq!(session.counters().unsettled, 2);
         server.start().unwrap();
-        within(PATIENCE, "all is settled", session.settled()).await;
+        within(MAX_WAIT, "all is settled", session.settled()).await;
         let (left, _) = session
             .list("/dir")
             .timeout(Duration::from_secs(10))
@@ -248,7 +248,7 @@ async fn handle_that_is_dropped_while_the_server_is_down_is_settled_when_it_is_b
 #[tokio::test(flavor = "multi_thread")]
 async fn guaranteed_delete_goes_on_in_the_background() {
     with_ensemble(async |ensemble| {
-        let session = connect_for(ensemble, PATIENCE).await;
+        let session = connect_for(ensemble, MAX_WAIT).await;
         session.create("/a", "").await.unwrap();
         let mut call = session.delete("/a").guaranteed().into_future();
         assert!(!is_ready(&mut call).await);
@@ -260,8 +260,8 @@ async fn guaranteed_delete_goes_on_in_the_background() {
         server.kill().await.unwrap();
         drop(call);
         server.start().unwrap();
-        within(PATIENCE, "all is settled", session.settled()).await;
-        let found = session.exists("/a").timeout(PATIENCE).await.unwrap();
+        within(MAX_WAIT, "all is settled", session.settled()).await;
+        let found = session.exists("/a").timeout(MAX_WAIT).await.unwrap();
         assert_eq!(found, None);
         let again = session.delete("/a").guaranteed().await.unwrap_err();
         assert!(again.is_no_node());

@@ -16,7 +16,7 @@ use zk_core::transport::WatchNotification;
 use zk_core::transport::Watching;
 use zk_harness::Ensemble;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::connect;
 use crate::eventually;
 use crate::server_with;
@@ -37,7 +37,7 @@ pub(crate) async fn with_release(servers: usize, release: &str, test: impl Async
 }
 
 async fn open(connect_string: String) -> impl Transport {
-    let session = Session::builder(connect_string).session_timeout(PATIENCE);
+    let session = Session::builder(connect_string).session_timeout(MAX_WAIT);
     session.transport().await.expect("a session is granted")
 }
 
@@ -131,20 +131,20 @@ async fn a_persistent_watch_ends_with_the_link_and_another_one_tells_again() {
             let server = server_with(ensemble, transport.session_id()).await;
             server.kill().await.unwrap();
             assert_eq!(
-                within(PATIENCE, "the link is lost", before.next()).await,
+                within(MAX_WAIT, "the link is lost", before.next()).await,
                 Some(WatchNotification::LinkLost)
             );
             assert_eq!(before.next().await, None, "nothing comes after it");
             drop(before);
             let mut after =
-                within(PATIENCE, "the link is back", watch(&transport, "/a", true)).await;
+                within(MAX_WAIT, "the link is back", watch(&transport, "/a", true)).await;
             let other = connect(ensemble).await;
             other.create("/a", "").await.unwrap();
             let expected = ("/a".to_owned(), Created);
             assert_eq!(told(&mut after, 1).await, [expected], "{release}");
             transport.close();
             assert_eq!(
-                within(PATIENCE, "the session ends", after.next()).await,
+                within(MAX_WAIT, "the session ends", after.next()).await,
                 Some(WatchNotification::LinkLost)
             );
         })

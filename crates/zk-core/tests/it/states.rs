@@ -8,7 +8,7 @@ use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::SessionEnd;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::connect_for;
 use crate::passes_through;
 use crate::with_ensemble;
@@ -19,7 +19,7 @@ use crate::within;
 #[tokio::test(flavor = "multi_thread")]
 async fn connection_is_suspended_while_the_server_is_down() {
     with_ensemble(async |ensemble| {
-        let session = connect_for(ensemble, PATIENCE).await;
+        let session = connect_for(ensemble, MAX_WAIT).await;
         session.create("/mine", "").ephemeral().await.unwrap();
         let mut changes = session.state_changes();
         passes_through(&mut changes, &[ConnectionState::Connected]).await;
@@ -71,7 +71,7 @@ async fn session_is_lost_once_and_for_ever_when_no_server_comes_back() {
         assert_eq!(session.trusted_until(), None);
         assert_eq!(session.lost().await, SessionEnd::Expired);
         assert_eq!(watch.changed().await, zk_core::WatchEvent::SessionLost);
-        let told = within(PATIENCE, "the changes end", told).await.unwrap();
+        let told = within(MAX_WAIT, "the changes end", told).await.unwrap();
         // Between two servers that die it may have been connected for a moment.
         assert_eq!(told.last(), Some(&EXPIRED));
         let lost = told.iter().filter(|state| state.is_lost());

@@ -18,7 +18,7 @@ use zk_core::WatchEvent::Created;
 use zk_core::WatchEvent::DataChanged;
 use zk_core::WatchEvent::Deleted;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::connect;
 use crate::connect_for;
 use crate::eventually;
@@ -36,7 +36,7 @@ fn at(path: &str, event: WatchEvent) -> Update {
 }
 
 async fn next(updates: &mut Subscription) -> Update {
-    let next = within(PATIENCE, "an update", updates.next());
+    let next = within(MAX_WAIT, "an update", updates.next());
     next.await.expect("the session is not over")
 }
 
@@ -134,7 +134,7 @@ async fn one_shot_watches_on_the_same_node_take_nothing_from_a_subscription() {
                     (&mut after, ChildrenChanged),
                     (&mut data, DataChanged),
                 ] {
-                    assert_eq!(within(PATIENCE, release, watch.changed()).await, event);
+                    assert_eq!(within(MAX_WAIT, release, watch.changed()).await, event);
                 }
                 drop((updates, before, after, data));
                 other.delete("/a").recursive().await.unwrap();
@@ -167,7 +167,7 @@ async fn settled(session: &Session, updates: &mut Subscription) {
 async fn five_thousand_subscriptions_survive_a_reconnect() {
     for release in RELEASES {
         with_release(3, release, async |ensemble| {
-            let session = connect_for(ensemble, PATIENCE).await;
+            let session = connect_for(ensemble, MAX_WAIT).await;
             let other = connect(ensemble).await;
             for directory in 0..50 {
                 let path = format!("/watched/{directory:03}");
@@ -177,7 +177,7 @@ async fn five_thousand_subscriptions_survive_a_reconnect() {
             let bytes: usize = (0..COUNT).map(|number| path(number).len()).sum();
             assert!(bytes > 128 * 1024, "{bytes} bytes are no challenge");
             let subscribed = stream::iter((0..COUNT).map(|number| {
-                let subscribe = session.subscribe(path(number)).timeout(PATIENCE);
+                let subscribe = session.subscribe(path(number)).timeout(MAX_WAIT);
                 subscribe.into_future()
             }));
             let mut all: Vec<_> = subscribed
@@ -193,7 +193,7 @@ async fn five_thousand_subscriptions_survive_a_reconnect() {
                 assert_eq!(next(updates).await, Resynchronize);
             }
             let created = stream::iter((0..COUNT).map(|number| {
-                let create = other.create(path(number), "").timeout(PATIENCE);
+                let create = other.create(path(number), "").timeout(MAX_WAIT);
                 create.idempotent().into_future()
             }));
             let created: Vec<_> = created.buffer_unordered(200).collect().await;

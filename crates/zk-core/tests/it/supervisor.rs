@@ -12,7 +12,7 @@ use zk_core::Session;
 use zk_core::SessionEnd;
 use zk_core::SuperviseError;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::connect;
 use crate::eventually;
 use crate::with_ensemble;
@@ -117,9 +117,9 @@ async fn application_that_closes_its_session_is_not_run_again() {
             })
         };
         let what = "the application has ended";
-        let done = within(PATIENCE, what, supervise(true)).await.unwrap();
+        let done = within(MAX_WAIT, what, supervise(true)).await.unwrap();
         assert_eq!((done, runs.swap(0, Ordering::SeqCst)), ("done", 1));
-        let error = within(PATIENCE, what, supervise(false)).await.unwrap_err();
+        let error = within(MAX_WAIT, what, supervise(false)).await.unwrap_err();
         let SuperviseError::Body(error) = error else {
             panic!("{error:?}");
         };
@@ -147,7 +147,7 @@ async fn ephemeral_nodes_are_gone_when_the_supervised_application_has_returned()
             // The application keeps a handle of its session, or it gives up.
             match supervised.await {
                 Ok(session) => {
-                    let end = within(PATIENCE, "the session is over", session.lost()).await;
+                    let end = within(MAX_WAIT, "the session is over", session.lost()).await;
                     assert_eq!(end, SessionEnd::Closed);
                 }
                 Err(SuperviseError::Body(error)) => assert!(error.is_no_node(), "{error}"),

@@ -20,7 +20,7 @@ use zk_harness::proxy::Clients;
 use zk_harness::proxy::Close;
 use zk_harness::proxy::Steer;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::connect;
 use crate::eventually;
 use crate::watches_of;
@@ -62,7 +62,7 @@ async fn tracker_knows_a_node_that_comes_and_goes(ensemble: &Ensemble) {
     let mut second = tracker.clone();
     let available = tokio::spawn(async move { second.available().await });
     other.create("/tracked/a", "1").parents().await.unwrap();
-    let node = within(PATIENCE, "the node comes", available).await;
+    let node = within(MAX_WAIT, "the node comes", available).await;
     let node = node.unwrap().expect("the session lives");
     assert_eq!((&*node.data, node.stat.version), (&b"1"[..], 0));
     assert_eq!(data(&next(&mut tracker).await), Some(&b"1"[..]));
@@ -123,7 +123,7 @@ async fn tracker_survives_races_of_create_and_delete(ensemble: &Ensemble) -> Ses
 async fn waits_end_when_the_node_comes_or_goes(ensemble: &Ensemble) {
     let (session, other) = (connect(ensemble).await, connect(ensemble).await);
     let wait = session.wait_for_deletion("/waited");
-    let absent = within(PATIENCE, "it is not there", wait.into_future());
+    let absent = within(MAX_WAIT, "it is not there", wait.into_future());
     absent.await.unwrap();
 
     // Cut off, each of them: what happens meanwhile is found when the connection is back.
@@ -132,7 +132,7 @@ async fn waits_end_when_the_node_comes_or_goes(ensemble: &Ensemble) {
     cut_off(ensemble, &session).await;
     let (_, first) = other.create("/waited", "").await.unwrap();
     heal(ensemble, &session);
-    let found = within(PATIENCE, "it comes", come).await;
+    let found = within(MAX_WAIT, "it comes", come).await;
     assert_eq!(found.unwrap().unwrap(), first);
 
     let gone = tokio::spawn(session.wait_for_deletion("/waited").into_future());
@@ -149,12 +149,12 @@ async fn waits_end_when_the_node_comes_or_goes(ensemble: &Ensemble) {
     // The next one in its place does not hide that it went.
     let (_, second) = other.create("/waited", "").await.unwrap();
     heal(ensemble, &session);
-    let gone = within(PATIENCE, "it goes", gone).await;
+    let gone = within(MAX_WAIT, "it goes", gone).await;
     gone.unwrap().unwrap();
 
     let wait = |czxid| session.wait_for_deletion("/waited").created_by(czxid);
     let first_is_gone = wait(first.czxid).into_future();
-    let first_is_gone = within(PATIENCE, "the first one is gone", first_is_gone).await;
+    let first_is_gone = within(MAX_WAIT, "the first one is gone", first_is_gone).await;
     first_is_gone.unwrap();
     let limit = std::time::Duration::from_millis(200);
     let error = wait(second.czxid).timeout(limit).await.unwrap_err();
@@ -167,7 +167,7 @@ async fn waits_end_when_the_node_comes_or_goes(ensemble: &Ensemble) {
     let gone = tokio::spawn(session.wait_for_deletion("/waited").into_future());
     is_watching(&session).await;
     ensemble.expire(session.id().as_i64()).await.unwrap();
-    let ended = within(PATIENCE, "the session ends", gone).await;
+    let ended = within(MAX_WAIT, "the session ends", gone).await;
     let error = ended.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionExpired);
 }
@@ -186,7 +186,7 @@ async fn deletion_in_the_moment_of_the_wait_is_seen(ensemble: &Ensemble) -> Sess
             deleted.unwrap();
         }
     };
-    within(PATIENCE, "each wait ends", raced).await;
+    within(MAX_WAIT, "each wait ends", raced).await;
     session
 }
 
@@ -272,12 +272,12 @@ fn data(tracked: &Tracked) -> Option<&[u8]> {
 }
 
 async fn next(tracker: &mut NodeTracker) -> Tracked {
-    let changed = within(PATIENCE, "the tracker changes", tracker.changed()).await;
+    let changed = within(MAX_WAIT, "the tracker changes", tracker.changed()).await;
     changed.expect("the end was not told yet")
 }
 
 async fn update(updates: &mut Subscription) -> Update {
-    let update = within(PATIENCE, "an update", updates.next()).await;
+    let update = within(MAX_WAIT, "an update", updates.next()).await;
     update.expect("the end was not told yet")
 }
 

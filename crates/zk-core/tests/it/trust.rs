@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use zk_core::ErrorKind;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::connect;
 use crate::connect_for;
 use crate::server_of;
@@ -67,7 +67,7 @@ async fn proof_lapses_within_a_session_timeout_of_the_silence_and_is_renewed_aft
         let server = ensemble.server(1).unwrap();
         server.pause().await.unwrap();
         let stopped = Instant::now();
-        within(PATIENCE, "the proof lapses", trusted.lapsed()).await;
+        within(MAX_WAIT, "the proof lapses", trusted.lapsed()).await;
         assert!(!trusted.is_trusted());
         // By the clock, however late this task is.
         assert!(trusted.until().unwrap() < stopped + timeout);
@@ -109,7 +109,7 @@ async fn session_nobody_asks_about_is_not_kept_trusted_but_can_be_renewed() {
             }
         })
         .await;
-        trusted.renewed(PATIENCE).await.unwrap();
+        trusted.renewed(MAX_WAIT).await.unwrap();
         assert!(trusted.is_trusted());
     })
     .await;

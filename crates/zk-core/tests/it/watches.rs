@@ -8,7 +8,7 @@ use zk_core::SessionEnd;
 use zk_core::WatchEvent;
 use zk_harness::Ensemble;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::connect;
 use crate::connect_for;
 use crate::eventually;
@@ -82,7 +82,7 @@ async fn whoever_is_told_by_a_watch_that_the_session_is_lost_finds_it_lost() {
         }
         ensemble.expire(session.id().as_i64()).await.unwrap();
     }
-    let told = within(PATIENCE, "the watches tell", waiting.join_all()).await;
+    let told = within(MAX_WAIT, "the watches tell", waiting.join_all()).await;
     let lost = ConnectionState::Lost(SessionEnd::Expired);
     let expected = (WatchEvent::SessionLost, lost);
     assert_eq!(told, vec![expected; 10 * SESSIONS]);
@@ -146,16 +146,16 @@ async fn watch_survives_the_server_that_set_it() {
         // The first server pauses, so that the session cannot be told what happens meanwhile.
         let server = server_of(ensemble, &session).await;
         server.pause().await.unwrap();
-        let patience = PATIENCE;
-        let set = other.set("/changed", "x").timeout(patience);
+        let max_wait = MAX_WAIT;
+        let set = other.set("/changed", "x").timeout(max_wait);
         set.await.unwrap();
-        other.delete("/gone").timeout(patience).await.unwrap();
+        other.delete("/gone").timeout(max_wait).await.unwrap();
         other
             .create("/parent/x", "")
-            .timeout(patience)
+            .timeout(max_wait)
             .await
             .unwrap();
-        other.create("/come", "").timeout(patience).await.unwrap();
+        other.create("/come", "").timeout(max_wait).await.unwrap();
         server.kill().await.unwrap();
 
         for (watch, event) in [
@@ -164,16 +164,16 @@ async fn watch_survives_the_server_that_set_it() {
             (&mut parent, WatchEvent::ChildrenChanged),
             (&mut come, WatchEvent::Created),
         ] {
-            let told = within(patience, "the watch fires", watch.changed()).await;
+            let told = within(max_wait, "the watch fires", watch.changed()).await;
             assert_eq!(told, event);
         }
         assert!(session.counters().connection_losses > 0);
         // One that nothing happened to is still set.
         let early = tokio::time::timeout(Duration::from_millis(100), later.changed()).await;
         assert!(early.is_err(), "nothing happened to it: {early:?}");
-        other.set("/later", "x").timeout(patience).await.unwrap();
+        other.set("/later", "x").timeout(max_wait).await.unwrap();
         assert_eq!(
-            within(patience, "the watch fires", later.changed()).await,
+            within(max_wait, "the watch fires", later.changed()).await,
             WatchEvent::DataChanged
         );
     })
@@ -184,7 +184,7 @@ async fn watch_survives_the_server_that_set_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn session_with_all_the_watches_it_may_have_survives_a_break() {
     with_ensemble(async |ensemble| {
-        let session = connect_for(ensemble, PATIENCE).await;
+        let session = connect_for(ensemble, MAX_WAIT).await;
         let name = |number: usize| format!("/{number:01023}");
         let mut watches = Vec::new();
         for number in 0..110 {
@@ -193,10 +193,10 @@ async fn session_with_all_the_watches_it_may_have_survives_a_break() {
         let server = ensemble.server(1).unwrap();
         server.kill().await.unwrap();
         server.start().unwrap();
-        let patience = PATIENCE;
-        session.create(name(7), "").timeout(patience).await.unwrap();
+        let max_wait = MAX_WAIT;
+        session.create(name(7), "").timeout(max_wait).await.unwrap();
         assert_eq!(
-            within(patience, "the watch fires", watches[7].changed()).await,
+            within(max_wait, "the watch fires", watches[7].changed()).await,
             WatchEvent::Created
         );
         let losses = session.counters().connection_losses;
@@ -223,7 +223,7 @@ async fn session_with_all_the_watches_it_may_have_survives_a_break() {
         );
         session.create(name(8), "").await.unwrap();
         assert_eq!(
-            within(patience, "the watch fires", watches[8].changed()).await,
+            within(max_wait, "the watch fires", watches[8].changed()).await,
             WatchEvent::Created
         );
         // What is given back can be taken again.

@@ -111,7 +111,7 @@ fn what_other_clients_write_is_read() {
     assert_eq!(least.registration_time(), None);
 }
 
-/// Trap D5: each kind of bad entry is told for what it is.
+/// Trap D5: each kind of bad entry is reported with its reason.
 // covers: D2
 #[test]
 fn entries_that_are_none_say_what_is_wrong_with_them() {

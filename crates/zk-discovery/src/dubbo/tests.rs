@@ -113,7 +113,7 @@ fn what_a_url_cannot_express_is_refused() {
     assert!(Dubbo.encode(&nowhere).is_err());
 }
 
-/// What is written is read again by whoever follows the service.
+/// Consumers of the service decode what is written.
 // covers: D1 D2
 #[test]
 fn what_would_not_be_read_again_is_refused_and_says_why() {

@@ -40,7 +40,7 @@ async fn until(
     .await;
 }
 
-/// Trap D1, on real servers: the session moves to another server, and nobody sees its instance go or come.
+/// Trap D1, on real servers: the session moves to another server, and no consumer sees its instance removed or added.
 // covers: D1
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_does_not_flap_when_its_server_is_killed() {

@@ -43,25 +43,25 @@ async fn serve(ensemble: Ensemble, me: usize, mut random: fastrand::Rng, rest: A
             0 => "shared".to_owned(),
             _ => format!("{me}-{}", random.u8(0..2)),
         };
-        let patience = Duration::from_micros(random.u64(0..200_000));
+        let max_wait = Duration::from_micros(random.u64(0..200_000));
         match random.u8(0..8) {
             0..4 => {
                 let registering = registry.register(instance(&id, &format!("{me} {round}")));
                 // Some are dropped on the way.
-                if let Ok(Ok(one)) = tokio::time::timeout(patience, registering).await {
+                if let Ok(Ok(one)) = tokio::time::timeout(max_wait, registering).await {
                     held.push(one);
                 }
             }
             4..6 => {
                 if let Some(one) = held.last() {
                     let update = one.set_payload(format!("{me} {round}"));
-                    drop(tokio::time::timeout(patience, update).await);
+                    drop(tokio::time::timeout(max_wait, update).await);
                 }
             }
             6 => drop((!held.is_empty()).then(|| held.swap_remove(0))),
             _ => {
                 if let Some(one) = held.pop() {
-                    drop(tokio::time::timeout(patience, one.unregister()).await);
+                    drop(tokio::time::timeout(max_wait, one.unregister()).await);
                 }
             }
         }

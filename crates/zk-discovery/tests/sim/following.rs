@@ -41,10 +41,10 @@ async fn instances_that_come_change_and_go_are_told() {
     b.unregister().await.unwrap();
     assert_eq!(told_until("-", &mut changes).await, ["- b 1"]);
     assert_eq!(known(&providers), [("a".into(), "2".into())]);
-    let roster = providers.instances();
-    assert_eq!(roster.get("a").unwrap().address(), Some("10.0.0.7"));
-    assert!(roster.get("b").is_none() && roster.len() == 1 && !roster.is_empty());
-    // Who comes late is told what there is.
+    let list = providers.instances();
+    assert_eq!(list.get("a").unwrap().address(), Some("10.0.0.7"));
+    assert!(list.get("b").is_none() && list.len() == 1 && !list.is_empty());
+    // A late consumer receives the present instances.
     let late = told_until("sync", &mut providers.changes()).await;
     assert_eq!(late, ["+ a 2", "synchronized"]);
     assert_eq!(registry.services().await.unwrap(), ["orders"]);
@@ -57,7 +57,7 @@ async fn instances_that_come_change_and_go_are_told() {
         [""; 0]
     );
 
-    // A break is told, and what came of it.
+    // A disconnection is reported, and what changed during it.
     ensemble
         .session(session.id())
         .cut_for(Duration::from_secs(1));
@@ -70,7 +70,7 @@ async fn instances_that_come_change_and_go_are_told() {
     drop(again);
 }
 
-/// Trap D5: one bad entry is told once and harms no other one.
+/// Trap D5: one bad entry is reported once and harms no other one.
 // covers: D2
 #[tokio::test(start_paused = true)]
 async fn bad_entries_are_quarantined_until_they_are_mended() {
@@ -105,9 +105,9 @@ async fn bad_entries_are_quarantined_until_they_are_mended() {
         "{told:?}"
     );
     assert_eq!(told[5..], ["+ good 1", "synchronized"]);
-    let roster = providers.instances();
-    assert_eq!((roster.quarantined().len(), roster.len()), (5, 1));
-    let reason = roster.quarantined()[2].reason();
+    let list = providers.instances();
+    assert_eq!((list.quarantined().len(), list.len()), (5, 1));
+    let reason = list.quarantined()[2].reason();
     assert!(matches!(reason, BadEntry::OtherService { .. }));
 
     // Mended, broken in another way, gone.
@@ -121,7 +121,7 @@ async fn bad_entries_are_quarantined_until_they_are_mended() {
     other.delete(path("utf8")).await.unwrap();
     let told = told_until("released", &mut changes).await;
     assert_eq!(told, ["released /services/orders/utf8"]);
-    // What is quarantined is not told again over a break.
+    // A quarantined entry is not reported again after a reconnection.
     ensemble.session(session.id()).cut();
     let told = told_until("sync", &mut changes).await;
     assert_eq!(told, ["stale", "synchronized"]);
@@ -157,8 +157,8 @@ async fn entries_whose_decoder_panics_or_that_are_too_large_are_quarantined() {
     let providers = registry
         .providers_with::<Touchy>("orders", options)
         .unwrap();
-    let roster = soon("it is read", providers.synchronized()).await.unwrap();
-    let reasons: Vec<_> = roster
+    let list = soon("it is read", providers.synchronized()).await.unwrap();
+    let reasons: Vec<_> = list
         .quarantined()
         .iter()
         .map(|one| one.reason().clone())
@@ -170,7 +170,7 @@ async fn entries_whose_decoder_panics_or_that_are_too_large_are_quarantined() {
         ),
         "{reasons:?}"
     );
-    assert_eq!(roster.len(), 1);
+    assert_eq!(list.len(), 1);
 }
 
 // covers: D2
@@ -193,7 +193,7 @@ async fn entries_that_may_not_be_read_are_quarantined() {
     assert!(told[0].starts_with("! /services/orders/secret: the session may not read it"));
 }
 
-/// A consumer that sleeps is told the difference, however much has happened.
+/// A consumer that sleeps receives the difference, however much has happened.
 // covers: D2
 #[tokio::test(start_paused = true)]
 async fn a_slow_consumer_is_told_the_difference() {
@@ -215,7 +215,7 @@ async fn a_slow_consumer_is_told_the_difference() {
         told_until("+", &mut providers.changes_since(&base)).await,
         ["+ a 499"]
     );
-    // One that was made anew is told as such.
+    // A node that was created again is reported as such.
     drop(a);
     other.settled().await;
     let _a = registry(&other)
@@ -274,10 +274,10 @@ async fn a_thousand_instances_are_read_once_each() {
     }
     let before = ensemble.request_count();
     let providers = Arc::new(providers(&session));
-    let roster = soon("all are read", providers.synchronized())
+    let list = soon("all are read", providers.synchronized())
         .await
         .unwrap();
-    assert_eq!(roster.len(), 1000);
+    assert_eq!(list.len(), 1000);
     let requests = ensemble.request_count() - before;
     assert!(requests < 1020, "{requests} requests");
     let before = ensemble.request_count();
@@ -287,7 +287,7 @@ async fn a_thousand_instances_are_read_once_each() {
     assert_eq!(ensemble.request_count(), before);
 }
 
-/// Of the roster of providers that have ended only the instances count.
+/// Of the list of providers that have ended only the instances count.
 // covers: D2
 #[tokio::test(start_paused = true)]
 async fn changes_go_on_from_the_roster_of_the_session_before() {
@@ -326,9 +326,9 @@ async fn what_a_bad_entry_has_is_not_in_the_debug_output() {
     let data = r#"{"name":"orders","id":"a","payload":4711}"#;
     other.create(path("a"), data).parents().await.unwrap();
     let providers = providers(&session);
-    let roster = soon("it is read", providers.synchronized()).await.unwrap();
-    let entry = &roster.quarantined()[0];
-    // Whoever wants to know is told.
+    let list = soon("it is read", providers.synchronized()).await.unwrap();
+    let entry = &list.quarantined()[0];
+    // It can be asked for.
     assert!(entry.reason().to_string().contains("decoded"), "{entry:?}");
     let shown = format!(
         "{entry:?} {:?}",

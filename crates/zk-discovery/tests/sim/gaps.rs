@@ -35,8 +35,8 @@ async fn a_list_that_may_not_be_read_is_not_an_empty_one() {
     let mut changes = providers.changes();
     let told = told_until("sync", &mut changes).await;
     assert!(told[0].starts_with("incomplete: "), "{told:?}");
-    let roster = providers.instances();
-    assert!(roster.is_empty() && roster.gap().is_some());
+    let list = providers.instances();
+    assert!(list.is_empty() && list.gap().is_some());
     let error = providers.pick(&Random).unwrap_err();
     let PickError::Incomplete { service: of, gap } = &error else {
         panic!("{error}");

@@ -70,14 +70,14 @@ async fn what_is_dropped_while_it_is_kept_goes() {
 // covers: D1
 #[tokio::test(start_paused = true)]
 async fn what_passes_does_not_end_the_keeping() {
-    for patience in [
+    for max_wait in [
         WhenTaken::Refuse,
         WhenTaken::WaitFor(Duration::from_secs(2)),
     ] {
         let ensemble = Ensemble::new(3);
         let (session, other) = (ensemble.connect().await, ensemble.connect().await);
         let theirs = registry(&other).register(instance("a", "theirs")).await;
-        let keeper = registry(&session).with_taken(patience);
+        let keeper = registry(&session).with_taken(max_wait);
         let keeping =
             tokio::spawn(async move { keeper.keep_registered(&instance("a", "1")).await });
         pass(Duration::from_secs(300)).await;
@@ -155,7 +155,7 @@ async fn an_update_of_what_is_kept_outlives_a_removal_of_its_node() {
         other.delete(path("a")).await.unwrap();
     }
     pass(Duration::from_secs(3)).await;
-    // Whoever has the registration does not keep it.
+    // The owner of the registration does not keep it.
     assert!(!keeping.is_finished());
     keeping.abort();
     drop(soon("it is dropped", keeping).await);

@@ -75,8 +75,8 @@ fn payload(data: &[u8]) -> String {
 
 /// The ids and payloads that a consumer knows.
 fn known(providers: &Providers<String>) -> Vec<(String, String)> {
-    let roster = providers.instances();
-    let pairs = roster
+    let list = providers.instances();
+    let pairs = list
         .instances()
         .map(|one| (one.id().to_owned(), one.payload().clone()));
     pairs.collect()

@@ -72,7 +72,7 @@ async fn a_node_of_ours_that_somebody_removes_is_said() {
     let registration = registration.unwrap();
     other.delete(path("a")).await.unwrap();
     assert_eq!(
-        soon("it is told", registration.lost()).await,
+        soon("the loss is reported", registration.lost()).await,
         RegistrationLoss::Deleted
     );
     assert_eq!(

@@ -290,7 +290,7 @@ async fn instances_that_fail_are_set_aside_for_a_time() {
     pass(4 * second).await;
     assert_eq!(picks(providers, &RoundRobin::new(), 4), "abab");
     for _ in 0..9 {
-        assert!(!providers.report_failure("nobody"));
+        assert!(!providers.report_failure("unknown"));
     }
 }
 
@@ -323,7 +323,7 @@ async fn when_all_are_set_aside_a_pick_waits_for_the_first_to_come_back() {
     assert_eq!(error.unwrap().id(), "b");
 }
 
-/// Whoever comes back first does not get what all had.
+/// The first instance that returns does not get the load of all.
 // covers: D2
 #[tokio::test(start_paused = true)]
 async fn while_most_are_set_aside_all_are_picked_from() {
@@ -340,7 +340,7 @@ async fn while_most_are_set_aside_all_are_picked_from() {
         assert!(providers.report_failure(failed));
         assert_eq!(picks(providers, &RoundRobin::new(), 6), expected);
     }
-    // They come back one by one, and until half of them are there nobody is preferred.
+    // They come back one by one, and until half of them are there none is preferred.
     let mut seen = BTreeSet::new();
     for _ in 0..200 {
         pass(Duration::from_millis(200)).await;

@@ -47,7 +47,7 @@ async fn an_instance_is_there_until_it_is_unregistered_or_dropped_or_its_session
     let anew = registry.register(instance("a", "1")).await.unwrap();
     session.delete(path("a")).await.unwrap();
     assert_eq!(
-        soon("it is told", anew.lost()).await,
+        soon("the loss is reported", anew.lost()).await,
         RegistrationLoss::Deleted
     );
     let anew = (registry.register(instance("a", "1")).await.unwrap(), anew);
@@ -241,14 +241,14 @@ async fn whoever_is_registered_is_told_when_that_ends() {
     assert_eq!(lost, None);
     other.delete(path("a")).await.unwrap();
     assert_eq!(
-        soon("it is told", registration.lost()).await,
+        soon("the loss is reported", registration.lost()).await,
         RegistrationLoss::Deleted
     );
 
     let again = registry(&session).register(instance("b", "1")).await;
     let again = again.unwrap();
     ensemble.expire(session.id());
-    let loss = soon("it is told", again.lost()).await;
+    let loss = soon("the loss is reported", again.lost()).await;
     assert_eq!(loss, RegistrationLoss::SessionLost);
 }
 
@@ -344,8 +344,8 @@ async fn a_provider_of_dubbo_is_registered_under_its_url_and_found_again() {
     let providers = registry
         .providers::<DubboProvider>("com.example.Orders")
         .unwrap();
-    let roster = providers.synchronized().await.unwrap();
-    assert_eq!(roster.instances().next().unwrap().port(), Some(20880));
+    let list = providers.synchronized().await.unwrap();
+    assert_eq!(list.instances().next().unwrap().port(), Some(20880));
     assert_eq!(registry.services().await.unwrap(), ["com.example.Orders"]);
     // What stands in the name of a node cannot be changed in place.
     let error = first.update(|one| one.set_port(Some(1))).await.unwrap_err();
@@ -389,7 +389,7 @@ async fn after_an_unregistration_that_failed_a_removal_by_somebody_else_is_told_
         }
         assert!(registration.is_registered());
         other.delete(path("a")).await.unwrap();
-        let loss = soon("it is told", registration.lost()).await;
+        let loss = soon("the loss is reported", registration.lost()).await;
         assert_eq!(loss, RegistrationLoss::Deleted, "{is_dropped}");
     }
 }

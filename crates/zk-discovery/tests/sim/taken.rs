@@ -124,7 +124,7 @@ async fn a_wait_for_another_session_outlives_broken_connections() {
         pass(Duration::from_millis(cut)).await;
         ensemble.session(new.id()).cut_for(Duration::from_secs(1));
         pass(Duration::from_millis(500)).await;
-        // It goes while nobody is there to see it.
+        // It is deleted while no process watches it.
         first.unregister().await.unwrap();
         let second = soon("it is registered", waiting).await.unwrap().unwrap();
         assert!(second.is_registered());

@@ -215,7 +215,7 @@ async fn a_write_whose_answer_was_lost_is_made_once() {
             };
             let (updated, ()) = tokio::join!(biased; add(&registration, "2"), writing);
             if on_the_way_back && theirs {
-                // Nobody can tell.
+                // The outcome cannot be known.
                 let error = updated.unwrap_err();
                 assert_eq!(error.class(), zk_core::ErrorClass::Recoverable, "{error}");
             } else {

@@ -31,8 +31,8 @@ pub(crate) fn update(
 ) -> io::Result<Result<(), Refused>> {
     let token = token.as_u64();
     // The lock is not on the file itself, which is replaced.
-    let door = File::create(path.with_extension("door"))?;
-    flock(&door, FlockOperation::LockExclusive)?;
+    let gate = File::create(path.with_extension("gate"))?;
+    flock(&gate, FlockOperation::LockExclusive)?;
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => "0\n".to_owned(),
         read => read?,

@@ -19,8 +19,8 @@ pub(crate) async fn play(servers: &str, path: &Path) -> Result<String, Box<dyn E
 
     // An operator removes it, and the next contender is granted the lock.
     let inspector = lock.inspector();
-    let picture = inspector.snapshot().await?;
-    let holder = picture.holders().next().ok_or("it is held")?;
+    let snapshot = inspector.snapshot().await?;
+    let holder = snapshot.holders().next().ok_or("it is held")?;
     inspector.remove(holder.contender()).await?;
     let next = lock.acquire().await?;
     update(path, next.fencing_token(), |balance| {

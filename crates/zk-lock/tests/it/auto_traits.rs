@@ -127,9 +127,9 @@ fn futures_of_the_inspector_are_send() {
     is_send_future(|lock: &FairLock| lock.acquire_with_progress(|_| ()));
     is_send_future(|lock: &FairLock| async {
         let inspector = lock.inspector();
-        let picture = inspector.snapshot().await.unwrap();
-        for standing in picture.contenders() {
-            let contender = standing.contender();
+        let snapshot = inspector.snapshot().await.unwrap();
+        for status in snapshot.contenders() {
+            let contender = status.contender();
             inspector.revoke(contender).then_break().await.unwrap();
             inspector.remove(contender).await.unwrap();
         }

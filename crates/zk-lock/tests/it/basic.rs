@@ -94,7 +94,7 @@ async fn try_acquire_never_waits_for_another_and_leaves_nothing() {
         assert!(lock.try_acquire().await.unwrap().is_none());
         assert_eq!(names(&one, "/a").await.len(), 1);
         held.release().await.unwrap();
-        let guard = lock.try_acquire().await.unwrap().expect("nobody is there");
+        let guard = lock.try_acquire().await.unwrap().expect("the lock is free");
         guard.release().await.unwrap();
         assert!(names(&one, "/a").await.is_empty());
     })

@@ -39,8 +39,8 @@ async fn contender(session: &Session, name: &str) {
 async fn a_snapshot_lists_holders_waiters_and_foreign_children() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
-    let picture = inspector(&session).snapshot().await.unwrap();
-    assert!(!picture.exists() && picture.contenders().is_empty());
+    let snapshot = inspector(&session).snapshot().await.unwrap();
+    assert!(!snapshot.exists() && snapshot.contenders().is_empty());
     for name in [
         "_c_b-__READ__0000000011",
         "_c_a-__READ__0000000009",
@@ -51,10 +51,10 @@ async fn a_snapshot_lists_holders_waiters_and_foreign_children() {
     ] {
         contender(&session, name).await;
     }
-    let picture = inspector(&session).snapshot().await.unwrap();
-    assert!(picture.exists());
-    assert_eq!(picture.foreign_children(), ["0", "lock"]);
-    let shown: Vec<_> = picture
+    let snapshot = inspector(&session).snapshot().await.unwrap();
+    assert!(snapshot.exists());
+    assert_eq!(snapshot.foreign_children(), ["0", "lock"]);
+    let shown: Vec<_> = snapshot
         .contenders()
         .iter()
         .map(|one| {
@@ -75,7 +75,7 @@ async fn a_snapshot_lists_holders_waiters_and_foreign_children() {
         ]
     );
     assert_eq!(
-        (picture.holders().count(), picture.waiters().count()),
+        (snapshot.holders().count(), snapshot.waiters().count()),
         (2, 2)
     );
     let hbase = Inspector::with_layout(&session, PATH, Layout::hbase()).unwrap();
@@ -89,8 +89,8 @@ async fn whose_number_tells_no_order_is_not_shown_as_holder() {
     let session = ensemble.connect().await;
     contender(&session, "_c_a-lock-2147483647").await;
     let role = async || {
-        let picture = inspector(&session).snapshot().await.unwrap();
-        picture.contenders()[0].role()
+        let snapshot = inspector(&session).snapshot().await.unwrap();
+        snapshot.contenders()[0].role()
     };
     assert_eq!(role().await, Role::Waiter);
     session
@@ -142,8 +142,8 @@ async fn a_removed_holder_is_notified_and_the_next_is_granted() {
     );
     let (held, waiting) = held_and_waited_for(&one, &other).await;
     let inspector = inspector(&admin);
-    let picture = inspector.snapshot().await.unwrap();
-    let holder = picture.holders().next().unwrap().contender().clone();
+    let snapshot = inspector.snapshot().await.unwrap();
+    let holder = snapshot.holders().next().unwrap().contender().clone();
     assert_eq!(holder.token(), held.fencing_token());
     assert_eq!(inspector.remove(&holder).await.unwrap(), Removal::Deleted);
     assert_eq!(

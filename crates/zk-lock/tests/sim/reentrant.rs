@@ -53,7 +53,7 @@ async fn an_owner_acquires_again_at_once_and_the_last_guard_releases() {
     let second = soon("it is ours", again.acquire()).await.unwrap();
     let third = mine.try_acquire().await.unwrap().expect("it is ours");
     let fourth = mine.acquire_timeout(Duration::ZERO).await.unwrap();
-    assert_eq!(ensemble.requests().len(), requests, "nobody was asked");
+    assert_eq!(ensemble.requests().len(), requests, "it sent a request");
     assert_eq!(left(&ensemble).len(), 1);
     for guard in [&second, &third, &fourth] {
         assert_eq!(guard.fencing_token(), first.fencing_token());

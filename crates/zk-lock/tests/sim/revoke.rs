@@ -46,8 +46,8 @@ impl Scene {
         let admin: Session = ensemble.connect().server(2).await;
         let guard = lock(&holder).acquire().await.unwrap();
         let (owner, _) = holder.get(guard.path()).await.unwrap();
-        let picture = inspector(&admin).snapshot().await.unwrap();
-        let contender = picture.contenders()[0].contender().clone();
+        let snapshot = inspector(&admin).snapshot().await.unwrap();
+        let contender = snapshot.contenders()[0].contender().clone();
         Self {
             ensemble,
             holder,
@@ -389,8 +389,8 @@ async fn a_waiter_may_be_taken_out_of_the_queue() {
     let waiting = tokio::spawn(async move { waiter.acquire().await });
     pass(Duration::from_millis(100)).await;
     let inspector = inspector(&scene.admin);
-    let picture = inspector.snapshot().await.unwrap();
-    let waiter = picture.waiters().next().unwrap().contender();
+    let snapshot = inspector.snapshot().await.unwrap();
+    let waiter = snapshot.waiters().next().unwrap().contender();
     let revoke = inspector.revoke(waiter).within(Duration::from_secs(1));
     let ended = soon("the time is up", revoke.then_break().into_future()).await;
     assert_eq!(ended.unwrap(), Revocation::Broken);
@@ -413,7 +413,7 @@ async fn curators_message_is_understood_and_the_owner_written_back() {
         assert_eq!(scene.data(), b"__REVOKE__");
         assert_eq!((asked.by(), asked.reason()), (None, None));
         if is_refused {
-            asked.refuse("nobody hears it").await.unwrap();
+            asked.refuse("too late").await.unwrap();
             assert_eq!(scene.data(), scene.owner);
             let ended = soon("the time is up", asking).await.unwrap().unwrap();
             assert_eq!(ended, Revocation::Unanswered);

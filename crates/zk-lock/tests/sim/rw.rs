@@ -31,12 +31,12 @@ fn rw(session: &Session) -> RwLock {
 }
 
 async fn reads(session: &Session) -> ReadGuard {
-    let guard = soon("nobody writes", rw(session).acquire_read()).await;
+    let guard = soon("there is no writer", rw(session).acquire_read()).await;
     guard.expect("the lock is granted")
 }
 
 async fn writes(session: &Session) -> WriteGuard {
-    let guard = soon("nobody has it", rw(session).acquire_write()).await;
+    let guard = soon("the lock is free", rw(session).acquire_write()).await;
     guard.expect("the lock is granted")
 }
 

@@ -199,7 +199,7 @@ async fn none_of_eight_consumers_starves(ensemble: &Ensemble) {
 async fn a_claim_is_acknowledged_when_the_servers_are_back(ensemble: &Ensemble) {
     let session = connect(ensemble).await;
     let quick = session.with_operation_timeout(Duration::from_secs(1));
-    let queue = WorkQueue::new(&quick, "/patience", Text).unwrap();
+    let queue = WorkQueue::new(&quick, "/max_wait", Text).unwrap();
     within("it is offered", async {
         while let Err(error) = queue.offer(&"1".to_owned()).await {
             assert!(
@@ -233,7 +233,7 @@ async fn a_claim_is_acknowledged_when_the_servers_are_back(ensemble: &Ensemble) 
         .await
         .unwrap()
         .unwrap();
-    let patient = WorkQueue::new(&session, "/patience", Text).unwrap();
+    let patient = WorkQueue::new(&session, "/max_wait", Text).unwrap();
     assert!(patient.is_empty().await.unwrap());
     assert_eq!(patient.dead_letters().await.unwrap(), []);
     session.close().await.unwrap();

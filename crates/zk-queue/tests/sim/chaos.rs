@@ -109,8 +109,8 @@ async fn consume(ensemble: Ensemble, options: QueueOptions, record: Shared, me: 
             let taken = match random.u8(0..4) {
                 0 => queue.poll_batch(3).await,
                 1 => {
-                    let patience = Duration::from_millis(random.u64(1..60));
-                    if let Ok(taken) = tokio::time::timeout(patience, queue.take()).await {
+                    let max_wait = Duration::from_millis(random.u64(1..60));
+                    if let Ok(taken) = tokio::time::timeout(max_wait, queue.take()).await {
                         taken.map(|item| vec![item])
                     } else {
                         unsettled += 1;

@@ -27,16 +27,16 @@ async fn a_lock_is_shown_with_its_owners_and_broken_when_it_was_confirmed() {
     with_ensemble(async |connect| {
         assert_eq!(
             zk(connect, &["locks", "/l"]).await,
-            "/l does not exist: nobody holds the lock\nexit 0"
+            "/l does not exist: the lock has no holder\nexit 0"
         );
         assert_eq!(
             zk(connect, &["locks", "--break", "/l"]).await,
-            "error: nobody holds /l, so there is nothing to break\nexit 1"
+            "error: /l has no holder, so there is nothing to break\nexit 1"
         );
         assert_eq!(zk(connect, &["create", "/l"]).await, "Created /l\nexit 0");
         assert_eq!(
             zk(connect, &["locks", "/l"]).await,
-            "nobody holds /l or waits for it\nexit 0"
+            "/l has no holder and no waiter\nexit 0"
         );
         let session = Session::builder(connect).connect().await.unwrap();
         let owner = OwnerInfo::new("build7", 42).with_label("nightly\u{7}build");
@@ -79,9 +79,9 @@ async fn a_lock_is_shown_with_its_owners_and_broken_when_it_was_confirmed() {
              help: add --yes to delete it without a question\nexit 2"
         );
         assert!(said.ends_with(&refusal), "{said}");
-        let said = zk(connect, &["locks", "--break=nobody", "--yes", "/l"]).await;
+        let said = zk(connect, &["locks", "--break=unknown", "--yes", "/l"]).await;
         assert!(
-            said.contains("error: /l has no contender \"nobody\"\n"),
+            said.contains("error: /l has no contender \"unknown\"\n"),
             "{said}"
         );
         assert!(guard.is_trusted());

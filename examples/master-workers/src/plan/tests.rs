@@ -37,7 +37,7 @@ fn after(view: &View, steps: &[Step]) -> View {
         match step {
             Step::Assign { task, to } => {
                 assert!(view.waiting.remove(task), "{step:?} of nothing");
-                assert!(view.workers.contains(to), "{step:?} to nobody");
+                assert!(view.workers.contains(to), "{step:?} to an unknown worker");
                 let has = view.assigned.get_mut(to).expect("it has a node");
                 assert!(has.insert(*task));
             }
@@ -142,7 +142,7 @@ proptest! {
                 }
                 Step::TakeBack { task, from } => {
                     prop_assert!(!view.workers.contains(from) && view.assigned[from].contains(task));
-                    // In the two nodes of two dead workers at once it is only in an old picture.
+                    // In the two nodes of two dead workers at once it is only in an old snapshot.
                     prop_assert!(!view.waiting.contains(task));
                 }
                 Step::Forget { worker } => {

@@ -1,4 +1,4 @@
-//! A process that is told to end, and cannot at once.
+//! A process that is asked to stop and cannot do so at once.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use zk_config::Publisher;
 use zk_core::codec::Toml;
 use zk_harness::Ensemble;
 
-use crate::PATIENCE;
+use crate::MAX_WAIT;
 use crate::Process;
 use crate::children;
 use crate::ended;
@@ -39,7 +39,7 @@ async fn who_is_late_ends_with_an_error_and_its_session_with_it() {
     anna.says(" begins task 0").await;
     signal(&anna.child, Signal::TERM);
     anna.says(" stops: it finishes 1 tasks").await;
-    let ended = tokio::time::timeout(PATIENCE, anna.child.wait()).await;
+    let ended = tokio::time::timeout(MAX_WAIT, anna.child.wait()).await;
     let status = ended.expect("it ends when its time is up").unwrap();
     assert_eq!(status.code(), Some(1));
     for path in [tree().workers(), tree().election()] {

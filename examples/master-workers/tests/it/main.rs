@@ -27,7 +27,7 @@ mod stopped;
 mod walk;
 
 /// For what takes moments on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MAX_WAIT: Duration = Duration::from_secs(120);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
 fn tree() -> Tree {
@@ -50,7 +50,7 @@ fn program(connect: &str) -> Command {
 async fn observer(ensemble: &Ensemble) -> Session {
     Session::builder(ensemble.connect_string())
         .session_timeout(Duration::from_secs(30))
-        .operation_timeout(PATIENCE)
+        .operation_timeout(MAX_WAIT)
         .connect()
         .await
         .expect("the ensemble grants a session")
@@ -67,8 +67,8 @@ async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
             }
         }
     };
-    let looked = tokio::time::timeout(PATIENCE, looking).await;
-    looked.unwrap_or_else(|_| panic!("waited {PATIENCE:?} for this: {what}"))
+    let looked = tokio::time::timeout(MAX_WAIT, looking).await;
+    looked.unwrap_or_else(|_| panic!("waited {MAX_WAIT:?} for this: {what}"))
 }
 
 /// The children of a node, on a server that has caught up; none if there is no node.
@@ -87,10 +87,12 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(pid, signal).expect("it runs");
 }
 
-/// Waits for a process that was told to end.
+/// Waits for a process that was asked to stop.
 async fn ended(child: &mut Child) {
-    let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
-    let status = ended.expect("it ends when it is told to").expect("it ran");
+    let ended = tokio::time::timeout(MAX_WAIT, child.wait()).await;
+    let status = ended
+        .expect("it stops when it is asked to")
+        .expect("it ran");
     assert!(status.success(), "it ended with {status}");
 }
 
@@ -129,7 +131,7 @@ impl Process {
             }
             false
         };
-        let found = tokio::time::timeout(PATIENCE, reading).await;
+        let found = tokio::time::timeout(MAX_WAIT, reading).await;
         assert_eq!(found, Ok(true), "no line with {what:?} in {said:#?}");
         said
     }

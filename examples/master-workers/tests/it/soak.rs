@@ -79,7 +79,7 @@ impl Crew {
         let (mut killed, mut paused, mut masters) = (0, 0, 0);
         while Instant::now() < until || killed + paused < 4 {
             pass(Duration::from_millis(random.u64(500..2500))).await;
-            // Whoever it is by then.
+            // The master of that moment.
             let master = match election.leader().await {
                 Ok(Some(leader)) => leader.id().into_owned(),
                 _ => String::new(),
@@ -129,7 +129,7 @@ async fn submit_until(connect: String, recorder: Recorder, until: Instant) {
             let submitted = submit(&session, &tree(), [text]).await;
             match submitted {
                 Ok(submitted) if submitted.accepted == 1 => pending.ok(()),
-                Ok(_) => pending.unknown("nobody knows"),
+                Ok(_) => pending.unknown("unknown"),
                 Err(error) => {
                     let class = error.class();
                     pending.unknown(error.to_string());
@@ -144,9 +144,9 @@ async fn submit_until(connect: String, recorder: Recorder, until: Instant) {
     }
 }
 
-/// Follows what is assigned, each picture of one moment; counts the pictures, and refuses those in which two workers have
+/// Follows what is assigned, each snapshot of one moment; counts the snapshots, and refuses those in which two workers have
 /// one task.
-fn picture(looks: Arc<AtomicUsize>) -> Typed<usize> {
+fn snapshot(looks: Arc<AtomicUsize>) -> Typed<usize> {
     let make = move |assigned: &Subtree| {
         let mut places: BTreeMap<TaskId, &str> = BTreeMap::new();
         for (name, _) in assigned.iter() {
@@ -221,7 +221,7 @@ async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
         crew.running.push(process);
     }
     let looks = Arc::new(AtomicUsize::new(0));
-    let seen = picture(Arc::clone(&looks));
+    let seen = snapshot(Arc::clone(&looks));
     let following = seen.follow(&session);
     let problems = seen.problems();
     let refused = tokio::spawn(async move {
@@ -317,7 +317,7 @@ async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
     let report = run.finish().unwrap_or_else(|error| panic!("{error}"));
     println!(
         "seed {seed}: {} tasks done; {killed} processes killed, {paused} stopped, {masters} of them the master; {looks} \
-         pictures; {:?}; servers: {:?}",
+         snapshots; {:?}; servers: {:?}",
         results.len(),
         report.verdicts[0].counts,
         tally(&struck)
@@ -327,6 +327,6 @@ async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
         "{} tasks in {lasts:?} prove nothing",
         results.len()
     );
-    assert!(looks > 10, "{looks} pictures prove nothing");
+    assert!(looks > 10, "{looks} snapshots prove nothing");
     ensemble.down().await.unwrap();
 }

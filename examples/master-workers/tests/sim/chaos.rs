@@ -35,7 +35,7 @@ fn chaos() -> Chaos {
         .weight(Disturbance::Expire, 2)
 }
 
-/// Submits from a session after the other; answers what was accepted, and of what nobody knows.
+/// Submits from one session after the other. Returns the accepted tasks and those with an unknown outcome.
 async fn submit_all(ensemble: Ensemble) -> (Vec<String>, Vec<String>) {
     let (mut accepted, mut unknown) = (Vec::new(), Vec::new());
     let mut number = 0;

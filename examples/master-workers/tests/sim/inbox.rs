@@ -37,7 +37,7 @@ async fn foundations(session: &Session) {
     }
 }
 
-/// Makes tasks that nobody has.
+/// Creates unassigned tasks.
 async fn tasks(session: &Session, numbers: Range<u32>) {
     let numbers: Vec<u32> = numbers.collect();
     for numbers in numbers.chunks(500) {
@@ -61,7 +61,7 @@ async fn numbers_of_tasks_that_are_there_are_passed_over_and_no_text_is_put_asid
     foundations(&session).await;
     tasks(&session, 0..40).await;
     submit(&session, &tree(), ["new".to_owned()]).await.unwrap();
-    let (_candidacy, lease) = leader(&session).await;
+    let (_participant, lease) = leader(&session).await;
     let master = master(&session);
     let leading = tokio::spawn(async move { master.lead(&lease).await });
     until("it is a task", || items(&ensemble) == 0).await;
@@ -82,7 +82,7 @@ async fn what_is_no_text_is_put_aside_and_the_status_tells_of_it() {
     let raw = WorkQueue::new(&session, tree().inbox(), Raw).unwrap();
     raw.offer(&vec![0xff]).await.unwrap();
     submit(&session, &tree(), texts(1)).await.unwrap();
-    let (_candidacy, lease) = leader(&session).await;
+    let (_participant, lease) = leader(&session).await;
     let master = master(&session);
     let leading = tokio::spawn(async move { master.lead(&lease).await });
     until("the text is a task", || places(&ensemble).len() == 1).await;
@@ -143,7 +143,7 @@ async fn while_many_tasks_wait_texts_stay_in_the_inbox() {
     foundations(&session).await;
     tasks(&session, 1_000..2_000).await;
     submit(&session, &tree(), texts(2)).await.unwrap();
-    let (_candidacy, lease) = leader(&session).await;
+    let (_participant, lease) = leader(&session).await;
     let master = master(&session);
     let leading = tokio::spawn(async move { master.lead(&lease).await });
     pass(Duration::from_secs(60)).await;
@@ -166,7 +166,7 @@ async fn tasks_that_may_not_be_listed_end_the_master_and_it_says_why() {
     let hide = operator.set_acl(tree().tasks(), Acl::creator_only());
     hide.await.unwrap();
     let session = ensemble.connect().await;
-    let (_candidacy, lease) = leader(&session).await;
+    let (_participant, lease) = leader(&session).await;
     let led = soon("it ends", master(&session).lead(&lease)).await;
     let why = format!("{:#}", led.unwrap_err());
     assert!(

@@ -60,7 +60,7 @@ async fn who_is_told_to_end_finishes_what_it_works_at_and_leaves_the_rest() {
 
     let status = Status::read(&session, &tree()).await.unwrap();
     assert_eq!((status.master, status.done), (None, 2));
-    // What was left is with nobody that lives; the next master takes it back.
+    // The worker that has it is dead; the next master takes it back.
     assert!(
         status
             .workers
@@ -176,7 +176,7 @@ async fn a_worker_that_is_removed_finishes_nothing_and_begins_anew_under_another
     ensemble.assert_nothing_left([session]).await;
 }
 
-/// Its server lags, so that it is not told.
+/// Its server lags, so it is not notified.
 // covers: I5 C13
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn a_worker_that_does_not_know_that_it_was_removed_finishes_nothing() {

@@ -45,10 +45,10 @@ async fn furnish(session: &Session) {
 }
 
 pub(crate) async fn leader(session: &Session) -> (LatchParticipant, LeaderLease) {
-    let candidacy = LeaderLatch::new(session, tree().election()).unwrap().join();
-    let lease = soon("nobody else is there", candidacy.leading());
+    let participant = LeaderLatch::new(session, tree().election()).unwrap().join();
+    let lease = soon("there is no other participant", participant.leading());
     let lease = lease.await.unwrap();
-    (candidacy, lease)
+    (participant, lease)
 }
 
 pub(crate) fn master(session: &Session) -> Master {
@@ -73,7 +73,7 @@ async fn what_a_deposed_master_has_sent_is_refused_as_a_whole() {
     let workers = ensemble.connect().await;
     furnish(&workers).await;
     let (old, new) = (ensemble.connect().await, ensemble.connect().await);
-    let (candidacy, lease) = leader(&old).await;
+    let (participant, lease) = leader(&old).await;
 
     let stalled = ensemble
         .on(zk_sim::matching::transactions("/app/tasks/**"))
@@ -94,7 +94,7 @@ async fn what_a_deposed_master_has_sent_is_refused_as_a_whole() {
     let outcome = soon("its session is over", sending).await;
     assert!(!matches!(outcome, Ok(Outcome::Done)), "{outcome:?}");
     assert_eq!(place(&ensemble), tree().assignment(BEN, TASK).as_str());
-    drop(candidacy);
+    drop(participant);
 }
 
 /// An operator has removed its node, its session is alive and its connection is good: only the check stands between.
@@ -104,7 +104,7 @@ async fn a_master_whose_node_is_gone_can_neither_assign_nor_take_back() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     furnish(&session).await;
-    let (_candidacy, lease) = leader(&session).await;
+    let (_participant, lease) = leader(&session).await;
     let master = master(&session);
     session.delete(lease.path()).await.unwrap();
     for step in [
@@ -129,7 +129,7 @@ async fn steps_that_do_not_fit_any_more_change_nothing() {
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     furnish(&session).await;
-    let (_candidacy, lease) = leader(&session).await;
+    let (_participant, lease) = leader(&session).await;
     let master = master(&session);
     let take_back = |from| Step::TakeBack { task: TASK, from };
     let carry_out = async |step| master.carry_out(&lease, step, b"paint").await.unwrap();
@@ -175,7 +175,7 @@ async fn a_step_that_lacks_a_foundation_is_not_taken_for_one_that_is_too_late() 
     let ensemble = Ensemble::new(3);
     let session = ensemble.connect().await;
     furnish(&session).await;
-    let (_candidacy, lease) = leader(&session).await;
+    let (_participant, lease) = leader(&session).await;
     let master = master(&session);
     let had = tree().assignment(GONE, TASK);
     session.create(&had, "paint").await.unwrap();
@@ -207,7 +207,7 @@ async fn a_step_that_was_not_carried_out_is_tried_again_without_news() {
         let workers = ensemble.connect().await;
         furnish(&workers).await;
         let session = ensemble.connect().await;
-        let (_candidacy, lease) = leader(&session).await;
+        let (_participant, lease) = leader(&session).await;
         let refused = ensemble
             .on(zk_sim::matching::transactions("/app/tasks/**"))
             .session(session.id())
@@ -238,7 +238,7 @@ async fn a_step_that_is_dropped_leaves_the_task_in_one_place() {
             let workers = ensemble.connect().await;
             furnish(&workers).await;
             let session = ensemble.connect().await;
-            let (_candidacy, lease) = leader(&session).await;
+            let (_participant, lease) = leader(&session).await;
             let master = master(&session);
             let carried = polled(times, master.carry_out(&lease, assign(ANNA), b"paint")).await;
             drop_fault.inject(&ensemble, session.id());

@@ -58,13 +58,13 @@ async fn work(connect: String, work: Work, mut random: fastrand::Rng) {
 /// Leads now and then, until it leaves or the session is over.
 async fn participate(
     session: &Session,
-    candidacy: LatchParticipant,
+    participant: LatchParticipant,
     work: &Work,
     random: &mut fastrand::Rng,
 ) {
     loop {
         let acquire = work.recorder.invoke(Op::acquire(PATH));
-        let lease = match candidacy.leading().await {
+        let lease = match participant.leading().await {
             Ok(lease) => lease,
             Err(end) => {
                 acquire.failed(end.to_string());
@@ -100,7 +100,7 @@ async fn participate(
         let release = work.released(held);
         match random.u8(0..6) {
             0 => {
-                let end = candidacy.leave().await;
+                let end = participant.leave().await;
                 return if matches!(end, ParticipantEnd::Left) {
                     release.ok(());
                 } else {
@@ -108,10 +108,10 @@ async fn participate(
                 };
             }
             1 => {
-                drop(candidacy);
+                drop(participant);
                 return release.unknown("dropped while it led");
             }
-            _ => match candidacy.resign().await {
+            _ => match participant.resign().await {
                 Ok(()) => release.ok(()),
                 Err(error) => release.unknown(error.to_string()),
             },

@@ -118,7 +118,7 @@ impl OwnedNode {
         &self.session
     }
 
-    /// Tells whether nobody else uses the name of the node, so that whatever is found under it is this node.
+    /// Returns whether nobody else uses the name of the node, so that whatever is found under it is this node.
     ///
     /// It is so of a node made with [`owned`](Create::owned), and not of one made with [`claimed`](Create::claimed).
     pub fn is_unique(&self) -> bool {

@@ -112,7 +112,9 @@ async fn the_only_reader_becomes_a_writer_at_once() {
     let [a, b] = sessions(&ensemble).await;
     let reading = reads(&a).await;
     let token = reading.fencing_token();
-    let writing = soon("nobody else reads", reading.upgrade()).await.unwrap();
+    let writing = soon("there is no other reader", reading.upgrade())
+        .await
+        .unwrap();
     assert!(writing.is_trusted() && writing.fencing_token() > token);
     assert_eq!(left(&ensemble), [writing.path().name().unwrap()]);
     assert!(rw(&b).try_acquire_read().await.unwrap().is_none());
@@ -165,7 +167,10 @@ async fn of_two_upgrades_one_fails_at_once_and_still_reads() {
     assert!(other.is_trusted() && !upgrading.is_finished());
     assert_eq!(left(&ensemble).len(), 3);
     other.release().await.unwrap();
-    let writing = soon("nobody else reads", upgrading).await.unwrap().unwrap();
+    let writing = soon("there is no other reader", upgrading)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(writing.is_trusted());
 }
 

@@ -272,7 +272,7 @@ async fn a_parent_that_is_reaped_all_the_time_is_created_again() {
         let writing = writes(&a).await;
         let reading = writing.downgrade().await.unwrap();
         reads(&b).await.release().await.unwrap();
-        soon("nobody else is there", reading.upgrade())
+        soon("there is no other contender", reading.upgrade())
             .await
             .unwrap()
             .release()

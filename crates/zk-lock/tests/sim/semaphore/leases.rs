@@ -302,7 +302,7 @@ async fn idle_containers_are_reaped_and_the_limit_stays() {
     let semaphore = semaphore(&session, 4);
     for _ in 0..3 {
         semaphore.acquire().await.unwrap().release().await.unwrap();
-        soon("nobody waits", session.settled()).await;
+        soon("there is no waiter", session.settled()).await;
         assert_eq!(ensemble.reap(), 2);
         assert_eq!(ensemble.tree().node(PATH).unwrap().data(), b"4");
         assert_eq!(count(&ensemble, PATH), 0);
