@@ -64,6 +64,9 @@ impl Report {
         for finding in findings {
             let packages = self.words.entry(finding.word).or_default();
             *packages.entry(package(at)).or_default() += 1;
+            if WORDS_REMAIN.contains(&package(at).as_str()) {
+                continue;
+            }
             self.problems.push(format!("{at}:{}", finding.problem()));
         }
     }
@@ -273,6 +276,9 @@ fn files_below(
 fn read(root: &Path, path: &str) -> anyhow::Result<String> {
     fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))
 }
+
+/// Packages that still contain avoided words, which `tidy --words` counts.
+const WORDS_REMAIN: [&str; 2] = ["crates/zk-core", "crates/zk-harness"];
 
 /// The list of avoided words, which contains them.
 const WORDS: &str = "xtask/src/tidy/words.rs";

@@ -329,7 +329,7 @@ impl<C> Publisher<C> {
 ///
 /// # Session loss
 ///
-/// A fatal error; [`PublishError::is_outcome_unknown`] tells whether the request was in flight.
+/// A fatal error; [`PublishError::is_outcome_unknown`] returns whether the request was in flight.
 ///
 /// # Cost
 ///

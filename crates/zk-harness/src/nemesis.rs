@@ -10,7 +10,7 @@
 //! let ensemble = Ensemble::builder().servers(3).proxied(true).quorum_links(true).start().await?;
 //! let nemesis = Nemesis::new(run.seed()).faults(Fault::ALL).recorder(run.recorder("nemesis")?);
 //! // … workers use the ensemble meanwhile …
-//! let struck = nemesis.torment(&ensemble, Duration::from_secs(60)).await?;
+//! let struck = nemesis.run(&ensemble, Duration::from_secs(60)).await?;
 //! println!("{struck:?}");
 //! # Ok(())
 //! # }
@@ -39,7 +39,7 @@ pub use self::draw::Fault;
 
 /// Draws faults and makes them; see the [module](self).
 #[derive(Debug)]
-#[must_use = "it does nothing before `torment`"]
+#[must_use = "it does nothing before `run`"]
 pub struct Nemesis {
     seed: u64,
     faults: Vec<Fault>,
@@ -70,7 +70,7 @@ pub fn fault_time(default: Duration) -> Duration {
 /// A fault that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Struck {
+pub struct InjectedFault {
     /// Which.
     pub fault: Fault,
     /// The server it was meant for; nothing for one that is meant for a session.
@@ -133,12 +133,12 @@ impl Nemesis {
     /// # Cancel safety
     ///
     /// A dropped future leaves the fault of that moment as it is.
-    pub async fn torment(
+    pub async fn run(
         self,
         ensemble: &Ensemble,
         within: Duration,
-    ) -> Result<Vec<Struck>, Error> {
-        let done = self.rage(ensemble, within).await;
+    ) -> Result<Vec<InjectedFault>, Error> {
+        let done = self.inject(ensemble, within).await;
         let healed = heal(ensemble).await;
         // What went wrong first says more than what followed from it.
         let done = done?;
@@ -148,7 +148,11 @@ impl Nemesis {
     }
 
     /// Makes one fault after the other.
-    async fn rage(&self, ensemble: &Ensemble, within: Duration) -> Result<Vec<Struck>, Error> {
+    async fn inject(
+        &self,
+        ensemble: &Ensemble,
+        within: Duration,
+    ) -> Result<Vec<InjectedFault>, Error> {
         let end = Instant::now() + within;
         let mut draw = Draw::new(self.seed);
         let mut done = Vec::new();
@@ -182,7 +186,7 @@ impl Nemesis {
         id: u32,
         choice: u64,
         lasts: Duration,
-    ) -> Result<Struck, Error> {
+    ) -> Result<InjectedFault, Error> {
         let server = ensemble.server(id)?;
         let target = if fault.is_for_a_session() {
             "a session".to_owned()
@@ -211,7 +215,7 @@ impl Nemesis {
                 pass(lasts).await;
                 ensemble.links()?.heal();
             }
-            Fault::Deafen => {
+            Fault::BlockInbound => {
                 ensemble.links()?.to(id)?.block();
                 pass(lasts).await;
                 ensemble.links()?.heal();
@@ -274,7 +278,7 @@ impl Nemesis {
             }
         }
         drop(noted);
-        Ok(Struck {
+        Ok(InjectedFault {
             fault,
             server: (!fault.is_for_a_session()).then_some(id),
             session,
@@ -285,7 +289,7 @@ impl Nemesis {
 }
 
 /// How often each fault was made.
-pub fn tally(struck: &[Struck]) -> BTreeMap<Fault, usize> {
+pub fn tally(struck: &[InjectedFault]) -> BTreeMap<Fault, usize> {
     let mut counts = BTreeMap::new();
     for one in struck {
         *counts.entry(one.fault).or_default() += 1;

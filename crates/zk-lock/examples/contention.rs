@@ -5,7 +5,7 @@
 //! ```
 //!
 //! It starts three real servers, and itself again as four more processes. Each of them appends lines to one file, and
-//! only under the lock. In the middle of that the leader is killed; in the end the file tells whether the lock held.
+//! only under the lock. In the middle of that the leader is killed; in the end the file shows whether the lock held.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -12,8 +12,8 @@ use zk_harness::DataStore;
 use zk_harness::Ensemble;
 use zk_harness::Run;
 use zk_harness::nemesis::Fault;
+use zk_harness::nemesis::InjectedFault;
 use zk_harness::nemesis::Nemesis;
-use zk_harness::nemesis::Struck;
 use zk_harness::nemesis::fault_time;
 
 /// Three servers that the nemesis can do everything to.
@@ -36,7 +36,7 @@ async fn stage() -> Ensemble {
 ///
 /// When it returns, all is undone and the servers serve; whether the workers get on again is for the caller to wait
 /// for.
-async fn inject_faults(run: &Run, ensemble: &Ensemble) -> Vec<Struck> {
+async fn inject_faults(run: &Run, ensemble: &Ensemble) -> Vec<InjectedFault> {
     let recorder = run.recorder("nemesis").expect("the run can be written");
     let nemesis = Nemesis::new(run.seed())
         .faults(Fault::ALL)
@@ -44,7 +44,7 @@ async fn inject_faults(run: &Run, ensemble: &Ensemble) -> Vec<Struck> {
     // What the rate before the first fault is measured over.
     drop(tokio::time::timeout(QUIET, std::future::pending::<()>()).await);
     nemesis
-        .torment(ensemble, fault_time(Duration::from_secs(15)))
+        .run(ensemble, fault_time(Duration::from_secs(15)))
         .await
         .expect("faults can be made and undone")
 }

@@ -65,7 +65,7 @@ struct Stage {
     /// The server that leads, and one that follows.
     homes: [u32; 2],
     /// Held while new connections are led to one server.
-    steering: Mutex<()>,
+    routing: Mutex<()>,
 }
 
 impl Stage {
@@ -85,7 +85,7 @@ impl Stage {
             ensemble,
             proxy,
             homes: [leader, follower],
-            steering: Mutex::default(),
+            routing: Mutex::default(),
         }
     }
 
@@ -96,11 +96,11 @@ impl Stage {
                 .steer(Clients::All, server)
                 .expect("it is one of three");
         };
-        let steering = self.steering.lock().await;
+        let routing = self.routing.lock().await;
         to(Steer::To(home));
         let session = connect(&self.ensemble.connect_string()).await;
         to(Steer::Home);
-        drop(steering);
+        drop(routing);
         let id = session.id().as_i64();
         let other = (1..=3)
             .rev()

@@ -200,10 +200,10 @@ async fn events_lead_to_the_contents(version: &str, faults: &[Fault]) {
         }
         let nemesis = Nemesis::new(seed.wrapping_add(round)).faults(faults.iter().copied());
         let time = fault_time(Duration::from_secs(10)) / u32::try_from(ROUNDS).unwrap();
-        let mut torment = std::pin::pin!(nemesis.torment(&ensemble, time));
+        let mut faults = std::pin::pin!(nemesis.run(&ensemble, time));
         let dealt = loop {
             tokio::select! {
-                dealt = &mut torment => break dealt.expect("faults can be made and undone"),
+                dealt = &mut faults => break dealt.expect("faults can be made and undone"),
                 () = reader.play_for(Duration::from_secs(1)) => {}
             }
         };

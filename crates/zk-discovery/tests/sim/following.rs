@@ -290,7 +290,7 @@ async fn a_thousand_instances_are_read_once_each() {
 /// Of the list of providers that have ended only the instances count.
 // covers: D2
 #[tokio::test(start_paused = true)]
-async fn changes_go_on_from_the_roster_of_the_session_before() {
+async fn changes_continue_from_the_list_of_the_last_session() {
     let ensemble = Ensemble::new(3);
     let (session, other) = (ensemble.connect().await, ensemble.connect().await);
     let registry = registry(&other);

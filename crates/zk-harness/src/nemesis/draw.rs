@@ -16,7 +16,7 @@ pub enum Fault {
     /// A server cannot talk to the others; clients reach it. Needs quorum links.
     Isolate,
     /// A server hears nothing of the others, and is heard. Needs quorum links.
-    Deafen,
+    BlockInbound,
     /// What a server and the others say to each other is late by up to 150 ms. Needs quorum links.
     Slow,
     /// The connections of all clients at a server are cut, by FIN or RST. Needs proxies.
@@ -41,7 +41,7 @@ impl Fault {
         Self::Kill,
         Self::Pause,
         Self::Isolate,
-        Self::Deafen,
+        Self::BlockInbound,
         Self::Slow,
         Self::Cut,
         Self::LoseRequest,
@@ -60,7 +60,7 @@ impl Fault {
             Self::Kill => "kill",
             Self::Pause => "pause-server",
             Self::Isolate => "isolate",
-            Self::Deafen => "deafen",
+            Self::BlockInbound => "deafen",
             Self::Slow => "slow",
             Self::Cut => "cut",
             Self::LoseRequest => "lose-request",

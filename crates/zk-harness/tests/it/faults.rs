@@ -184,7 +184,7 @@ async fn a_nemesis_that_fails_leaves_nothing_broken() {
     server.fill_disk().unwrap();
     server.pause().await.unwrap();
     let nemesis = Nemesis::new(7).faults([Fault::Pause]);
-    let error = nemesis.torment(&ensemble, Duration::from_secs(30)).await;
+    let error = nemesis.run(&ensemble, Duration::from_secs(30)).await;
     assert!(matches!(error, Err(Error::WrongState { .. })), "{error:?}");
     assert_eq!(server.process_state(), ProcessState::Running);
     ensemble.wait_serving().await.unwrap();

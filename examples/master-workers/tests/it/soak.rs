@@ -69,7 +69,7 @@ impl Crew {
     }
 
     /// Kills or pauses one after the other until then, and at least four; answers how often each was done, and how often to the master.
-    async fn torment(
+    async fn disturb(
         &mut self,
         session: &Session,
         until: Instant,
@@ -251,8 +251,8 @@ async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
         end,
     );
     let (struck, (killed, paused, masters), ()) = tokio::join!(
-        nemesis.torment(&ensemble, lasts),
-        crew.torment(&session, end, random.fork()),
+        nemesis.run(&ensemble, lasts),
+        crew.disturb(&session, end, random.fork()),
         submitting,
     );
     let struck = struck.expect("faults can be made and undone");

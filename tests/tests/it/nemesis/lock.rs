@@ -17,7 +17,7 @@ use zk_harness::history::Answer;
 use zk_harness::history::Op;
 use zk_harness::history::Recorder;
 use zk_harness::nemesis::Fault;
-use zk_harness::nemesis::Struck;
+use zk_harness::nemesis::InjectedFault;
 use zk_harness::nemesis::tally;
 use zk_lock::FairLock;
 use zk_lock::Guard;
@@ -133,7 +133,7 @@ async fn add_one(
 }
 
 /// How long after faults of these kinds the next lock was granted.
-fn waits(struck: &[Struck], grants: &[u64], kinds: &[Fault]) -> Vec<Duration> {
+fn waits(struck: &[InjectedFault], grants: &[u64], kinds: &[Fault]) -> Vec<Duration> {
     let after = |began: u64| grants.iter().find(|at| **at > began).map(|at| at - began);
     struck
         .iter()

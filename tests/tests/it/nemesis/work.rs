@@ -15,7 +15,7 @@ use zk_harness::history::Held;
 use zk_harness::history::Pending;
 use zk_harness::history::Recorder;
 use zk_harness::history::now;
-use zk_harness::nemesis::Struck;
+use zk_harness::nemesis::InjectedFault;
 
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// Longer than a waiter waits when nothing is broken any more: an expiry, and some room on a machine that is busy.
@@ -88,13 +88,13 @@ impl Beside {
     }
 
     /// Returns whether there are grants after the last fault, within the bound.
-    pub(super) async fn goes_on(&self, struck: &[Struck]) -> bool {
+    pub(super) async fn goes_on(&self, struck: &[InjectedFault]) -> bool {
         let since = self.grants.since(struck, 2 * self.workers.len());
         tokio::time::timeout(BOUND, since).await.is_ok()
     }
 
     /// Checks what they did, after they were asked to end.
-    pub(super) async fn finish(self, struck: &[Struck], ensemble: &Ensemble) {
+    pub(super) async fn finish(self, struck: &[InjectedFault], ensemble: &Ensemble) {
         let Self {
             name,
             run,
@@ -181,7 +181,7 @@ impl Grants {
     }
 
     /// Waits until there have been so many after the last fault.
-    pub(super) async fn since(&self, struck: &[Struck], count: usize) {
+    pub(super) async fn since(&self, struck: &[InjectedFault], count: usize) {
         let last = struck.iter().map(|one| one.ended).max().unwrap_or_default();
         let mut looks = tokio::time::interval(Duration::from_millis(50));
         while self.times().iter().filter(|at| **at > last).count() < count {
@@ -195,7 +195,7 @@ impl Grants {
     /// The next holder may have the lock before the client hears of that end: a client cannot know it in time, only what
     /// minds fencing tokens is safe. That goes for a release, too, which a client may begin before it hears. Of
     /// sessions that expire by themselves their clients do know in time, and are not excused.
-    pub(super) fn excuse(&self, recorder: &Recorder, struck: &[Struck]) -> usize {
+    pub(super) fn excuse(&self, recorder: &Recorder, struck: &[InjectedFault]) -> usize {
         let ends = |session| {
             let ends = struck.iter().filter(|one| one.session == Some(session));
             ends.map(|one| one.began).min()

@@ -153,7 +153,7 @@ async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_pau
         .recorder(run.recorder("nemesis").unwrap());
     let lasts = fault_time(Duration::from_secs(12));
     let (struck, (killed, paused)) = tokio::join!(
-        nemesis.torment(&ensemble, lasts),
+        nemesis.run(&ensemble, lasts),
         crew.kill_and_pause(Instant::now() + lasts, random.fork()),
     );
     let struck = struck.expect("faults can be made and undone");
