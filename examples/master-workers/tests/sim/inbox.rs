@@ -126,7 +126,10 @@ async fn the_largest_text_gets_a_result_and_a_larger_one_is_refused() {
     assert_eq!(refused.class(), ErrorClass::Outcome);
     assert_eq!(refused.to_string(), "1 submitted, and not the next one");
     let why = refused.source().unwrap().to_string();
-    assert_eq!(why, "the text has 65537 bytes, and may have 65536 at most");
+    assert_eq!(
+        why,
+        "the text has 65537 bytes, more than the limit of 65536"
+    );
     let (stopper, stop) = Stopper::new();
     let process = tokio::spawn(run(ensemble.clone(), Node::new(tree(), deaf("anna")), stop));
     until("it is done", || count(&ensemble, &tree().done()) == 1).await;
