@@ -59,7 +59,7 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask COMMAND [ARGS]
 
   ensemble ARGS   run zk-ensemble: a real ensemble of servers on this machine
-                  (up, down, list, status, kill, stop, start, restart, pause, resume, logs, env),
+                  (prepare, up, down, list, status, kill, stop, start, restart, pause, resume, logs, env),
                   and faults (partition, slow, cut, heal, expire, fill-disk, free-disk, clock)
   zk ARGS         run zk, the shell commands on nodes (ls, get, set, create, delete, deleteall, stat), on locks (locks)
                   and on configuration (config);
