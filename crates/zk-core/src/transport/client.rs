@@ -474,7 +474,7 @@ fn phase(state: zk::SessionState) -> Phase {
 /// How long a silent server is waited for before the next one is tried: the client's own 2/5 of the session timeout, and
 /// long enough for an answer if the server grants more than was asked for.
 ///
-/// It counts in eighths of this, and pings when it has sent nothing for three of them. Less max_wait would have it ping
+/// It counts in eighths of this, and pings when it has sent nothing for three of them. A lower value would have it ping
 /// more often, and would break the links of all followers at each pause of the leader: a request that waits for the
 /// leader holds back the pings behind it.
 fn link_timeout(session_timeout: Duration) -> Duration {
