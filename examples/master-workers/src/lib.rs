@@ -43,7 +43,7 @@
 //! |---|---|
 //! | `node.rs` | a process and its sessions: [`supervise`](zk_core::SessionBuilder::supervise), and everything rebuilt with each |
 //! | [`plan`] | decides which worker gets which task; pure, tested without a server |
-//! | [`master`] | an election ([`Selector`](zk_leader::Selector)), transactions that [check it](zk_leader::Lease::txn), a queue whose items [become nodes](zk_queue::Claim::acknowledge_with), numbers ([`SequenceIds`](zk_id::SequenceIds)) |
+//! | [`master`] | an election ([`Selector`](zk_leader::Selector)), transactions that [check it](zk_leader::LeaderLease::txn), a queue whose items [become nodes](zk_queue::Claim::acknowledge_with), numbers ([`SequenceIds`](zk_id::SequenceIds)) |
 //! | `assignments.rs` | three [caches](zk_cache) that show three moments, and why that is safe |
 //! | [`worker`] | a number leased ([`WorkerIds`](zk_id::WorkerIds)), a registration, a [transaction whose reply may be lost](zk_core::Transaction::commit_marked) |
 //! | [`settings`] | a typed value that follows a document in TOML ([`Typed`](zk_config::Typed)) |
