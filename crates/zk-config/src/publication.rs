@@ -9,11 +9,11 @@ use futures_util::future::join_all;
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 use zk_core::Acl;
-use zk_core::Changed;
 use zk_core::CreateMode;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
+use zk_core::OpResult;
 use zk_core::Session;
 use zk_core::Stat;
 
@@ -261,7 +261,7 @@ impl Publication {
     }
 
     /// Commits all steps in one transaction.
-    async fn commit(&self, attempt: &Attempt) -> Result<Vec<Changed>, Error> {
+    async fn commit(&self, attempt: &Attempt) -> Result<Vec<OpResult>, Error> {
         let mut transaction = self.session.transaction();
         for purpose in self.operations(attempt) {
             let at = match purpose {
@@ -482,7 +482,7 @@ impl Publication {
     async fn published(
         &self,
         attempt: &Attempt,
-        changed: Vec<Changed>,
+        changed: Vec<OpResult>,
     ) -> Result<Vec<Published>, PublishError> {
         let mut changed = changed.into_iter();
         let mut by_key: Vec<_> = self.keys.iter().map(|_| None).collect();
@@ -498,14 +498,14 @@ impl Publication {
             let (step, state) = (attempt.steps[at], &attempt.states[at]);
             let stat = match changed {
                 Some(
-                    Changed::Set(stat)
-                    | Changed::Created {
+                    OpResult::Set(stat)
+                    | OpResult::Created {
                         stat: Some(stat), ..
                     },
                 ) => Some(stat),
-                Some(Changed::Created { stat: None, .. }) => self.stat_of_created(&key.path).await,
-                Some(Changed::Checked) => state.found.as_ref().map(|found| found.stat),
-                Some(Changed::Deleted) | None => None,
+                Some(OpResult::Created { stat: None, .. }) => self.stat_of_created(&key.path).await,
+                Some(OpResult::Checked) => state.found.as_ref().map(|found| found.stat),
+                Some(OpResult::Deleted) | None => None,
             };
             all.push(Published {
                 path: key.path.clone(),

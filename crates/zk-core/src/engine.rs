@@ -22,6 +22,7 @@ use crate::connect_string::ConnectString;
 use crate::counters::Counters;
 use crate::deadline::Deadline;
 use crate::error::ErrorKind;
+use crate::lease_proof::LeaseProof;
 use crate::operation::MakingAtOnce;
 use crate::path::NodePath;
 use crate::transport::Link;
@@ -32,7 +33,6 @@ use crate::transport::Response;
 use crate::transport::SessionEnd;
 use crate::transport::Transport;
 use crate::transport::TransportError;
-use crate::trust::Trust;
 
 pub(crate) mod claims;
 pub(crate) mod cleanup;
@@ -48,7 +48,7 @@ pub(crate) struct Engine {
     transport: Box<dyn Transport>,
     pub(crate) servers: ConnectString,
     pub(crate) counters: Counters,
-    trust: Mutex<Trust>,
+    lease_proof: Mutex<LeaseProof>,
     /// Who relies on the session.
     uses: watch::Sender<heartbeat::Uses>,
     /// Changes with each answer, after what it proves has been noted.
@@ -62,7 +62,7 @@ pub(crate) struct Engine {
     is_abandoned: watch::Sender<bool>,
     is_closing: watch::Sender<bool>,
     /// The ending that an answer told, maybe before the link does.
-    told: OnceLock<SessionEnd>,
+    ended_by_reply: OnceLock<SessionEnd>,
     /// Whether a server has said that it has no persistent watches.
     has_only_one_shots: AtomicBool,
     /// The newest transaction that an answer has shown.
@@ -83,12 +83,12 @@ impl Engine {
         let (jobs, queue) = mpsc::unbounded_channel();
         let (watch_manager, commands) = watch_manager::WatchManager::new();
         // A server that is cut off grants sessions that the quorum does not know.
-        let trust = match transport.link().now().phase {
-            Phase::ReadOnly => Trust::of_nobody,
-            _ => Trust::opened,
+        let opened = match transport.link().now().phase {
+            Phase::ReadOnly => LeaseProof::unproven,
+            _ => LeaseProof::opened,
         };
         let engine = Arc::new(Self {
-            trust: Mutex::new(trust(transport.session_timeout(), asked.into_std())),
+            lease_proof: Mutex::new(opened(transport.session_timeout(), asked.into_std())),
             uses: watch::Sender::default(),
             proven: watch::Sender::default(),
             transport,
@@ -101,7 +101,7 @@ impl Engine {
             runtime: Handle::current(),
             is_abandoned: watch::Sender::new(false),
             is_closing: watch::Sender::new(false),
-            told: OnceLock::new(),
+            ended_by_reply: OnceLock::new(),
             has_only_one_shots: AtomicBool::new(false),
             newest_zxid: AtomicI64::new(i64::MIN),
             watched: Arc::default(),
@@ -162,7 +162,7 @@ impl Engine {
     pub(crate) fn link_now(&self) -> Link {
         let receiver = self.transport.link();
         let link = receiver.now();
-        let over = match (link.phase, self.told.get()) {
+        let over = match (link.phase, self.ended_by_reply.get()) {
             (Phase::Over(ending), _) | (_, Some(&ending)) => ending,
             // Whoever kept the link is gone, with the runtime of the session.
             _ if receiver.is_gone() => self.unserved(),
@@ -233,23 +233,23 @@ impl Engine {
             &answer
         {
             // Whoever is told this finds the session lost at once, although its link may say so a moment later.
-            self.told.get_or_init(|| *ending);
+            self.ended_by_reply.get_or_init(|| *ending);
         }
         if let Some(answerer) = answerer.of_answer(&answer) {
             let (sent, answered) = (sent.into_std(), Instant::now().into_std());
-            let mut trust = lock(&self.trust);
+            let mut proof = lock(&self.lease_proof);
             let breaks_now = self.link_now().breaks;
-            trust.broke(breaks_now, self.transport.broken());
+            proof.broke(breaks_now, self.transport.broken());
             match answerer {
                 Answerer::Server => {}
-                Answerer::Leader => trust.reached(sent, answered),
-                Answerer::Quorum => trust.committed(sent, answered),
+                Answerer::Leader => proof.reached(sent, answered),
+                Answerer::Quorum => proof.committed(sent, answered),
             }
             // Which of the links an answer came over is not known if it broke meanwhile.
             if breaks == breaks_now {
-                trust.touched(sent, answered);
+                proof.touched(sent, answered);
             }
-            drop(trust);
+            drop(proof);
             self.proven.send_replace(());
         }
         answer
@@ -263,8 +263,8 @@ impl Engine {
         self.newest_zxid.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn trust(&self) -> MutexGuard<'_, Trust> {
-        lock(&self.trust)
+    pub(crate) fn lease_proof(&self) -> MutexGuard<'_, LeaseProof> {
+        lock(&self.lease_proof)
     }
 
     pub(crate) fn uses(&self) -> &watch::Sender<heartbeat::Uses> {

@@ -331,7 +331,7 @@ pub enum Operation {
     /// [`Session::wait_for_creation`](crate::Session::wait_for_creation) and
     /// [`Session::wait_for_deletion`](crate::Session::wait_for_deletion).
     Wait,
-    /// [`Trusted::renewed`](crate::Trusted::renewed).
+    /// [`SessionLease::renewed`](crate::SessionLease::renewed).
     Probe,
     /// [`Session::close`](crate::Session::close).
     Close,

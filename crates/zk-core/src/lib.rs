@@ -46,8 +46,8 @@
 //!    No consumer delays the session or another consumer.
 //! 9. [`wait_for_creation`](Session::wait_for_creation), [`wait_for_deletion`](Session::wait_for_deletion) and
 //!    [`NodeTracker`] miss no change between their read and their watch.
-//! 10. While [`Trusted::is_trusted`] returns true, the ensemble has not given what the session holds to another client.
-//!     [`Trusted`] lists the assumptions.
+//! 10. While [`SessionLease::is_valid`] returns true, the ensemble has not given what the session holds to another client.
+//!     [`SessionLease`] lists the assumptions.
 //!
 //! # Failure behaviour
 //!
@@ -101,6 +101,7 @@ mod counters;
 mod deadline;
 mod engine;
 mod error;
+mod lease_proof;
 mod listener;
 mod operation;
 mod outcome;
@@ -114,7 +115,6 @@ mod subscription;
 mod supervisor;
 mod tracker;
 pub mod transport;
-mod trust;
 mod watch;
 
 pub use acl::Acl;
@@ -163,10 +163,10 @@ pub use sequence::Sequence;
 pub use session::ConnectError;
 pub use session::Session;
 pub use session::SessionBuilder;
+pub use session::SessionLease;
 pub use session::Standby;
 #[cfg(feature = "tls")]
 pub use session::Tls;
-pub use session::Trusted;
 pub use stat::SessionId;
 pub use stat::Stat;
 pub use state::ConnectionState;
@@ -179,8 +179,8 @@ pub use tracker::NodeTracker;
 pub use tracker::Track;
 pub use tracker::Tracked;
 pub use tracker::TrackedNode;
-pub use transport::Changed;
 pub use transport::CreateMode;
+pub use transport::OpResult;
 pub use transport::SessionEnd;
 pub use transport::WatchEvent;
 pub use watch::Watch;

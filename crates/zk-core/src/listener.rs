@@ -87,7 +87,7 @@ impl Subscription {
     /// # async fn demo(session: zk_core::Session) -> Result<(), zk_core::Error> {
     /// let changes = session.subscribe("/app").recursive().await?;
     /// let reader = session.clone();
-    /// let listener = changes.call(move |update| {
+    /// let listener = changes.for_each(move |update| {
     ///     let session = reader.clone();
     ///     async move {
     ///         let now = session.list("/app").await;
@@ -102,7 +102,7 @@ impl Subscription {
     /// # Panics
     ///
     /// Outside of a Tokio runtime.
-    pub fn call<F, T>(self, mut function: F) -> Listener
+    pub fn for_each<F, T>(self, mut function: F) -> Listener
     where
         F: FnMut(Update) -> T + Send + 'static,
         T: Future<Output = ()> + Send + 'static,
@@ -121,7 +121,7 @@ impl Subscription {
     /// # Panics
     ///
     /// Outside of a Tokio runtime.
-    pub fn call_blocking<F>(self, function: F) -> Listener
+    pub fn for_each_blocking<F>(self, function: F) -> Listener
     where
         F: FnMut(Update) + Send + 'static,
     {

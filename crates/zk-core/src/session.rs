@@ -41,17 +41,17 @@ use crate::transport::Transport;
 
 mod builder;
 mod defaults;
+mod lease;
 #[cfg(feature = "tls")]
 mod tls;
-mod trusted;
 
 pub use builder::ConnectError;
 pub use builder::SessionBuilder;
 pub(crate) use defaults::SessionDefaults;
+pub use lease::SessionLease;
+pub use lease::Standby;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
-pub use trusted::Standby;
-pub use trusted::Trusted;
 
 /// A connected ZooKeeper session.
 ///
@@ -72,7 +72,7 @@ pub use trusted::Trusted;
 /// Apart from its operations, a session sends only pings, which its own server answers: one in each fifth of the
 /// session timeout in which nothing else is sent.
 /// While a recipe relies on the session, and for a minute after, it also sends requests that the leader and the quorum
-/// answer; see [`Trusted`] and [`Standby`].
+/// answer; see [`SessionLease`] and [`Standby`].
 ///
 /// # Dropping
 ///
@@ -252,22 +252,22 @@ impl Session {
     /// The instant may be past. Returns `None` if the session is over or being closed: another client may then already
     /// have what the session held, before the server's reply arrives.
     ///
-    /// Each reply of the ensemble may extend it. While a [`Trusted`] exists, the session extends it by itself; that
+    /// Each reply of the ensemble may extend it. While a [`SessionLease`] exists, the session extends it by itself; that
     /// type lists the assumptions.
-    pub fn trusted_until(&self) -> Option<Instant> {
+    pub fn valid_until(&self) -> Option<Instant> {
         match self.engine().link_now().phase {
             Phase::Over(_) => None,
             _ if self.engine().is_closing() => None,
-            _ => Some(self.engine().trust().until()),
+            _ => Some(self.engine().lease_proof().until()),
         }
     }
 
     /// Keeps proving that this session is alive until the returned value is dropped.
-    pub fn keep_trusted(&self) -> Trusted {
-        Trusted::new(self.clone())
+    pub fn keep_lease(&self) -> SessionLease {
+        SessionLease::new(self.clone())
     }
 
-    /// Keeps the session ready for [`keep_trusted`](Self::keep_trusted), and so for locks, until the returned value is
+    /// Keeps the session ready for [`keep_lease`](Self::keep_lease), and so for locks, until the returned value is
     /// dropped.
     pub fn stand_by(&self) -> Standby {
         Standby::new(self.clone())
@@ -514,7 +514,7 @@ impl Session {
     /// operation timeout in all.
     ///
     /// When it returns `Ok`, the ephemeral nodes of the session are deleted. From the moment the request is sent,
-    /// [`Trusted`] reports that nothing the session held can be relied on.
+    /// [`SessionLease`] reports that nothing the session held can be relied on.
     /// Requests in flight are answered first; later requests on any clone fail with
     /// [`SessionClosed`](ErrorKind::SessionClosed).
     /// Closing a closed session is not an error.

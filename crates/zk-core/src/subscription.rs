@@ -46,7 +46,7 @@ use buffer::Buffer;
 #[must_use = "no watch is set until it is awaited"]
 pub struct Subscribe {
     target: Target,
-    reach: WatchScope,
+    scope: WatchScope,
     kinds: Kinds,
     most: usize,
 }
@@ -55,7 +55,7 @@ impl Subscribe {
     pub(crate) fn new(target: Target) -> Self {
         Self {
             target,
-            reach: WatchScope::Node,
+            scope: WatchScope::Node,
             kinds: Kinds::all(),
             most: DEFAULT_BUFFER,
         }
@@ -69,7 +69,7 @@ impl Subscribe {
 
     /// Also reports [`WatchEvent::ChildrenChanged`] when children of the node are created or deleted.
     pub fn children(mut self) -> Self {
-        self.reach = WatchScope::Children;
+        self.scope = WatchScope::Children;
         self
     }
 
@@ -77,7 +77,7 @@ impl Subscribe {
     ///
     /// It reports no [`WatchEvent::ChildrenChanged`], because each child has events of its own.
     pub fn recursive(mut self) -> Self {
-        self.reach = WatchScope::Below;
+        self.scope = WatchScope::Below;
         self
     }
 
@@ -105,7 +105,7 @@ impl IntoFuture for Subscribe {
     fn into_future(self) -> Self::IntoFuture {
         let Self {
             target,
-            reach,
+            scope,
             kinds,
             most,
         } = self;
@@ -115,7 +115,7 @@ impl IntoFuture for Subscribe {
             let (registration, armed) =
                 engine
                     .watch_manager()
-                    .register(call.wire(&path), reach, Arc::clone(&buffer));
+                    .register(call.wire(&path), scope, Arc::clone(&buffer));
             let subscription = Subscription {
                 path: path.clone(),
                 namespace: call.session().namespace().clone(),

@@ -195,7 +195,7 @@ pub enum Request {
         version: Option<i32>,
     },
     /// All of these or none; answered by [`Response::Committed`].
-    Transaction(Vec<Change>),
+    Transaction(Vec<Op>),
     /// Answered by [`Response::Watching`]. Servers have it since 3.6, and ask for no permission.
     AddWatch {
         /// The node, which need not exist.
@@ -223,7 +223,7 @@ pub struct CreateRequest {
 /// One part of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "transports answer each of these")]
-pub enum Change {
+pub enum Op {
     /// Refuses the transaction unless the data of the node has this version; `None` for any version.
     Check {
         /// The node.
@@ -320,7 +320,7 @@ pub enum Response {
         stat: Stat,
     },
     /// The transaction was carried out.
-    Committed(Vec<Changed>),
+    Committed(Vec<OpResult>),
     /// The persistent watch was set.
     Watching(Watching),
 }
@@ -381,9 +381,9 @@ impl Response {
             Self::Committed(changed) => changed
                 .iter()
                 .filter_map(|changed| match changed {
-                    Changed::Created { stat, .. } => stat.as_ref(),
-                    Changed::Set(stat) => Some(stat),
-                    Changed::Checked | Changed::Deleted => None,
+                    OpResult::Created { stat, .. } => stat.as_ref(),
+                    OpResult::Set(stat) => Some(stat),
+                    OpResult::Checked | OpResult::Deleted => None,
                 })
                 .map(newest)
                 .max(),
@@ -395,7 +395,7 @@ impl Response {
 /// What one part of a transaction did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "transports make these")]
-pub enum Changed {
+pub enum OpResult {
     /// The version was as it had to be.
     Checked,
     /// The node was made.

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio::time::MissedTickBehavior;
 use tokio::time::timeout;
-use zk_core::Trusted;
+use zk_core::SessionLease;
 
 use crate::atomic_sequence::AtomicSequence;
 use crate::clock::BoxedClock;
@@ -39,7 +39,7 @@ pub(crate) struct GeneratorState {
     window: Mutex<WindowState>,
     clock: BoxedClock,
     /// The proof that the session with the worker number is alive. A fixed worker number needs none.
-    trusted: Option<Trusted>,
+    trusted: Option<SessionLease>,
     /// Wakes the ticker when a window was opened.
     opened: Notify,
     /// Notifies waiters that more time was reserved, or that the generator stopped.
@@ -66,7 +66,7 @@ impl GeneratorState {
         layout: Layout,
         worker: u32,
         clock: impl Clock,
-        trusted: Option<Trusted>,
+        trusted: Option<SessionLease>,
         start: u64,
         reserved: u64,
     ) -> Self {
@@ -176,7 +176,7 @@ impl GeneratorState {
             return true;
         };
         let expired = Instant::now().into_std() + TRUST_MARGIN;
-        trusted.until().is_some_and(|until| expired < until)
+        trusted.valid_until().is_some_and(|until| expired < until)
     }
 
     /// Takes up to `max` positions. Waits for them at most `max_wait`, and only if waiting can help.

@@ -39,7 +39,7 @@
 //!    the reservation. This depends neither on clocks, nor on a process noticing in time that it lost its number.
 //! 2. The snowflakes of one generator rise, and none has a time that the generator's clock has not reached.
 //! 3. A generator stops before another process can hold its worker number, under the assumptions of
-//!    [`Trusted`](zk_core::Trusted): each call compares the monotonic clock with the end of the proof, less 20 ms.
+//!    [`SessionLease`](zk_core::SessionLease): each call compares the monotonic clock with the end of the proof, less 20 ms.
 //!    This depends on no task and no runtime.
 //!    A thread that was paused within a call may get one id, or one [`IdRange`], afterwards; by 1 it is still unique.
 //! 4. [`BlockIds`] issue no number of a counter twice, even if requests and replies are lost, as long as no client

@@ -231,7 +231,7 @@ impl Snowflakes {
             self.layout,
             worker.number(),
             move || clock.now(),
-            Some(self.session.keep_trusted()),
+            Some(self.session.keep_lease()),
             tick(previous),
             tick(Some(mark.reserved())),
         ));

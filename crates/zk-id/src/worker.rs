@@ -14,7 +14,7 @@ use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::ParsePathError;
 use zk_core::Session;
-use zk_core::Trusted;
+use zk_core::SessionLease;
 use zk_core::WatchEvent;
 
 use crate::error::ClaimError;
@@ -134,7 +134,7 @@ impl WorkerIds {
         &self,
         avoided: &BTreeSet<u32>,
     ) -> Result<WorkerId, ClaimError> {
-        let trusted = self.session.keep_trusted();
+        let trusted = self.session.keep_lease();
         ensure_schema(&self.session, &self.path, &self.schema).await?;
         for round in 0..MAX_ATTEMPTS {
             match self.try_all(avoided).await {
@@ -282,7 +282,7 @@ impl WorkerIds {
 pub struct WorkerId {
     number: u32,
     node: OwnedNode,
-    trusted: Trusted,
+    trusted: SessionLease,
 }
 
 impl WorkerId {
@@ -311,7 +311,7 @@ impl WorkerId {
     ///
     /// Sends no request.
     pub fn is_trusted(&self) -> bool {
-        self.trusted.is_trusted()
+        self.trusted.is_valid()
     }
 
     /// Waits until the number is lost or no longer trusted.
@@ -334,7 +334,7 @@ impl WorkerId {
         tokio::select! {
             biased;
             loss = node.lost() => loss,
-            () = self.trusted.lapsed() => match self.trusted.until() {
+            () = self.trusted.lapsed() => match self.trusted.valid_until() {
                 Some(_) => WorkerLoss::TrustLapsed,
                 None => WorkerLoss::SessionLost,
             },

@@ -42,7 +42,7 @@
 //! # Guarantees
 //!
 //! 1. No two participants of one election are [trusted](LeaderLease::is_trusted) leaders at the same moment, whatever
-//!    servers, networks and processes do, under the assumptions of [`Trusted`](zk_core::Trusted), and as long as no
+//!    servers, networks and processes do, under the assumptions of [`SessionLease`](zk_core::SessionLease), and as long as no
 //!    client deletes the nodes of others.
 //! 2. The [fencing tokens](LeaderLease::fencing_token) of successive leaders rise, without any assumption about clocks,
 //!    also if the same participant leads again.

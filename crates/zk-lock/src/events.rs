@@ -158,7 +158,7 @@ async fn forward_events(held: Arc<Held>, sender: broadcast::Sender<LockEvent>) {
 
 /// Waits until the session is proved alive again.
 async fn wait_until_trusted(held: &Held) {
-    while !held.trusted.is_trusted() {
+    while !held.trusted.is_valid() {
         let timeout = held.session.session_timeout();
         if let Err(error) = held.trusted.renewed(timeout).await {
             tracing::debug!(path = %held.path, %error, "retrying to prove the session of a lock alive");

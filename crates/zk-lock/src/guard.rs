@@ -14,9 +14,9 @@ use zk_core::ErrorClass;
 use zk_core::NodePath;
 use zk_core::OwnedNode;
 use zk_core::Session;
+use zk_core::SessionLease;
 use zk_core::Stat;
 use zk_core::Transaction;
-use zk_core::Trusted;
 use zk_core::Watch;
 
 use crate::error::AcquireError;
@@ -64,7 +64,7 @@ pub(crate) struct Held {
     /// Identifies the node among all that ever had this path.
     pub(crate) czxid: i64,
     pub(crate) token: FencingToken,
-    pub(crate) trusted: Trusted,
+    pub(crate) trusted: SessionLease,
     /// The reason of a final loss. The first one is kept.
     end: watch::Sender<Option<LockLoss>>,
     /// Whether the node is known to be gone, for any reason.
@@ -87,7 +87,7 @@ impl Guard {
     }
 
     /// Creates the guard of a node that holds the lock.
-    pub(crate) fn new(session: Session, node: OwnedNode, trusted: Trusted) -> Self {
+    pub(crate) fn new(session: Session, node: OwnedNode, trusted: SessionLease) -> Self {
         let token = FencingToken::of(node.stat());
         Self::with_watch(session, node, trusted, token, None)
     }
@@ -96,7 +96,7 @@ impl Guard {
     pub(crate) fn with_token(
         session: Session,
         node: OwnedNode,
-        trusted: Trusted,
+        trusted: SessionLease,
         token: FencingToken,
     ) -> Self {
         Self::with_watch(session, node, trusted, token, None)
@@ -106,7 +106,7 @@ impl Guard {
     fn with_watch(
         session: Session,
         node: OwnedNode,
-        trusted: Trusted,
+        trusted: SessionLease,
         token: FencingToken,
         watch: Option<Watch>,
     ) -> Self {
@@ -163,7 +163,7 @@ impl Guard {
 
     /// Returns whether the lock is certainly held, as far as this client can prove. Does not send a request.
     ///
-    /// The lock is certainly held while the ensemble cannot have expired the session (see [`Trusted`] for the
+    /// The lock is certainly held while the ensemble cannot have expired the session (see [`SessionLease`] for the
     /// assumptions) and no deletion of the node was noticed.
     /// The result may be false for a while when the connection is broken, and true again if the session has survived;
     /// then the lock was held all the time.
@@ -171,7 +171,7 @@ impl Guard {
     /// The result holds for the moment of the call. The process may be paused before its next instruction; only
     /// [`fencing_token`](Self::fencing_token) and [`txn`](Self::txn) protect against that.
     pub fn is_trusted(&self) -> bool {
-        !self.held.is_over() && self.held.trusted.is_trusted()
+        !self.held.is_over() && self.held.trusted.is_valid()
     }
 
     /// Returns the instant until which the lock is certainly held, unless its node is deleted.
@@ -181,7 +181,7 @@ impl Guard {
         if self.held.is_over() {
             return None;
         }
-        self.held.trusted.until()
+        self.held.trusted.valid_until()
     }
 
     /// Starts a transaction that fails unless the lock is held when the ensemble executes it.
@@ -306,7 +306,7 @@ impl Held {
     /// Returns the reason of a final loss.
     fn loss(&self) -> Option<LockLoss> {
         let end = *self.end.borrow();
-        end.or_else(|| match self.trusted.until() {
+        end.or_else(|| match self.trusted.valid_until() {
             None => Some(LockLoss::SessionLost),
             Some(_) => self
                 .is_gone
@@ -352,7 +352,7 @@ impl Held {
         poll_fn(|cx| match lost.as_mut().poll(cx) {
             Poll::Ready(loss) => Poll::Ready(loss),
             // After the process was stopped, the first task may resume before a due timer fires.
-            Poll::Pending if !self.trusted.is_trusted() => Poll::Ready(self.lapse()),
+            Poll::Pending if !self.trusted.is_valid() => Poll::Ready(self.lapse()),
             Poll::Pending => Poll::Pending,
         })
         .await
@@ -360,7 +360,7 @@ impl Held {
 
     /// Returns why the session is not trusted.
     fn lapse(&self) -> LockLoss {
-        match self.trusted.until() {
+        match self.trusted.valid_until() {
             Some(_) => LockLoss::TrustLapsed,
             None => LockLoss::SessionLost,
         }

@@ -45,7 +45,7 @@
 //! # Guarantees
 //!
 //! 1. No two guards of one lock are [trusted](Guard::is_trusted) at the same moment, whatever servers, networks and
-//!    processes do. This rests on the assumptions that [`Trusted`](zk_core::Trusted) lists, and on no other client
+//!    processes do. This rests on the assumptions that [`SessionLease`](zk_core::SessionLease) lists, and on no other client
 //!    deleting the nodes of holders or ending the sessions of others. A waiter whose node is deleted, or whose session
 //!    is ended, is never granted the lock.
 //! 2. The [fencing tokens](Guard::fencing_token) of successive holders increase, without any assumption about clocks.

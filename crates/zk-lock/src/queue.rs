@@ -14,8 +14,8 @@ use zk_core::OperationFuture;
 use zk_core::OwnedNode;
 use zk_core::ParsePathError;
 use zk_core::Session;
+use zk_core::SessionLease;
 use zk_core::Standby;
-use zk_core::Trusted;
 use zk_core::Watch;
 
 use crate::error::AcquireError;
@@ -64,7 +64,7 @@ pub(crate) struct Enlisted {
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) node: OwnedNode,
-    pub(crate) trusted: Trusted,
+    pub(crate) trusted: SessionLease,
     /// The watch of its own node, if it was set while it waited.
     pub(crate) watch: Option<Watch>,
 }

@@ -244,7 +244,7 @@ impl RaceLock {
 
     /// Waits until the session is proved alive and the node is known to exist.
     async fn granted(&self, node: OwnedNode) -> Result<RaceGuard, AcquireError> {
-        let trusted = self.session.keep_trusted();
+        let trusted = self.session.keep_lease();
         while !trusted.is_lasting() {
             prove_alive(&self.session, &trusted).await?;
             let exists = || self.session.exists(&self.path).into_future();

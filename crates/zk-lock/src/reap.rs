@@ -3,11 +3,11 @@
 use std::time::Duration;
 use std::time::SystemTime;
 
-use zk_core::Changed;
 use zk_core::CreateMode;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::NodePath;
+use zk_core::OpResult;
 use zk_core::Session;
 
 use crate::conditional_delete::Removal;
@@ -145,7 +145,7 @@ async fn leader_time(session: &Session, parent: &NodePath) -> Result<Option<Syst
         match asked.commit().await {
             Ok(changed) => {
                 let times = changed.into_iter().filter_map(|changed| match changed {
-                    Changed::Set(stat) => Some(stat.mtime),
+                    OpResult::Set(stat) => Some(stat.mtime),
                     _ => None,
                 });
                 return Ok(times.max());

@@ -8,7 +8,7 @@ use zk_core::ErrorKind;
 use zk_core::NodePath;
 use zk_core::OperationFuture;
 use zk_core::Session;
-use zk_core::Trusted;
+use zk_core::SessionLease;
 use zk_core::Watch;
 use zk_core::WatchEvent;
 
@@ -86,7 +86,10 @@ pub(crate) async fn watch_fired(session: &Session, mut watch: Watch) -> Result<(
 }
 
 /// Waits until the session is proved alive.
-pub(crate) async fn prove_alive(session: &Session, trusted: &Trusted) -> Result<(), AcquireError> {
+pub(crate) async fn prove_alive(
+    session: &Session,
+    trusted: &SessionLease,
+) -> Result<(), AcquireError> {
     loop {
         match trusted.renewed(session.session_timeout()).await {
             Err(error) if error.class() == ErrorClass::Recoverable => {

@@ -12,11 +12,11 @@ use std::time::Duration;
 use std::time::SystemTime;
 
 use tokio::time::Instant;
-use zk_core::Changed;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::OpResult;
 use zk_core::OwnedNode;
 use zk_core::Session;
 use zk_core::Transaction;
@@ -50,7 +50,7 @@ struct Token {
 #[derive(Debug)]
 pub(crate) enum CommitOutcome {
     /// It was committed; with the results of its parts, unless that reply was lost.
-    Committed(Option<Vec<Changed>>),
+    Committed(Option<Vec<OpResult>>),
     /// It was refused because of one of its parts, and nothing was changed.
     Refused { part: usize, error: Error },
 }
@@ -59,7 +59,7 @@ pub(crate) enum CommitOutcome {
 #[derive(Debug)]
 pub(crate) enum Resolution {
     /// As [`CommitOutcome::Committed`].
-    Committed(Option<Vec<Changed>>),
+    Committed(Option<Vec<OpResult>>),
     /// It was not committed, and never will be.
     NotCommitted,
     /// The outcome cannot be determined.
@@ -183,7 +183,7 @@ impl IdempotencyTokens {
             let error = match commit.await {
                 Ok(mut changed) => {
                     if !changed.is_empty()
-                        && let Changed::Set(stat) = changed.remove(0)
+                        && let OpResult::Set(stat) = changed.remove(0)
                     {
                         self.record_time(sent, stat.mtime);
                         token.version = stat.version;

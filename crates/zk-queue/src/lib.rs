@@ -43,7 +43,7 @@
 //!    item whose node was written by another client, and an item that is too large for a request with its full name.
 //! 4. An item of a [`WorkQueue`] is delivered until it is acknowledged, rejected too often, or buried. It is not
 //!    delivered after its acknowledgement succeeded, nor to another consumer while its claim is
-//!    [trusted](Claim::is_trusted). This holds under the assumptions of [`Trusted`](zk_core::Trusted), and as long as
+//!    [trusted](Claim::is_trusted). This holds under the assumptions of [`SessionLease`](zk_core::SessionLease), and as long as
 //!    no client deletes the nodes of others.
 //! 5. Only the holder of a claim can settle it: a consumer whose claim was lost cannot acknowledge an item that another
 //!    consumer has since.

@@ -4,8 +4,8 @@
 
 use futures_util::StreamExt as _;
 use zk_core::NodePath;
-use zk_core::transport::Change;
-use zk_core::transport::Changed;
+use zk_core::transport::Op;
+use zk_core::transport::OpResult;
 use zk_core::transport::Request;
 use zk_core::transport::Response;
 use zk_core::transport::WatchNotification;
@@ -30,10 +30,10 @@ pub(crate) fn to_server(chroot: &NodePath, mut request: Request) -> Request {
         Request::Transaction(changes) => {
             for change in changes {
                 match change {
-                    Change::Create(create) => prepend(chroot, &mut create.path),
-                    Change::Check { path, .. }
-                    | Change::Set { path, .. }
-                    | Change::Delete { path, .. } => prepend(chroot, path),
+                    Op::Create(create) => prepend(chroot, &mut create.path),
+                    Op::Check { path, .. } | Op::Set { path, .. } | Op::Delete { path, .. } => {
+                        prepend(chroot, path);
+                    }
                 }
             }
         }
@@ -55,7 +55,7 @@ pub(crate) fn to_session(chroot: &NodePath, response: Response) -> Response {
             changes
                 .into_iter()
                 .map(|changed| match changed {
-                    Changed::Created { path, stat } => Changed::Created {
+                    OpResult::Created { path, stat } => OpResult::Created {
                         path: strip(chroot, &path),
                         stat,
                     },

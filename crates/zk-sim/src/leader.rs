@@ -12,10 +12,10 @@ use zk_core::Permissions;
 use zk_core::SessionId;
 use zk_core::Stat;
 use zk_core::transport::Bytes;
-use zk_core::transport::Change;
-use zk_core::transport::Changed;
 use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
+use zk_core::transport::Op;
+use zk_core::transport::OpResult;
 use zk_core::transport::Request;
 use zk_core::transport::TransportError;
 
@@ -140,16 +140,16 @@ impl Leader {
     fn transaction(
         &mut self,
         mut pending: PendingTransaction<'_>,
-        changes: &[Change],
+        changes: &[Op],
         now: Duration,
     ) -> WriteResult {
         let mut done = Vec::new();
         for (index, change) in changes.iter().enumerate() {
             match pending.change(&mut self.tree, change) {
-                Ok(Changed::Created { path, .. })
+                Ok(OpResult::Created { path, .. })
                     if self.release == Release::V3_8 && is_plain(change) =>
                 {
-                    done.push(Changed::Created { path, stat: None });
+                    done.push(OpResult::Created { path, stat: None });
                 }
                 Ok(changed) => done.push(changed),
                 Err(kind) => {
@@ -262,30 +262,30 @@ impl<'a> PendingTransaction<'a> {
         }
     }
 
-    fn change(&mut self, tree: &mut Tree, change: &Change) -> Result<Changed, ErrorKind> {
+    fn change(&mut self, tree: &mut Tree, change: &Op) -> Result<OpResult, ErrorKind> {
         Ok(match change {
-            Change::Check { path, version } => {
+            Op::Check { path, version } => {
                 let node = tree.at(path).ok_or(ErrorKind::NoNode)?;
                 self.permit(&node.acl, &[Permissions::READ])?;
                 next_version(node.version, *version)?;
-                Changed::Checked
+                OpResult::Checked
             }
-            Change::Create(create) => {
+            Op::Create(create) => {
                 let path = self.create(tree, create)?;
                 let stat = Some(stat(tree, &path));
-                Changed::Created { path, stat }
+                OpResult::Created { path, stat }
             }
-            Change::Set {
+            Op::Set {
                 path,
                 data,
                 version,
             } => {
                 self.set(tree, path, data, *version)?;
-                Changed::Set(stat(tree, path))
+                OpResult::Set(stat(tree, path))
             }
-            Change::Delete { path, version } => {
+            Op::Delete { path, version } => {
                 self.delete(tree, path, *version)?;
-                Changed::Deleted
+                OpResult::Deleted
             }
         })
     }
@@ -427,8 +427,8 @@ fn stat(tree: &Tree, path: &NodePath) -> Stat {
 }
 
 /// Returns whether it is a create whose stat a server before 3.8.1 omits (ZOOKEEPER-4026).
-fn is_plain(change: &Change) -> bool {
-    let Change::Create(create) = change else {
+fn is_plain(change: &Op) -> bool {
+    let Op::Create(create) = change else {
         return false;
     };
     matches!(

@@ -6,7 +6,7 @@
 //! Pure: no I/O and no clock.
 
 use zk_core::NodePath;
-use zk_core::transport::Change;
+use zk_core::transport::Op;
 use zk_core::transport::Request;
 
 /// Matches every request.
@@ -96,10 +96,8 @@ pub fn paths(request: &Request) -> Vec<&NodePath> {
         Request::Transaction(changes) => changes
             .iter()
             .map(|change| match change {
-                Change::Create(create) => &create.path,
-                Change::Check { path, .. }
-                | Change::Set { path, .. }
-                | Change::Delete { path, .. } => path,
+                Op::Create(create) => &create.path,
+                Op::Check { path, .. } | Op::Set { path, .. } | Op::Delete { path, .. } => path,
             })
             .collect(),
     }
@@ -177,11 +175,11 @@ mod tests {
         assert!(gets("/a")(&get) && anything()(&get));
         assert!(!sets("/a")(&get) && !lists("/a")(&get) && !writes()(&get));
         let both = Request::Transaction(vec![
-            Change::Check {
+            Op::Check {
                 path,
                 version: None,
             },
-            Change::Delete {
+            Op::Delete {
                 path: NodePath::parse("/b").unwrap(),
                 version: None,
             },

@@ -5,7 +5,7 @@
 use zk_core::Acl;
 use zk_core::NodePath;
 use zk_core::Stat;
-use zk_core::transport::Changed;
+use zk_core::transport::OpResult;
 
 /// The id of a watch, unique within an ensemble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,7 +39,7 @@ pub(crate) enum ServerReply {
         acl: Acl,
         stat: Stat,
     },
-    Committed(Vec<Changed>),
+    Committed(Vec<OpResult>),
     Watching(Option<WatchNumber>),
     /// The session is closed.
     Closed,

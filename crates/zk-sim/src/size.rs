@@ -5,9 +5,9 @@
 use zk_core::Acl;
 use zk_core::NodePath;
 use zk_core::transport::Bytes;
-use zk_core::transport::Change;
 use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
+use zk_core::transport::Op;
 use zk_core::transport::Request;
 
 use crate::server_reply::ServerReply;
@@ -56,12 +56,12 @@ pub(crate) fn of_notice(path: &NodePath) -> usize {
     INT + REPLY_HEADER + 2 * INT + text(path)
 }
 
-fn of_change(change: &Change) -> usize {
+fn of_change(change: &Op) -> usize {
     PART_HEADER
         + match change {
-            Change::Check { path, .. } | Change::Delete { path, .. } => text(path) + INT,
-            Change::Create(create) => of_create(create),
-            Change::Set { path, data, .. } => text(path) + bytes(data) + INT,
+            Op::Check { path, .. } | Op::Delete { path, .. } => text(path) + INT,
+            Op::Create(create) => of_create(create),
+            Op::Set { path, data, .. } => text(path) + bytes(data) + INT,
         }
 }
 
@@ -118,8 +118,8 @@ mod tests {
         assert_eq!(of(&Request::Sync { path: path.clone() }), 8 + 8);
         assert_eq!(
             of(&Request::Transaction(vec![
-                Change::Create(create),
-                Change::Delete {
+                Op::Create(create),
+                Op::Delete {
                     path,
                     version: None
                 }

@@ -14,11 +14,11 @@ use crate::retry::RetryPolicy;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 use crate::state::ConnectionState;
-use crate::transport::Changed;
 use crate::transport::CreateRequest;
 use crate::transport::Link;
 use crate::transport::LinkReceiver;
 use crate::transport::LinkSender;
+use crate::transport::OpResult;
 use crate::transport::Phase;
 use crate::transport::Reply;
 use crate::transport::SessionEnd;
@@ -209,7 +209,7 @@ fn answer(state: &State, request: Request) -> Option<(String, Response)> {
         Request::SetAcl { path, .. } => (format!("set_acl {path}"), Response::Set(stat())),
         Request::Transaction(parts) => (
             format!("transaction of {}", parts.len()),
-            Response::Committed(vec![Changed::Checked; parts.len()]),
+            Response::Committed(vec![OpResult::Checked; parts.len()]),
         ),
         Request::AddWatch { .. } => unreachable!("no operation asks for it"),
     })
@@ -841,7 +841,7 @@ async fn whoever_is_told_that_the_session_is_over_finds_it_lost() {
     // The link is behind.
     let lost = ConnectionState::Lost(SessionEnd::Expired);
     assert_eq!(session.state(), lost);
-    assert_eq!(session.trusted_until(), None);
+    assert_eq!(session.valid_until(), None);
     let error = session.set("/a", "").await.unwrap_err();
     assert_eq!((error.is_fatal(), error.attempts()), (true, 0));
 }

@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::Engine;
 use crate::deadline::Deadline;
+use crate::lease_proof::LeaseProof;
 use crate::path::NodePath;
-use crate::transport::Change;
+use crate::transport::Op;
 use crate::transport::Request;
-use crate::trust::Trust;
 
 /// Who relies on a session, and since when no handle does.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,13 +36,13 @@ pub(super) fn spawn(engine: &Arc<Engine>) {
     tokio::spawn(keep(
         Arc::clone(engine),
         |uses| uses.are_on(Instant::now()),
-        Trust::reach_due,
+        LeaseProof::reach_due,
         sync,
     ));
     tokio::spawn(keep(
         Arc::clone(engine),
         |uses| uses.holders > 0,
-        Trust::commit_due,
+        LeaseProof::commit_due,
         check,
     ));
 }
@@ -51,7 +51,7 @@ pub(super) fn spawn(engine: &Arc<Engine>) {
 async fn keep(
     engine: Arc<Engine>,
     is_wanted: fn(&Uses) -> bool,
-    due: fn(&Trust, std::time::Instant) -> std::time::Instant,
+    due: fn(&LeaseProof, std::time::Instant) -> std::time::Instant,
     request: fn() -> Request,
 ) {
     let mut uses = engine.uses().subscribe();
@@ -63,7 +63,7 @@ async fn keep(
             wanted = uses.wait_for(is_wanted) => if wanted.is_err() { return },
         }
         let now = Instant::now();
-        let due = Instant::from_std(due(&engine.trust(), now.into_std()));
+        let due = Instant::from_std(due(&engine.lease_proof(), now.into_std()));
         if due > now {
             tokio::select! {
                 biased;
@@ -96,7 +96,7 @@ fn sync() -> Request {
 /// Even a transaction that only checks, and one that is refused, is agreed on by the quorum and written to its logs;
 /// `sync` is not: a leader that was deposed and does not know it would answer it.
 fn check() -> Request {
-    Request::Transaction(vec![Change::Check {
+    Request::Transaction(vec![Op::Check {
         path: NodePath::root(),
         version: None,
     }])

@@ -40,9 +40,9 @@ mod fallback;
 mod watch_table;
 
 use cancellable_watch::CancellableWatch;
-use cancellable_watch::Notices;
+use cancellable_watch::Notifications;
 use watch_table::Id;
-pub(crate) use watch_table::Told;
+pub(crate) use watch_table::SubscriptionEvent;
 pub(crate) use watch_table::WatchScope;
 use watch_table::WatchTable;
 
@@ -68,7 +68,7 @@ pub(super) enum Command {
     Subscribe {
         id: Id,
         path: NodePath,
-        reach: WatchScope,
+        scope: WatchScope,
         buffer: Arc<Buffer>,
         armed: oneshot::Sender<Result<(), TransportError>>,
     },
@@ -99,7 +99,7 @@ impl WatchManager {
     pub(crate) fn register(
         &self,
         path: NodePath,
-        reach: WatchScope,
+        scope: WatchScope,
         buffer: Arc<Buffer>,
     ) -> (Registration, Armed) {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed);
@@ -107,7 +107,7 @@ impl WatchManager {
         let subscribe = Command::Subscribe {
             id,
             path,
-            reach,
+            scope,
             buffer,
             armed,
         };
@@ -129,13 +129,13 @@ impl Drop for Registration {
 
 pub(super) fn spawn(engine: &Arc<Engine>, commands: mpsc::UnboundedReceiver<Command>) {
     let task = Task {
-        table: WatchTable::new(engine.chroot_len(), ROOM),
+        table: WatchTable::new(engine.chroot_len(), CAPACITY),
         engine: Arc::clone(engine),
         commands,
         members: HashMap::new(),
         slots: HashMap::new(),
         arming: FuturesUnordered::new(),
-        impatient: FuturesUnordered::new(),
+        grace_periods: FuturesUnordered::new(),
         notices: SelectAll::new(),
         in_flight: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
         shrinks: 0,
@@ -152,8 +152,8 @@ struct Task {
     slots: HashMap<NodePath, Slot>,
     arming: FuturesUnordered<Arming>,
     /// The paths of watches that have waited long enough to be given back.
-    impatient: FuturesUnordered<Pin<Box<dyn Future<Output = NodePath> + Send>>>,
-    notices: SelectAll<Notices>,
+    grace_periods: FuturesUnordered<Pin<Box<dyn Future<Output = NodePath> + Send>>>,
+    notices: SelectAll<Notifications>,
     in_flight: Arc<Semaphore>,
     /// How often the room was made smaller.
     shrinks: u64,
@@ -181,7 +181,7 @@ enum Slot {
         /// Whether it is to be given back once nothing is on its way on the node.
         waits: bool,
         cancellable: CancellableWatch,
-        _share: Option<WatchQuota>,
+        _quota: Option<WatchQuota>,
     },
 }
 
@@ -215,10 +215,10 @@ impl Task {
                 _ = &mut ended => break,
                 command = self.commands.recv() => {
                     let Some(command) = command else { break };
-                    self.obey(command);
+                    self.handle(command);
                     // All that wait are planned for at once.
                     while let Ok(command) = self.commands.try_recv() {
-                        self.obey(command);
+                        self.handle(command);
                     }
                 }
                 Some((path, notice)) = self.notices.next(), if !self.notices.is_empty() => {
@@ -227,8 +227,8 @@ impl Task {
                 Some(attempt) = self.arming.next(), if !self.arming.is_empty() => {
                     self.attempted(attempt);
                 }
-                Some(path) = self.impatient.next(), if !self.impatient.is_empty() => {
-                    self.waited_enough(&path);
+                Some(path) = self.grace_periods.next(), if !self.grace_periods.is_empty() => {
+                    self.grace_period_ended(&path);
                 }
             }
             self.settle();
@@ -238,18 +238,18 @@ impl Task {
         self.end();
     }
 
-    fn obey(&mut self, command: Command) {
+    fn handle(&mut self, command: Command) {
         match command {
             Command::Subscribe {
                 id,
                 path,
-                reach,
+                scope,
                 buffer,
                 armed,
             } => {
                 let armed = Some(armed);
                 self.members.insert(id, Member { buffer, armed });
-                self.table.subscribe(id, path, reach);
+                self.table.subscribe(id, path, scope);
             }
             Command::Unsubscribe { id } => {
                 self.members.remove(&id);
@@ -307,7 +307,7 @@ impl Task {
             Some(Slot::Arming { is_disturbed: true })
         );
         match result {
-            Ok((watching, share)) => {
+            Ok((watching, quota)) => {
                 self.engine.counters.watches.add();
                 let (cancellable, notices) = cancellable_watch::open(path.clone(), watching);
                 self.notices.push(notices);
@@ -317,7 +317,7 @@ impl Task {
                     is_lost: false,
                     waits: false,
                     cancellable,
-                    _share: share,
+                    _quota: quota,
                 };
                 self.slots.insert(path.clone(), slot);
                 self.reconcile(&path, 0);
@@ -335,7 +335,7 @@ impl Task {
                 // and are refused together are reason to do so once.
                 if shrinks == self.shrinks && self.table.wanted(&path).is_some() {
                     self.shrinks += 1;
-                    self.table.set_room(self.table.bytes() / 2);
+                    self.table.set_capacity(self.table.bytes() / 2);
                 }
                 self.reconcile(&path, attempts);
             }
@@ -361,7 +361,7 @@ impl Task {
             .has_only_one_shots
             .store(true, Ordering::Relaxed);
         // A recursive watch in place of many would take more of them, not less.
-        self.table.set_room(usize::MAX);
+        self.table.set_capacity(usize::MAX);
     }
 
     /// Those that wait for their first watch are told why there is none. The others are stale until there is.
@@ -377,24 +377,24 @@ impl Task {
         }
     }
 
-    /// Does what the table wants to be otherwise, and hands on what it tells.
+    /// Does what the table wants to be otherwise, and hands on its events.
     fn settle(&mut self) {
         loop {
-            for (id, told) in self.table.take_tells() {
+            for (id, told) in self.table.take_events() {
                 let Some(member) = self.members.get_mut(&id) else {
                     continue;
                 };
-                let is_set = told == Told::Resynchronize;
+                let is_set = told == SubscriptionEvent::Resynchronize;
                 member.buffer.push(told);
                 if is_set && let Some(armed) = member.armed.take() {
                     let _gone = armed.send(Ok(()));
                 }
             }
-            let touched = self.table.take_touched();
-            if touched.is_empty() {
+            let dirty = self.table.take_dirty();
+            if dirty.is_empty() {
                 return;
             }
-            for path in touched {
+            for path in dirty {
                 self.reconcile(&path, 0);
             }
         }
@@ -416,7 +416,7 @@ impl Task {
             }
             // To give it back now could take with it what is on its way. The watch manager is told when nothing is.
             Some(Slot::Armed { .. }) if claims.waits_for_those_in_flight(path) => {
-                self.lose_patience_with(path);
+                self.begin_grace_period(path);
                 return;
             }
             Some(Slot::Armed { .. }) => {
@@ -459,12 +459,12 @@ impl Task {
     }
 
     /// A read that nobody polls is on its way for ever: it is not waited for longer than an answer takes.
-    fn lose_patience_with(&mut self, path: &NodePath) {
+    fn begin_grace_period(&mut self, path: &NodePath) {
         if let Some(Slot::Armed { waits, .. }) = self.slots.get_mut(path)
             && !std::mem::replace(waits, true)
         {
             let (engine, path) = (Arc::clone(&self.engine), path.clone());
-            self.impatient.push(Box::pin(async move {
+            self.grace_periods.push(Box::pin(async move {
                 // Without a connection those that are on their way wait, too.
                 let _ended = engine.connected().await;
                 Deadline::after(Duration::MAX).pause(MAX_WAIT).await;
@@ -474,7 +474,7 @@ impl Task {
     }
 
     /// Gives the watch back, whatever is on its way.
-    fn waited_enough(&mut self, path: &NodePath) {
+    fn grace_period_ended(&mut self, path: &NodePath) {
         let waited = match self.slots.get_mut(path) {
             Some(Slot::Armed { waits, .. }) => std::mem::take(waits),
             _ => false,
@@ -509,7 +509,7 @@ impl Task {
     fn end(&mut self) {
         self.commands.close();
         while let Ok(command) = self.commands.try_recv() {
-            self.obey(command);
+            self.handle(command);
         }
         for id in self.table.ids() {
             if let Some(member) = self.members.remove(&id) {
@@ -544,7 +544,7 @@ async fn try_to_arm(
         let follow = fallback::follow(Arc::clone(engine), path.clone(), order.is_recursive);
         return Ok((follow.await?, None));
     }
-    let share = take_share(engine, path)?;
+    let quota = take_quota(engine, path)?;
     if order.is_disturbed {
         // When this is answered, so is what was on its way when somebody lost interest, and it has been taken back.
         let look = Request::Exists {
@@ -558,13 +558,13 @@ async fn try_to_arm(
         recursive: order.is_recursive,
     };
     match engine.send(request).await? {
-        Response::Watching(watching) => Ok((watching, Some(share))),
+        Response::Watching(watching) => Ok((watching, Some(quota))),
         other => Err(unexpected(&other)),
     }
 }
 
 /// Takes the room for a watch on `path`.
-fn take_share(engine: &Engine, path: &NodePath) -> Result<WatchQuota, TransportError> {
+fn take_quota(engine: &Engine, path: &NodePath) -> Result<WatchQuota, TransportError> {
     let bytes = engine.chroot_len() + path.as_str().len();
     WatchQuota::take(&engine.watched, bytes).map_err(|taken| {
         let detail = format!(
@@ -576,7 +576,7 @@ fn take_share(engine: &Engine, path: &NodePath) -> Result<WatchQuota, TransportE
 
 /// How many bytes of paths the watches of subscriptions may take: half of what a session can have. The other half is for
 /// one-shot watches.
-const ROOM: usize = MOST_WATCHED / 2;
+const CAPACITY: usize = MOST_WATCHED / 2;
 const MOST_IN_FLIGHT: usize = 64;
 
 /// How long a watch that is to be given back waits for reads that are on their way, on a connection that stands.

@@ -25,21 +25,21 @@ use crate::path::ParsePathError;
 use crate::session::Session;
 use crate::stat::Stat;
 use crate::transport::Bytes;
-use crate::transport::Change;
-use crate::transport::Changed;
 use crate::transport::CreateMode;
 use crate::transport::CreateRequest;
+use crate::transport::Op;
+use crate::transport::OpResult;
 use crate::transport::Request;
 use crate::transport::Response;
 
 /// Changes of which all are made or none; made by [`Session::transaction`].
 ///
 /// The parts are carried out in the order in which they were added, each seeing the ones before it.
-/// The answer has one [`Changed`] per part.
+/// The answer has one [`OpResult`] per part.
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), zk_core::Error> {
-/// use zk_core::Changed;
+/// use zk_core::OpResult;
 ///
 /// let done = session
 ///     .transaction()
@@ -48,7 +48,7 @@ use crate::transport::Response;
 ///     .set("/config", "after")
 ///     .commit()
 ///     .await?;
-/// assert!(matches!(done[..], [Changed::Checked, Changed::Created { .. }, Changed::Set(_)]));
+/// assert!(matches!(done[..], [OpResult::Checked, OpResult::Created { .. }, OpResult::Set(_)]));
 /// # Ok(())
 /// # }
 /// ```
@@ -56,7 +56,7 @@ use crate::transport::Response;
 #[must_use = "nothing is changed until it is committed"]
 pub struct Transaction {
     session: Session,
-    parts: Vec<Change>,
+    parts: Vec<Op>,
     /// The paths of the parts as they were given.
     paths: Vec<NodePath>,
     wrong: Option<(usize, ParsePathError)>,
@@ -80,7 +80,7 @@ impl Transaction {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        self.part(path, |path| Change::Check {
+        self.part(path, |path| Op::Check {
             path,
             version: None,
         })
@@ -92,7 +92,7 @@ impl Transaction {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        self.part(path, |path| Change::Check {
+        self.part(path, |path| Op::Check {
             path,
             version: Some(version),
         })
@@ -142,7 +142,7 @@ impl Transaction {
         let data = data.into().into();
         let acl = acl.unwrap_or_else(|| self.session.view().acl.clone());
         self.part(path, |path| {
-            Change::Create(CreateRequest {
+            Op::Create(CreateRequest {
                 path,
                 data,
                 mode,
@@ -158,7 +158,7 @@ impl Transaction {
         P::Error: Into<ParsePathError>,
     {
         let data = data.into().into();
-        self.part(path, |path| Change::Set {
+        self.part(path, |path| Op::Set {
             path,
             data,
             version: None,
@@ -172,7 +172,7 @@ impl Transaction {
         P::Error: Into<ParsePathError>,
     {
         let data = data.into().into();
-        self.part(path, |path| Change::Set {
+        self.part(path, |path| Op::Set {
             path,
             data,
             version: Some(version),
@@ -185,7 +185,7 @@ impl Transaction {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        self.part(path, |path| Change::Delete {
+        self.part(path, |path| Op::Delete {
             path,
             version: None,
         })
@@ -197,7 +197,7 @@ impl Transaction {
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
     {
-        self.part(path, |path| Change::Delete {
+        self.part(path, |path| Op::Delete {
             path,
             version: Some(version),
         })
@@ -209,7 +209,7 @@ impl Transaction {
         self
     }
 
-    fn part<P>(mut self, path: P, change: impl FnOnce(NodePath) -> Change) -> Self
+    fn part<P>(mut self, path: P, change: impl FnOnce(NodePath) -> Op) -> Self
     where
         P: TryInto<NodePath>,
         P::Error: Into<ParsePathError>,
@@ -262,7 +262,7 @@ impl Transaction {
     /// # Cost
     ///
     /// One round trip.
-    pub fn commit(self) -> OperationFuture<Vec<Changed>> {
+    pub fn commit(self) -> OperationFuture<Vec<OpResult>> {
         Box::pin(async move {
             let span = self.span();
             let result = self.run(false).instrument(span.clone()).await;
@@ -323,7 +323,7 @@ impl Transaction {
         // The first part: of several that fail, a server tells the first.
         self.parts.insert(
             0,
-            Change::Create(CreateRequest {
+            Op::Create(CreateRequest {
                 path: wire.clone(),
                 data: Vec::new().into(),
                 mode: CreateMode::Ephemeral { sequential: false },
@@ -382,7 +382,7 @@ impl Transaction {
         )
     }
 
-    async fn run(self, is_marked: bool) -> Result<Vec<Changed>, Error> {
+    async fn run(self, is_marked: bool) -> Result<Vec<OpResult>, Error> {
         let Self {
             session,
             parts,
@@ -411,7 +411,7 @@ impl Transaction {
             Response::Committed(changed) => Some(changed),
             _ => None,
         };
-        let is_check = |part: &Change| matches!(part, Change::Check { .. });
+        let is_check = |part: &Op| matches!(part, Op::Check { .. });
         let result = match plain_sets(&parts) {
             Some(_) if !is_marked => set_all(&call, first, parts, committed).await,
             _ => {
@@ -432,7 +432,7 @@ impl Transaction {
             Ok(changed) => Ok(changed
                 .into_iter()
                 .map(|changed| match changed {
-                    Changed::Created { path, stat } => Changed::Created {
+                    OpResult::Created { path, stat } => OpResult::Created {
                         path: call.session().view().unwire(&path),
                         stat,
                     },
@@ -472,7 +472,7 @@ fn record<T>(span: &tracing::Span, result: &Result<T, Error>) {
 )]
 pub enum Committed {
     /// It was carried out, and each part did this.
-    Answered(Vec<Changed>),
+    Answered(Vec<OpResult>),
     /// It was carried out, and the answer that said what each part did was lost.
     Applied,
 }
@@ -491,20 +491,18 @@ impl Drop for Marker {
     }
 }
 
-fn problem_of(part: &Change) -> Option<(ErrorKind, &'static str)> {
+fn problem_of(part: &Op) -> Option<(ErrorKind, &'static str)> {
     match part {
-        Change::Create(create) if create.path.is_root() => {
+        Op::Create(create) if create.path.is_root() => {
             Some((ErrorKind::InvalidArgument, "the root always exists"))
         }
-        Change::Create(create) if create.acl.entries().is_empty() => {
+        Op::Create(create) if create.acl.entries().is_empty() => {
             Some((ErrorKind::InvalidAcl, "it has no entry"))
         }
-        Change::Delete { path, .. } if path.is_root() => {
+        Op::Delete { path, .. } if path.is_root() => {
             Some((ErrorKind::InvalidArgument, "the root cannot be deleted"))
         }
-        Change::Check { version, .. }
-        | Change::Set { version, .. }
-        | Change::Delete { version, .. }
+        Op::Check { version, .. } | Op::Set { version, .. } | Op::Delete { version, .. }
             if *version == Some(ANY_VERSION) =>
         {
             Some((ErrorKind::InvalidArgument, NOT_A_VERSION))
@@ -513,11 +511,11 @@ fn problem_of(part: &Change) -> Option<(ErrorKind, &'static str)> {
     }
 }
 
-fn size_of(part: &Change) -> usize {
+fn size_of(part: &Op) -> usize {
     let (path, data, acl) = match part {
-        Change::Check { path, .. } | Change::Delete { path, .. } => (path, 0, 0),
-        Change::Set { path, data, .. } => (path, data.as_slice().len(), 0),
-        Change::Create(create) => (
+        Op::Check { path, .. } | Op::Delete { path, .. } => (path, 0, 0),
+        Op::Set { path, data, .. } => (path, data.as_slice().len(), 0),
+        Op::Create(create) => (
             &create.path,
             create.data.as_slice().len(),
             acl_bytes(&create.acl),
@@ -528,19 +526,19 @@ fn size_of(part: &Change) -> usize {
 
 /// The nodes and their new data, of parts that are checks and replacements without a version; `None` if there are others,
 /// if there is none of these, or if one node is replaced twice.
-fn plain_sets(parts: &[Change]) -> Option<Vec<(NodePath, Bytes)>> {
+fn plain_sets(parts: &[Op]) -> Option<Vec<(NodePath, Bytes)>> {
     let mut sets: Vec<(NodePath, Bytes)> = Vec::new();
     for part in parts {
         match part {
-            Change::Check { .. } => {}
-            Change::Set {
+            Op::Check { .. } => {}
+            Op::Set {
                 path,
                 data,
                 version: None,
             } if sets.iter().all(|(other, _)| other != path) => {
                 sets.push((path.clone(), data.clone()));
             }
-            Change::Set { .. } | Change::Create(_) | Change::Delete { .. } => return None,
+            Op::Set { .. } | Op::Create(_) | Op::Delete { .. } => return None,
         }
     }
     (!sets.is_empty()).then_some(sets)
@@ -550,9 +548,9 @@ fn plain_sets(parts: &[Change]) -> Option<Vec<(NodePath, Bytes)>> {
 async fn set_all(
     call: &Call,
     first: &NodePath,
-    parts: Vec<Change>,
-    committed: impl Fn(Response) -> Option<Vec<Changed>>,
-) -> Result<Vec<Changed>, Error> {
+    parts: Vec<Op>,
+    committed: impl Fn(Response) -> Option<Vec<OpResult>>,
+) -> Result<Vec<OpResult>, Error> {
     let sets = &plain_sets(&parts).unwrap_or_default();
     let plain = &parts;
     let request = Request::Transaction(plain.clone());
@@ -573,7 +571,7 @@ async fn set_all(
         }
         let mut versions = nodes.iter().map(|(.., stat)| stat.version);
         let again = plain.iter().cloned().map(|mut part| {
-            if let Change::Set { version, .. } = &mut part {
+            if let Op::Set { version, .. } = &mut part {
                 *version = versions.next();
             }
             part
@@ -584,7 +582,7 @@ async fn set_all(
         let part = error.failed_part().and_then(|part| plain.get(part));
         match (error.kind(), part) {
             // No version was asked for: it is the one that was found, and others have written since.
-            (ErrorKind::BadVersion, Some(Change::Set { .. })) => call
+            (ErrorKind::BadVersion, Some(Op::Set { .. })) => call
                 .error(first, ErrorKind::OutcomeUnknown)
                 .attempts_made(error.attempts())
                 .detail(CHANGED),

@@ -10,17 +10,17 @@ use std::task::Waker;
 
 use super::Kinds;
 use super::Update;
-use crate::engine::watch_manager::Told;
+use crate::engine::watch_manager::SubscriptionEvent;
 
 /// The updates of one subscription, with paths below the chroot.
 ///
 /// Besides changes, of which there are at most so many as fit, it keeps at most one [`Stale`](Update::Stale) and two
 /// [`Resynchronize`](Update::Resynchronize): whatever lies between two of these is read again anyway.
 #[derive(Debug)]
-pub(crate) struct Buffer(Mutex<State>);
+pub(crate) struct Buffer(Mutex<BufferState>);
 
 #[derive(Debug)]
-struct State {
+struct BufferState {
     kinds: Kinds,
     /// How many changes fit.
     most: usize,
@@ -32,7 +32,7 @@ struct State {
 
 impl Buffer {
     pub(crate) fn new(kinds: Kinds, most: usize) -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(BufferState {
             kinds,
             most,
             queue: VecDeque::new(),
@@ -43,7 +43,7 @@ impl Buffer {
     }
 
     /// Adds what is told. Never waits.
-    pub(crate) fn push(&self, told: Told) {
+    pub(crate) fn push(&self, told: SubscriptionEvent) {
         let waker = {
             let mut state = self.lock();
             if state.is_over {
@@ -89,15 +89,15 @@ impl Buffer {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BufferState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn push(&mut self, told: Told) {
+impl BufferState {
+    fn push(&mut self, told: SubscriptionEvent) {
         match told {
-            Told::Changed { path, event } => {
+            SubscriptionEvent::Changed { path, event } => {
                 if !self.kinds.contains(event) {
                     return;
                 }
@@ -111,11 +111,11 @@ impl State {
                 self.changes += 1;
                 self.queue.push_back(Update::Changed { path, event });
             }
-            Told::Stale => match self.place(|update| *update == Update::Stale) {
+            SubscriptionEvent::Stale => match self.place(|update| *update == Update::Stale) {
                 Some(place) => self.cut(place + 1),
                 None => self.queue.push_back(Update::Stale),
             },
-            Told::Resynchronize => {
+            SubscriptionEvent::Resynchronize => {
                 let last = self.queue.iter().rposition(is_marker);
                 match last {
                     Some(place) if self.queue[place] == Update::Resynchronize => {

@@ -9,13 +9,13 @@ use std::time::SystemTime;
 
 use zookeeper_client as zk;
 
-use super::Change;
-use super::Changed;
 use super::CreateMode;
 use super::Link;
 use super::LinkGone;
 use super::LinkReceiver;
 use super::LinkSender;
+use super::Op;
+use super::OpResult;
 use super::Phase;
 use super::Reply;
 use super::Request;
@@ -321,7 +321,7 @@ async fn plain_answer(
     })
 }
 
-async fn commit(client: &zk::Client, changes: &[Change]) -> Result<Response, TransportError> {
+async fn commit(client: &zk::Client, changes: &[Op]) -> Result<Response, TransportError> {
     let mut writer = client.new_multi_writer();
     for (index, change) in changes.iter().enumerate() {
         add_change(&mut writer, change).map_err(|error| match fault(&error) {
@@ -343,34 +343,34 @@ async fn commit(client: &zk::Client, changes: &[Change]) -> Result<Response, Tra
     }
 }
 
-fn add_change(writer: &mut zk::MultiWriter<'_>, change: &Change) -> Result<(), zk::Error> {
+fn add_change(writer: &mut zk::MultiWriter<'_>, change: &Op) -> Result<(), zk::Error> {
     match change {
-        Change::Check { path, version } => {
+        Op::Check { path, version } => {
             writer.add_check_version(path.as_str(), version.unwrap_or(-1))
         }
-        Change::Create(create) => writer.add_create(
+        Op::Create(create) => writer.add_create(
             create.path.as_str(),
             create.data.as_slice(),
             &create_options(create.mode, &to_acl(&create.acl)),
         ),
-        Change::Set {
+        Op::Set {
             path,
             data,
             version,
         } => writer.add_set_data(path.as_str(), data.as_slice(), *version),
-        Change::Delete { path, version } => writer.add_delete(path.as_str(), *version),
+        Op::Delete { path, version } => writer.add_delete(path.as_str(), *version),
     }
 }
 
-fn changed(result: zk::MultiWriteResult) -> Result<Changed, ParsePathError> {
+fn changed(result: zk::MultiWriteResult) -> Result<OpResult, ParsePathError> {
     Ok(match result {
-        zk::MultiWriteResult::Create { path, stat } => Changed::Created {
+        zk::MultiWriteResult::Create { path, stat } => OpResult::Created {
             path: NodePath::parse(&path)?,
             stat: (!stat.is_invalid()).then(|| to_stat(&stat)),
         },
-        zk::MultiWriteResult::SetData { stat } => Changed::Set(to_stat(&stat)),
-        zk::MultiWriteResult::Delete => Changed::Deleted,
-        _ => Changed::Checked,
+        zk::MultiWriteResult::SetData { stat } => OpResult::Set(to_stat(&stat)),
+        zk::MultiWriteResult::Delete => OpResult::Deleted,
+        _ => OpResult::Checked,
     })
 }
 

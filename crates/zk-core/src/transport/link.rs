@@ -22,12 +22,12 @@ use super::Link;
 ///
 /// Tells the [`LinkReceiver`]s that nothing comes any more.
 #[derive(Debug)]
-pub struct LinkSender(Arc<Mutex<State>>);
+pub struct LinkSender(Arc<Mutex<LinkState>>);
 
 /// Is told of the changes of a [`Link`].
 #[derive(Debug)]
 pub struct LinkReceiver {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LinkState>>,
     /// How many changes it has seen.
     seen: u64,
 }
@@ -39,7 +39,7 @@ pub struct LinkReceiver {
 pub struct LinkGone;
 
 #[derive(Debug)]
-struct State {
+struct LinkState {
     link: Link,
     changes: u64,
     is_gone: bool,
@@ -54,7 +54,7 @@ struct State {
 impl LinkSender {
     /// Begins with this link.
     pub fn new(link: Link) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(LinkState {
             link,
             changes: 0,
             is_gone: false,
@@ -116,7 +116,7 @@ impl Drop for LinkSender {
 }
 
 impl LinkReceiver {
-    fn new(state: &Arc<Mutex<State>>) -> Self {
+    fn new(state: &Arc<Mutex<LinkState>>) -> Self {
         let mut it = lock(state);
         it.receivers += 1;
         Self {
@@ -174,12 +174,12 @@ impl LinkReceiver {
         self.wait(|state| condition(&state.link)).await
     }
 
-    async fn wait(&self, mut is_met: impl FnMut(&State) -> bool) -> Result<Link, LinkGone> {
-        let mut place = Place {
+    async fn wait(&self, mut is_met: impl FnMut(&LinkState) -> bool) -> Result<Link, LinkGone> {
+        let mut registration = WaitRegistration {
             state: &self.state,
             number: None,
         };
-        poll_fn(|context| place.poll(context, &mut is_met)).await
+        poll_fn(|context| registration.poll(context, &mut is_met)).await
     }
 }
 
@@ -209,16 +209,16 @@ impl Drop for LinkReceiver {
 }
 
 /// A place among those who wait; given up when it is dropped.
-struct Place<'a> {
-    state: &'a Mutex<State>,
+struct WaitRegistration<'a> {
+    state: &'a Mutex<LinkState>,
     number: Option<u64>,
 }
 
-impl Place<'_> {
+impl WaitRegistration<'_> {
     fn poll(
         &mut self,
         context: &mut Context<'_>,
-        is_met: &mut impl FnMut(&State) -> bool,
+        is_met: &mut impl FnMut(&LinkState) -> bool,
     ) -> Poll<Result<Link, LinkGone>> {
         let mut state = lock(self.state);
         if is_met(&state) {
@@ -236,7 +236,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitRegistration<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             let waker = lock(self.state).waiting.remove(&number);
@@ -245,7 +245,7 @@ impl Drop for Place<'_> {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<LinkState>) -> MutexGuard<'_, LinkState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

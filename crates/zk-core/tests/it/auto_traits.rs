@@ -17,7 +17,7 @@ fn public_types_are_send_sync_and_clone() {
     send_sync_clone!(
         Acl,
         AclEntry,
-        Changed,
+        OpResult,
         Committed,
         ConnectError,
         ConnectString,
@@ -70,7 +70,7 @@ fn public_types_are_send_sync_and_clone() {
         WaitForDeletion,
         WatchEvent,
         transport::Bytes,
-        transport::Change,
+        transport::Op,
         transport::CreateRequest,
         transport::TransportError,
         transport::Link,
@@ -79,8 +79,8 @@ fn public_types_are_send_sync_and_clone() {
     );
     is_send::<OwnedNode>();
     is_sync::<OwnedNode>();
-    is_send::<Trusted>();
-    is_sync::<Trusted>();
+    is_send::<SessionLease>();
+    is_sync::<SessionLease>();
     is_send::<Listener>();
     is_sync::<Listener>();
     is_send::<Subscription>();
@@ -134,14 +134,14 @@ fn public_futures_are_send() {
     });
     is_send_future(|session| async move {
         let updates = session.subscribe("/").await?;
-        Ok::<_, Error>(updates.call(async |_| {}).ended().await)
+        Ok::<_, Error>(updates.for_each(async |_| {}).ended().await)
     });
     is_send_future(|session| async move { session.settled().await });
     is_send_future(|session| async move { session.state_changes().next().await });
-    is_send_future(|session| async move { session.keep_trusted().lapsed().await });
+    is_send_future(|session| async move { session.keep_lease().lapsed().await });
     is_send_future(|session| async move {
         session
-            .keep_trusted()
+            .keep_lease()
             .renewed(std::time::Duration::ZERO)
             .await
     });

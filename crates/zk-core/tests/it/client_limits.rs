@@ -149,7 +149,7 @@ fn handles_can_be_dropped_without_a_runtime() {
                     .owned()
                     .await
                     .unwrap();
-                let trusted = session.keep_trusted();
+                let trusted = session.keep_lease();
                 (session, owned, trusted)
             });
             other.shutdown_timeout(Duration::from_secs(5));

@@ -211,10 +211,7 @@ async fn credentials_are_in_no_log_error_or_debug_output() {
             .owned()
             .await
             .unwrap();
-        texts.push(format!(
-            "{session:?} {owned:?} {:?}",
-            session.keep_trusted()
-        ));
+        texts.push(format!("{session:?} {owned:?} {:?}", session.keep_lease()));
         let stranger = connect(ensemble).await;
         texts.push(format!("{:?}", stranger.get("/private").await.unwrap_err()));
         // The credentials are sent again after a break.

@@ -77,8 +77,8 @@ async fn session_on_a_server_that_is_cut_off_reads_only_and_is_lost_with_it() {
         assert!(!error.is_outcome_unknown());
     }
     // The quorum knows nothing of it.
-    let trusted = session.keep_trusted();
-    assert!(!trusted.is_trusted());
+    let trusted = session.keep_lease();
+    assert!(!trusted.is_valid());
     trusted.lapsed().await;
     let error = trusted
         .renewed(Duration::from_millis(500))

@@ -68,7 +68,7 @@ async fn session_is_lost_once_and_for_ever_when_no_server_comes_back() {
             (ErrorKind::SessionExpired, ErrorClass::Fatal)
         );
         assert!(session.state().is_lost());
-        assert_eq!(session.trusted_until(), None);
+        assert_eq!(session.valid_until(), None);
         assert_eq!(session.lost().await, SessionEnd::Expired);
         assert_eq!(watch.changed().await, zk_core::WatchEvent::SessionLost);
         let told = within(MAX_WAIT, "the changes end", told).await.unwrap();

@@ -1,9 +1,9 @@
 //! Several changes at once, or none.
 
-use zk_core::Changed;
 use zk_core::CreateMode;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::OpResult;
 use zk_core::Session;
 
 use crate::connect;
@@ -35,13 +35,13 @@ async fn transaction_answers_what_each_part_did_without_the_namespace() {
             .await
             .unwrap();
         let [
-            Changed::Checked,
-            Changed::Checked,
-            Changed::Created { path: history, .. },
-            Changed::Created { path: entry, stat },
-            Changed::Created { path: here, .. },
-            Changed::Set(set),
-            Changed::Deleted,
+            OpResult::Checked,
+            OpResult::Checked,
+            OpResult::Created { path: history, .. },
+            OpResult::Created { path: entry, stat },
+            OpResult::Created { path: here, .. },
+            OpResult::Set(set),
+            OpResult::Deleted,
         ] = &done[..]
         else {
             panic!("other answers: {done:?}");

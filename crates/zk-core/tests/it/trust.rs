@@ -19,18 +19,18 @@ async fn idle_session_stays_trusted_also_when_its_leader_dies() {
     with_three(async |ensemble| {
         let timeout = Duration::from_secs(10);
         let session = connect_for(ensemble, timeout).await;
-        let trusted = session.keep_trusted();
-        assert!(trusted.is_trusted());
-        let first = trusted.until().unwrap();
+        let trusted = session.keep_lease();
+        assert!(trusted.is_valid());
+        let first = trusted.valid_until().unwrap();
         let watch_over = async |duration: Duration| {
             let lapse = tokio::time::timeout(duration, trusted.lapsed()).await;
             assert!(lapse.is_err(), "it lapsed, {:?}", session.counters());
         };
         watch_over(timeout * 3 / 2).await;
-        assert!(trusted.until().unwrap() > first + timeout / 2);
+        assert!(trusted.valid_until().unwrap() > first + timeout / 2);
         ensemble.leader().await.unwrap().kill().await.unwrap();
         watch_over(timeout * 3 / 2).await;
-        assert!(trusted.is_trusted() && session.counters().connection_losses > 0);
+        assert!(trusted.is_valid() && session.counters().connection_losses > 0);
         // Whoever asks for a proof that is there gets it without waiting.
         trusted.renewed(Duration::ZERO).await.unwrap();
     })
@@ -63,14 +63,14 @@ async fn proof_lapses_within_a_session_timeout_of_the_silence_and_is_renewed_aft
     with_ensemble(async |ensemble| {
         let timeout = Duration::from_secs(5);
         let session = connect_for(ensemble, timeout).await;
-        let trusted = session.keep_trusted();
+        let trusted = session.keep_lease();
         let server = ensemble.server(1).unwrap();
         server.pause().await.unwrap();
         let stopped = Instant::now();
         within(MAX_WAIT, "the proof lapses", trusted.lapsed()).await;
-        assert!(!trusted.is_trusted());
+        assert!(!trusted.is_valid());
         // By the clock, however late this task is.
-        assert!(trusted.until().unwrap() < stopped + timeout);
+        assert!(trusted.valid_until().unwrap() < stopped + timeout);
         let error = trusted
             .renewed(Duration::from_millis(200))
             .await
@@ -79,11 +79,11 @@ async fn proof_lapses_within_a_session_timeout_of_the_silence_and_is_renewed_aft
         server.resume().await.unwrap();
         // A server that stood still may expire the session when it goes on, or not.
         match trusted.renewed(Duration::from_secs(30)).await {
-            Ok(()) => assert!(trusted.is_trusted()),
+            Ok(()) => assert!(trusted.is_valid()),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::SessionExpired);
                 trusted.lapsed().await;
-                assert_eq!(trusted.until(), None);
+                assert_eq!(trusted.valid_until(), None);
             }
         }
     })
@@ -96,12 +96,12 @@ async fn session_nobody_asks_about_is_not_kept_trusted_but_can_be_renewed() {
     with_ensemble(async |ensemble| {
         let timeout = Duration::from_secs(4);
         let session = connect_for(ensemble, timeout).await;
-        drop(session.keep_trusted());
+        drop(session.keep_lease());
         let trusted = within(timeout * 2, "the proof of the opening ends", async {
             loop {
-                let until = session.trusted_until().expect("it is alive");
+                let until = session.valid_until().expect("it is alive");
                 if until <= Instant::now() {
-                    break session.keep_trusted();
+                    break session.keep_lease();
                 }
                 tokio::time::timeout_at(until.into(), std::future::pending::<()>())
                     .await
@@ -110,7 +110,7 @@ async fn session_nobody_asks_about_is_not_kept_trusted_but_can_be_renewed() {
         })
         .await;
         trusted.renewed(MAX_WAIT).await.unwrap();
-        assert!(trusted.is_trusted());
+        assert!(trusted.is_valid());
     })
     .await;
 }
@@ -135,7 +135,7 @@ async fn ephemeral_node_is_there_for_as_long_as_the_session_is_trusted() {
             assert_eq!(server_of(ensemble, &session).await.id(), follower.id());
             let path = format!("/{round}");
             session.create(path.as_str(), "").ephemeral().await.unwrap();
-            let trusted = session.keep_trusted();
+            let trusted = session.keep_lease();
             // Begin the silence at another point between two of the leader's pings each time.
             let moment = timeout / 2 + Duration::from_millis(70) * round;
             tokio::time::timeout(moment, session.lost())
@@ -158,7 +158,7 @@ async fn ephemeral_node_is_there_for_as_long_as_the_session_is_trusted() {
             };
             let gone = within(Duration::from_secs(30), "the node goes", watched).await;
             // What the proof said at its last: no answer comes after the kill, so that it does not move any more.
-            let until = trusted.until();
+            let until = trusted.valid_until();
             assert!(
                 until.is_none_or(|until| until <= gone),
                 "{until:?} {gone:?}"

@@ -24,7 +24,7 @@ async fn a_listener_that_is_slow_or_uses_the_session_holds_up_nobody() {
     let (tell, mut told) = mpsc::unbounded_channel();
     let asking = session.subscribe("/a").only([Created]).await.unwrap();
     let reader = session.clone();
-    let asks = asking.call(move |update| {
+    let asks = asking.for_each(move |update| {
         let (session, tell) = (reader.clone(), tell.clone());
         async move {
             // It takes its time, then asks the session, waits for the answer, and changes what it listens to.
@@ -42,13 +42,17 @@ async fn a_listener_that_is_slow_or_uses_the_session_holds_up_nobody() {
         .subscribe("/a")
         .await
         .unwrap()
-        .call(|_| std::future::pending());
+        .for_each(|_| std::future::pending());
     let quick = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&quick);
-    let notes = session.subscribe("/a").await.unwrap().call(move |update| {
-        seen.lock().unwrap().push(update);
-        async {}
-    });
+    let notes = session
+        .subscribe("/a")
+        .await
+        .unwrap()
+        .for_each(move |update| {
+            seen.lock().unwrap().push(update);
+            async {}
+        });
     pass(Duration::from_millis(10)).await;
     other.create("/a", "").await.unwrap();
     pass(Duration::from_millis(10)).await;
@@ -85,8 +89,8 @@ async fn a_panic_ends_one_listener_and_is_told() {
         .subscribe("/a")
         .await
         .unwrap()
-        .call_blocking(move |_| *count.lock().unwrap() += 1);
-    let at_once = session.subscribe("/a").await.unwrap().call(|update| {
+        .for_each_blocking(move |_| *count.lock().unwrap() += 1);
+    let at_once = session.subscribe("/a").await.unwrap().for_each(|update| {
         assert_eq!(update, Update::Resynchronize, "no more");
         async {}
     });
@@ -94,12 +98,12 @@ async fn a_panic_ends_one_listener_and_is_told() {
         .subscribe("/a")
         .await
         .unwrap()
-        .call(|_| async { panic!("later") });
+        .for_each(|_| async { panic!("later") });
     let blocking = session
         .subscribe("/a")
         .await
         .unwrap()
-        .call_blocking(|_| panic!("{}", "blocking"));
+        .for_each_blocking(|_| panic!("{}", "blocking"));
     session.create("/a", "").await.unwrap();
     assert_eq!(
         soon("a panic", later.ended()).await,

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use zk_core::Changed;
 use zk_core::Committed;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
+use zk_core::OpResult;
 use zk_core::Session;
 use zk_core::transport::Request;
 use zk_sim::Chaos;
@@ -55,7 +55,7 @@ async fn a_marked_transaction_is_made_once_whatever_is_lost() {
                 assert!(round < 2);
                 assert!(matches!(
                     changed[..],
-                    [Changed::Set(_), Changed::Created { .. }]
+                    [OpResult::Set(_), OpResult::Created { .. }]
                 ));
             }
             Committed::Applied => assert!(round >= 2),

@@ -19,9 +19,9 @@ fn asked(sim: &Ensemble) -> (usize, usize) {
 /// How long it takes until the proof holds, in hundredths of the session timeout.
 async fn renewed(session: &Session) -> u128 {
     let begun = Instant::now();
-    let trusted = session.keep_trusted();
+    let trusted = session.keep_lease();
     trusted.renewed(session.session_timeout()).await.unwrap();
-    assert!(trusted.is_trusted() && trusted.is_lasting());
+    assert!(trusted.is_valid() && trusted.is_lasting());
     begun.elapsed().as_millis() * 100 / session.session_timeout().as_millis()
 }
 
@@ -35,7 +35,7 @@ async fn session_that_no_handle_relies_on_sends_pings_only() {
     session.create("/a", "").await.unwrap();
     pass(Duration::from_secs(600)).await;
     assert_eq!(sim.arrived(matching::anything()), 1);
-    assert!(session.trusted_until().unwrap() < Instant::now().into_std());
+    assert!(session.valid_until().unwrap() < Instant::now().into_std());
 }
 
 // covers: L12
@@ -44,7 +44,7 @@ async fn holder_has_the_quorum_commit_four_times_per_timeout_and_nothing_a_minut
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     let timeout = session.session_timeout();
-    let trusted = session.keep_trusted();
+    let trusted = session.keep_lease();
     for _ in 0..1000 {
         pass(timeout / 10).await;
         assert!(trusted.is_lasting());
@@ -95,7 +95,7 @@ async fn proof_that_has_lapsed_is_not_revived_by_the_next_write() {
     let sim = Ensemble::new(3);
     let session = sim.connect().await;
     let timeout = session.session_timeout();
-    let trusted = session.keep_trusted();
+    let trusted = session.keep_lease();
     pass(timeout).await;
     for number in 1..=sim.servers() {
         sim.server(number).pause();
@@ -107,7 +107,7 @@ async fn proof_that_has_lapsed_is_not_revived_by_the_next_write() {
     let begun = Instant::now();
     while begun.elapsed() < timeout * 3 / 10 {
         let made = session.create("/a", "").or_set().await;
-        assert!(made.is_ok() && !trusted.is_trusted(), "{made:?}");
+        assert!(made.is_ok() && !trusted.is_valid(), "{made:?}");
         pass(timeout / 50).await;
     }
     trusted.renewed(timeout).await.unwrap();
@@ -120,12 +120,12 @@ async fn write_that_is_refused_for_lack_of_access_extends_no_proof() {
         let sim = Ensemble::new(3);
         let session = sim.connect().await;
         session.create("/a", "").acl(acl).await.unwrap();
-        let opened = session.trusted_until().unwrap();
+        let opened = session.valid_until().unwrap();
         for _ in 0..18 {
             pass(session.session_timeout() / 20).await;
             let made = session.create("/a/b", "").sequential().await;
             assert_eq!(made.is_ok(), extends, "{made:?}");
         }
-        assert_eq!(session.trusted_until().unwrap() > opened, extends);
+        assert_eq!(session.valid_until().unwrap() > opened, extends);
     }
 }

@@ -91,7 +91,7 @@ impl Queue {
             };
             enlisted.children = if is_ours {
                 progress.set_ahead(Ahead::new(0));
-                let trusted = self.session.keep_trusted();
+                let trusted = self.session.keep_lease();
                 if trusted.is_lasting() {
                     let Enlisted { node, .. } = enlisted;
                     let watch = watches.into_own();

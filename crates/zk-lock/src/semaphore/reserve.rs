@@ -79,7 +79,7 @@ impl Semaphore {
                 // A known change of the limit must be applied; changes of the children cannot invalidate the count.
                 CapacityCheck::Fits if has_fired(&mut usage.limit) => usage.limit = None,
                 CapacityCheck::Fits => {
-                    if first.trusted.is_trusted() {
+                    if first.trusted.is_valid() {
                         return Ok(self.grant_lease(first, nodes));
                     }
                     // The wait was long, or the process was stopped or cut off since the list.
@@ -111,7 +111,7 @@ impl Semaphore {
         let mut was_read_again = false;
         loop {
             match self.check_capacity(&usage, &nodes, count).await? {
-                CapacityCheck::Fits if first.trusted.is_trusted() => {
+                CapacityCheck::Fits if first.trusted.is_valid() => {
                     return Ok(Some(self.grant_lease(first, nodes)));
                 }
                 CapacityCheck::Fits => {
@@ -301,7 +301,7 @@ impl Semaphore {
         drop(first);
         let guards = nodes.into_iter().map(|node| {
             let session = self.session().clone();
-            let trusted = session.keep_trusted();
+            let trusted = session.keep_lease();
             Guard::new(session, node, trusted)
         });
         let lease = SemaphoreLease::new(guards.collect());

@@ -87,7 +87,7 @@ async fn an_idle_waiter_is_not_granted_the_lock_by_an_old_list() {
     let ensemble = Ensemble::new(3);
     let (one, other) = (ensemble.connect().await, ensemble.connect().await);
     // Keeps the session trusted all the time.
-    let _trusted = one.keep_trusted();
+    let _trusted = one.keep_lease();
     let waiter = lock(&one).enlist().await.unwrap();
     pass(Duration::from_secs(5)).await;
     other.delete(waiter.path().as_str()).await.unwrap();

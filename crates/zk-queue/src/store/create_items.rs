@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use zk_core::Changed;
 use zk_core::CreateMode;
 use zk_core::Error;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::OpResult;
 use zk_core::Sequence;
 use zk_core::Transaction;
 
@@ -198,9 +198,9 @@ impl ItemStore {
     }
 }
 
-fn number_of(changed: &Changed) -> Option<i32> {
+fn number_of(changed: &OpResult) -> Option<i32> {
     match changed {
-        Changed::Created { path, .. } => Some(Sequence::split(path.name()?)?.1.number()),
+        OpResult::Created { path, .. } => Some(Sequence::split(path.name()?)?.1.number()),
         _ => None,
     }
 }

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use futures_util::future;
-use zk_core::Changed;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::OpResult;
 use zk_core::OwnedNode;
 use zk_core::Transaction;
 
@@ -186,7 +186,7 @@ impl ItemStore {
         };
         match outcome {
             Some(CommitOutcome::Committed(Some(changed))) => {
-                let [Changed::Set(control_node), Changed::Set(items)] = changed.as_slice() else {
+                let [OpResult::Set(control_node), OpResult::Set(items)] = changed.as_slice() else {
                     return Ok(false);
                 };
                 if items.czxid != items_node.czxid {

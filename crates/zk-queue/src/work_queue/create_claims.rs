@@ -8,8 +8,8 @@ use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::SessionLease;
 use zk_core::Transaction;
-use zk_core::Trusted;
 
 use super::WorkContext;
 use super::held_claim::ClaimIdentity;
@@ -79,7 +79,7 @@ impl HeldClaim {
         // The proofs begin before the claims, so that they cover a claim whose transaction is in doubt at first.
         let trusted: Vec<_> = requests
             .iter()
-            .map(|_| store.session.keep_trusted())
+            .map(|_| store.session.keep_lease())
             .collect();
         let (mut rounds, mut refusals, mut was_refreshed) = (0, 0, false);
         while !requests.is_empty() {
@@ -200,7 +200,7 @@ impl HeldClaim {
         preconditions: &Arc<Preconditions>,
         ClaimRequest { candidate, claim }: ClaimRequest,
         claim_czxid: Option<i64>,
-        trusted: Trusted,
+        trusted: SessionLease,
     ) -> Self {
         let listed = ListedItem::clone(&candidate.in_flight);
         candidate.in_flight.complete();

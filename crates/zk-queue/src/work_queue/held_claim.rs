@@ -9,15 +9,15 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zk_core::Changed;
 use zk_core::Error;
 use zk_core::ErrorClass;
 use zk_core::ErrorKind;
 use zk_core::NodePath;
+use zk_core::OpResult;
 use zk_core::Sequence;
+use zk_core::SessionLease;
 use zk_core::Stat;
 use zk_core::Transaction;
-use zk_core::Trusted;
 
 use super::ClaimLoss;
 use super::WorkContext;
@@ -40,7 +40,7 @@ pub(super) struct HeldClaim {
     pub(super) listed: ListedItem,
     pub(super) data: Vec<u8>,
     pub(super) deliveries: u32,
-    pub(super) trusted: Trusted,
+    pub(super) trusted: SessionLease,
     pub(super) is_settled: bool,
     /// When the claim's node was last seen.
     pub(super) last_checked: Mutex<Instant>,
@@ -68,7 +68,7 @@ pub(super) type Changes = Box<dyn Fn(Transaction) -> Transaction + Send + Sync>;
 
 impl HeldClaim {
     pub(super) fn is_trusted(&self) -> bool {
-        self.trusted.is_trusted()
+        self.trusted.is_valid()
     }
 
     fn is_ours(&self, claim: &Stat) -> bool {
@@ -345,9 +345,9 @@ async fn delete_claim_node(store: &ItemStore, identity: &ClaimIdentity) {
 }
 
 /// Returns the zxid of the transaction that claimed an item: servers report it as the `mzxid` of the written item.
-pub(super) fn commit_zxid(changed: &Changed) -> Option<i64> {
+pub(super) fn commit_zxid(changed: &OpResult) -> Option<i64> {
     match changed {
-        Changed::Set(stat) => Some(stat.mzxid),
+        OpResult::Set(stat) => Some(stat.mzxid),
         _ => None,
     }
 }

@@ -180,12 +180,12 @@ fn at_the_end_sequence_numbers_stick_or_turn_negative() {
         refused(&mut leader, &create("/q/a", sequential())),
         ErrorKind::NodeExists
     );
-    let both = ["/q/b", "/q/c"].map(|at| Change::Create(part(at, sequential(), Acl::open())));
+    let both = ["/q/b", "/q/c"].map(|at| Op::Create(part(at, sequential(), Acl::open())));
     let names: Vec<_> = match write(&mut leader, &Request::Transaction(both.into())) {
         Ok(ServerReply::Committed(changed)) => changed
             .into_iter()
             .map(|changed| match changed {
-                Changed::Created { path, .. } => path.to_string(),
+                OpResult::Created { path, .. } => path.to_string(),
                 other => unreachable!("{other:?}"),
             })
             .collect(),
@@ -203,27 +203,27 @@ fn a_transaction_sees_its_own_parts_and_leaves_nothing_when_one_fails() {
     let mut leader = leader();
     created(&mut leader, &create("/old", persistent()));
     let before = leader.tree().clone();
-    let parts = |last: Change| {
+    let parts = |last: Op| {
         Request::Transaction(vec![
-            Change::Create(part("/a", persistent(), Acl::open())),
-            Change::Create(part("/a/b", persistent(), Acl::open())),
-            Change::Set {
+            Op::Create(part("/a", persistent(), Acl::open())),
+            Op::Create(part("/a/b", persistent(), Acl::open())),
+            Op::Set {
                 path: path("/old"),
                 data: Bytes::from(&b"new"[..]),
                 version: Some(0),
             },
-            Change::Check {
+            Op::Check {
                 path: path("/old"),
                 version: Some(1),
             },
-            Change::Delete {
+            Op::Delete {
                 path: path("/a/b"),
                 version: None,
             },
             last,
         ])
     };
-    let check = |version| Change::Check {
+    let check = |version| Op::Check {
         path: path("/old"),
         version: Some(version),
     };
@@ -286,7 +286,7 @@ fn each_change_needs_its_permission() {
         ),
         (
             Permissions::READ,
-            Request::Transaction(vec![Change::Check {
+            Request::Transaction(vec![Op::Check {
                 path: path("/n"),
                 version: None,
             }]),
@@ -332,8 +332,8 @@ fn a_replica_of_the_log_is_the_leaders_tree() {
         create("/a", persistent()),
         create("/c", CreateMode::Container),
         Request::Transaction(vec![
-            Change::Create(part("/c/x", EPHEMERAL, Acl::open())),
-            Change::Delete {
+            Op::Create(part("/c/x", EPHEMERAL, Acl::open())),
+            Op::Delete {
                 path: path("/a/s-0000000000"),
                 version: None,
             },

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use zk_core::Acl;
 use zk_core::AclEntry;
-use zk_core::Changed;
 use zk_core::CreateMode;
 use zk_core::Error;
 use zk_core::NodePath;
+use zk_core::OpResult;
 use zk_core::Permissions;
 use zk_core::Session;
 use zk_core::Stat;
@@ -67,15 +67,15 @@ impl Notes {
         self.add(what, outcome, |_, ()| "done".to_owned());
     }
 
-    fn committed(&mut self, what: &str, outcome: Result<Vec<Changed>, Error>) {
+    fn committed(&mut self, what: &str, outcome: Result<Vec<OpResult>, Error>) {
         self.add(what, outcome, |notes, parts| {
             let mut line = String::new();
             for part in parts {
                 let part = match part {
-                    Changed::Checked => "checked".to_owned(),
-                    Changed::Deleted => "deleted".to_owned(),
-                    Changed::Set(stat) => format!("set {}", notes.stat(&stat)),
-                    Changed::Created { path, stat } => {
+                    OpResult::Checked => "checked".to_owned(),
+                    OpResult::Deleted => "deleted".to_owned(),
+                    OpResult::Set(stat) => format!("set {}", notes.stat(&stat)),
+                    OpResult::Created { path, stat } => {
                         format!("created {path} {:?}", stat.map(|stat| notes.stat(&stat)))
                     }
                 };

@@ -51,15 +51,15 @@ async fn listeners_that_block_hold_up_no_listener_and_no_lock() {
             };
             let runtime = Handle::current();
             listeners.push(if is_blocking {
-                updates.call_blocking(move |update| runtime.block_on(function(update)))
+                updates.for_each_blocking(move |update| runtime.block_on(function(update)))
             } else {
-                updates.call(function)
+                updates.for_each(function)
             });
         }
         let (version, versions) = watch::channel(-1);
         seen.push(versions);
         let (updates, reader) = (session.subscribe("/told").await.unwrap(), session.clone());
-        listeners.push(updates.call(move |_| {
+        listeners.push(updates.for_each(move |_| {
             let (reader, version) = (reader.clone(), version.clone());
             async move {
                 let stat = reader.stat("/told").await.unwrap();

@@ -17,29 +17,29 @@ use crate::transport::WatchNotification;
 use crate::transport::Watching;
 
 /// The end by which a watch is dropped.
-pub(super) struct CancellableWatch(Arc<Mutex<State>>);
+pub(super) struct CancellableWatch(Arc<Mutex<CancellableState>>);
 
 /// The end at which it is listened to: its path with each notice.
-pub(super) struct Notices {
+pub(super) struct Notifications {
     path: NodePath,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<CancellableState>>,
 }
 
-struct State {
+struct CancellableState {
     watching: Option<Watching>,
     /// Whether it ended with its link. It is kept until it may be dropped.
     is_lost: bool,
     waker: Option<Waker>,
 }
 
-pub(super) fn open(path: NodePath, watching: Watching) -> (CancellableWatch, Notices) {
-    let state = Arc::new(Mutex::new(State {
+pub(super) fn open(path: NodePath, watching: Watching) -> (CancellableWatch, Notifications) {
+    let state = Arc::new(Mutex::new(CancellableState {
         watching: Some(watching),
         is_lost: false,
         waker: None,
     }));
     let cancellable = CancellableWatch(Arc::clone(&state));
-    (cancellable, Notices { path, state })
+    (cancellable, Notifications { path, state })
 }
 
 impl CancellableWatch {
@@ -56,7 +56,7 @@ impl CancellableWatch {
     }
 }
 
-impl Stream for Notices {
+impl Stream for Notifications {
     type Item = (NodePath, WatchNotification);
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -82,6 +82,6 @@ impl fmt::Debug for CancellableWatch {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<CancellableState>) -> MutexGuard<'_, CancellableState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,7 +19,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::stream::unfold;
 
 use super::Engine;
-use super::take_share;
+use super::take_quota;
 use crate::call::join_all;
 use crate::engine::cleanup::unexpected;
 use crate::error::ErrorKind;
@@ -51,7 +51,7 @@ pub(super) async fn follow(
         to_tell: VecDeque::new(),
         is_lost: false,
     };
-    follower.look(Look::node(path)).await?;
+    follower.look(WatchedRead::node(path)).await?;
     // What there was at the beginning is for the consumer to read.
     follower.to_tell.clear();
     let notices = unfold(follower, async |mut follower| {
@@ -80,15 +80,15 @@ struct Known {
     children: Option<BTreeSet<String>>,
 }
 
-type Firing = Pin<Box<dyn Future<Output = (Look, WatchEvent)> + Send>>;
+type Firing = Pin<Box<dyn Future<Output = (WatchedRead, WatchEvent)> + Send>>;
 
 /// Something to read again, and to watch.
-struct Look {
+struct WatchedRead {
     path: NodePath,
     at_children: bool,
 }
 
-impl Look {
+impl WatchedRead {
     fn node(path: NodePath) -> Self {
         Self {
             path,
@@ -142,13 +142,13 @@ impl Follower {
     }
 
     /// Reads something, and whatever there is to read because of it.
-    async fn look(&mut self, first: Look) -> Result<(), TransportError> {
+    async fn look(&mut self, first: WatchedRead) -> Result<(), TransportError> {
         let mut todo = VecDeque::from([first]);
         while !todo.is_empty() {
             let batch: Vec<_> = todo.drain(..todo.len().min(BATCH)).collect();
-            let mut shares = Vec::new();
+            let mut quotas = Vec::new();
             for look in &batch {
-                shares.push(take_share(&self.engine, &look.path)?);
+                quotas.push(take_quota(&self.engine, &look.path)?);
             }
             let requests = batch.iter().map(|look| {
                 let path = look.path.clone();
@@ -159,17 +159,17 @@ impl Follower {
                 })
             });
             let answers = join_all(requests).await;
-            for ((look, share), answer) in batch.into_iter().zip(shares).zip(answers) {
+            for ((look, quota), answer) in batch.into_iter().zip(quotas).zip(answers) {
                 match answer {
                     Ok(Response::Stat {
                         stat,
                         watch: Some(watch),
-                    }) => self.saw_node(look.path, stat.as_ref(), watch, share, &mut todo),
+                    }) => self.saw_node(look.path, stat.as_ref(), watch, quota, &mut todo),
                     Ok(Response::Children {
                         names,
                         watch: Some(watch),
                         ..
-                    }) => self.saw_children(look.path, names, watch, share, &mut todo),
+                    }) => self.saw_children(look.path, names, watch, quota, &mut todo),
                     Ok(other) => return Err(unexpected(&other)),
                     // It went meanwhile, which its own watch tells, or is none of our business.
                     Err(TransportError::Refused(ErrorKind::NoNode | ErrorKind::NoAuth, _)) => {}
@@ -185,8 +185,8 @@ impl Follower {
         path: NodePath,
         stat: Option<&Stat>,
         watch: Watched,
-        share: WatchQuota,
-        todo: &mut VecDeque<Look>,
+        quota: WatchQuota,
+        todo: &mut VecDeque<WatchedRead>,
     ) {
         let before = self
             .known
@@ -200,7 +200,7 @@ impl Follower {
         let Some(stat) = stat else {
             // Of others that are not there, their parents tell when they come.
             if path == self.root {
-                self.wait(Look::node(path), watch, share);
+                self.wait(WatchedRead::node(path), watch, quota);
             }
             return;
         };
@@ -221,10 +221,10 @@ impl Follower {
                 };
                 self.known.insert(path.clone(), known);
                 self.tell(&path, WatchEvent::Created);
-                todo.push_back(Look::children(path.clone()));
+                todo.push_back(WatchedRead::children(path.clone()));
             }
         }
-        self.wait(Look::node(path), watch, share);
+        self.wait(WatchedRead::node(path), watch, quota);
     }
 
     fn saw_children(
@@ -232,8 +232,8 @@ impl Follower {
         path: NodePath,
         names: Vec<String>,
         watch: Watched,
-        share: WatchQuota,
-        todo: &mut VecDeque<Look>,
+        quota: WatchQuota,
+        todo: &mut VecDeque<WatchedRead>,
     ) {
         let Some(known) = self.known.get_mut(&path) else {
             return;
@@ -246,12 +246,12 @@ impl Follower {
                 self.went(&path.child(gone));
             }
             for come in names.difference(&before) {
-                todo.push_back(Look::node(path.child(come)));
+                todo.push_back(WatchedRead::node(path.child(come)));
             }
         } else if before.is_some() {
             self.tell(&path, WatchEvent::ChildrenChanged);
         }
-        self.wait(Look::children(path), watch, share);
+        self.wait(WatchedRead::children(path), watch, quota);
     }
 
     /// A node is gone, and all below it: those first.
@@ -267,10 +267,10 @@ impl Follower {
         self.tell(path, WatchEvent::Deleted);
     }
 
-    fn wait(&self, look: Look, watch: Watched, share: WatchQuota) {
+    fn wait(&self, look: WatchedRead, watch: Watched, quota: WatchQuota) {
         self.fired.push(Box::pin(async move {
             let event = watch.await;
-            drop(share);
+            drop(quota);
             (look, event)
         }));
     }

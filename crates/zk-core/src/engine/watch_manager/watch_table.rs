@@ -30,14 +30,14 @@ pub(crate) enum WatchScope {
 
 /// What a subscription is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum SubscriptionEvent {
     Resynchronize,
     Stale,
     Changed { path: NodePath, event: WatchEvent },
 }
 
 /// To whom what is told.
-pub(crate) type Tell = (Id, Told);
+pub(crate) type Addressed = (Id, SubscriptionEvent);
 
 /// The subscriptions of a session and the watches that are wanted for them.
 #[derive(Debug)]
@@ -48,16 +48,16 @@ pub(crate) struct WatchTable {
     /// What the chroot adds to each path.
     prefix: usize,
     bytes: usize,
-    room: usize,
+    capacity: usize,
     /// The paths whose watch is wanted otherwise than before.
-    touched: BTreeSet<NodePath>,
-    tells: Vec<Tell>,
+    dirty: BTreeSet<NodePath>,
+    events: Vec<Addressed>,
 }
 
 #[derive(Debug)]
 struct Entry {
     path: NodePath,
-    reach: WatchScope,
+    scope: WatchScope,
     /// The path of the watch that serves it.
     watch: NodePath,
     /// Whether what happens is told, as far as it knows.
@@ -75,16 +75,16 @@ struct Wanted {
 }
 
 impl WatchTable {
-    pub(crate) fn new(prefix: usize, room: usize) -> Self {
+    pub(crate) fn new(prefix: usize, capacity: usize) -> Self {
         Self {
             subscriptions: HashMap::new(),
             at: HashMap::new(),
             watches: BTreeMap::new(),
             prefix,
             bytes: 0,
-            room,
-            touched: BTreeSet::new(),
-            tells: Vec::new(),
+            capacity,
+            dirty: BTreeSet::new(),
+            events: Vec::new(),
         }
     }
 
@@ -117,26 +117,26 @@ impl WatchTable {
     }
 
     /// The paths whose watch is wanted otherwise than when this was last asked.
-    pub(crate) fn take_touched(&mut self) -> BTreeSet<NodePath> {
-        std::mem::take(&mut self.touched)
+    pub(crate) fn take_dirty(&mut self) -> BTreeSet<NodePath> {
+        std::mem::take(&mut self.dirty)
     }
 
     /// What there is to tell since this was last asked, in order.
-    pub(crate) fn take_tells(&mut self) -> Vec<Tell> {
-        std::mem::take(&mut self.tells)
+    pub(crate) fn take_events(&mut self) -> Vec<Addressed> {
+        std::mem::take(&mut self.events)
     }
 
     /// Adds a subscription.
-    pub(crate) fn subscribe(&mut self, id: Id, path: NodePath, reach: WatchScope) {
+    pub(crate) fn subscribe(&mut self, id: Id, path: NodePath, scope: WatchScope) {
         self.at.entry(path.clone()).or_default().push(id);
         let entry = Entry {
             watch: path.clone(),
             path,
-            reach,
+            scope,
             is_live: false,
         };
         self.subscriptions.insert(id, entry);
-        self.seat(id);
+        self.assign_watch(id);
         self.fold();
     }
 
@@ -163,7 +163,7 @@ impl WatchTable {
             // It told of everything below, for nobody any more.
             self.drop_watch(&entry.watch);
             for id in serves {
-                self.seat(id);
+                self.assign_watch(id);
             }
             self.fold();
         }
@@ -178,7 +178,7 @@ impl WatchTable {
         for id in &watch.serves {
             if let Some(entry) = self.subscriptions.get_mut(id) {
                 entry.is_live = true;
-                self.tells.push((*id, Told::Resynchronize));
+                self.events.push((*id, SubscriptionEvent::Resynchronize));
             }
         }
     }
@@ -204,14 +204,14 @@ impl WatchTable {
             // What is left of a watch that is not recursive; the children tell of themselves.
             return;
         }
-        let changed = |path: &NodePath, event| Told::Changed {
+        let changed = |path: &NodePath, event| SubscriptionEvent::Changed {
             path: path.clone(),
             event,
         };
         let is_recursive = wanted.is_recursive;
-        for (id, reach) in self.served(watch, node) {
-            if !is_of_children || reach == WatchScope::Children {
-                self.tells.push((id, changed(node, event)));
+        for (id, scope) in self.served(watch, node) {
+            if !is_of_children || scope == WatchScope::Children {
+                self.events.push((id, changed(node, event)));
             }
         }
         if !is_recursive {
@@ -220,11 +220,11 @@ impl WatchTable {
         let mut above = node.parent();
         let mut is_parent = matches!(event, WatchEvent::Created | WatchEvent::Deleted);
         while let Some(path) = above {
-            for (id, reach) in self.served(watch, &path) {
-                match reach {
-                    WatchScope::Below => self.tells.push((id, changed(node, event))),
+            for (id, scope) in self.served(watch, &path) {
+                match scope {
+                    WatchScope::Below => self.events.push((id, changed(node, event))),
                     WatchScope::Children if is_parent => {
-                        self.tells
+                        self.events
                             .push((id, changed(&path, WatchEvent::ChildrenChanged)));
                     }
                     WatchScope::Children | WatchScope::Node => {}
@@ -239,9 +239,9 @@ impl WatchTable {
     }
 
     /// Sets how many bytes of paths there may be, and plans everything anew.
-    pub(crate) fn set_room(&mut self, room: usize) {
-        let is_wider = room > self.room;
-        self.room = room;
+    pub(crate) fn set_capacity(&mut self, capacity: usize) {
+        let is_wider = capacity > self.capacity;
+        self.capacity = capacity;
         if is_wider {
             let folded: Vec<_> = self
                 .watches
@@ -252,7 +252,7 @@ impl WatchTable {
             for (path, serves) in folded {
                 self.drop_watch(&path);
                 for id in serves {
-                    self.seat(id);
+                    self.assign_watch(id);
                 }
             }
         }
@@ -276,7 +276,7 @@ impl WatchTable {
         ids.iter()
             .filter_map(|id| Some((*id, self.subscriptions.get(id)?)))
             .filter(|(_, entry)| entry.is_live && entry.watch == *watch)
-            .map(|(id, entry)| (id, entry.reach))
+            .map(|(id, entry)| (id, entry.scope))
             .collect()
     }
 
@@ -284,15 +284,15 @@ impl WatchTable {
     fn is_asked_for(&self, path: &NodePath, ids: &BTreeSet<Id>) -> bool {
         ids.iter()
             .filter_map(|id| self.subscriptions.get(id))
-            .any(|entry| entry.reach == WatchScope::Below && entry.path == *path)
+            .any(|entry| entry.scope == WatchScope::Below && entry.path == *path)
     }
 
     /// Finds the watch for a subscription that has none.
-    fn seat(&mut self, id: Id) {
+    fn assign_watch(&mut self, id: Id) {
         let Some(entry) = self.subscriptions.get(&id) else {
             return;
         };
-        let (path, reach) = (entry.path.clone(), entry.reach);
+        let (path, scope) = (entry.path.clone(), entry.scope);
         let above = std::iter::successors(Some(path.clone()), NodePath::parent);
         let cover = above
             .into_iter()
@@ -301,9 +301,9 @@ impl WatchTable {
         self.stale(id);
         if !self.watches.contains_key(&at) {
             self.bytes += self.cost(&at);
-            self.touched.insert(at.clone());
+            self.dirty.insert(at.clone());
             let watch = Wanted {
-                is_recursive: reach == WatchScope::Below,
+                is_recursive: scope == WatchScope::Below,
                 is_folded: false,
                 is_armed: false,
                 serves: BTreeSet::new(),
@@ -314,23 +314,23 @@ impl WatchTable {
         watch.serves.insert(id);
         let entry = self.subscriptions.get_mut(&id).expect("looked up above");
         entry.watch = at.clone();
-        if reach == WatchScope::Below && !watch.is_recursive {
+        if scope == WatchScope::Below && !watch.is_recursive {
             watch.is_recursive = true;
-            self.touched.insert(at.clone());
+            self.dirty.insert(at.clone());
             self.lost(&at);
         } else if watch.is_armed {
             entry.is_live = true;
-            self.tells.push((id, Told::Resynchronize));
+            self.events.push((id, SubscriptionEvent::Resynchronize));
         }
     }
 
     /// Folds watches until they fit.
     fn fold(&mut self) {
-        if self.bytes <= self.room {
+        if self.bytes <= self.capacity {
             return;
         }
         // Well below the limit, so that the next few need no other folding.
-        let target = self.room / 2;
+        let target = self.capacity / 2;
         while self.bytes > target {
             let mut families: BTreeMap<NodePath, (usize, usize)> = BTreeMap::new();
             for path in self.watches.keys() {
@@ -380,7 +380,7 @@ impl WatchTable {
             }
         }
         self.bytes += self.cost(parent);
-        self.touched.insert(parent.clone());
+        self.dirty.insert(parent.clone());
         let serves = self
             .subscriptions
             .iter()
@@ -400,7 +400,7 @@ impl WatchTable {
                 if let Some(entry) = self.subscriptions.get_mut(&id) {
                     entry.is_live = true;
                 }
-                self.tells.push((id, Told::Resynchronize));
+                self.events.push((id, SubscriptionEvent::Resynchronize));
             }
         }
     }
@@ -408,7 +408,7 @@ impl WatchTable {
     fn drop_watch(&mut self, path: &NodePath) {
         if self.watches.remove(path).is_some() {
             self.bytes -= self.cost(path);
-            self.touched.insert(path.clone());
+            self.dirty.insert(path.clone());
         }
     }
 
@@ -417,7 +417,7 @@ impl WatchTable {
         if let Some(entry) = self.subscriptions.get_mut(&id)
             && std::mem::replace(&mut entry.is_live, false)
         {
-            self.tells.push((id, Told::Stale));
+            self.events.push((id, SubscriptionEvent::Stale));
         }
     }
 }

@@ -8,8 +8,8 @@ use super::*;
 use crate::path::NodePath;
 use crate::transport::WatchEvent;
 
-fn change() -> Told {
-    Told::Changed {
+fn change() -> SubscriptionEvent {
+    SubscriptionEvent::Changed {
         path: NodePath::root(),
         event: WatchEvent::DataChanged,
     }
@@ -29,8 +29,8 @@ fn kept(told: &str) -> String {
     for told in told.chars() {
         match told {
             'c' => buffer.push(change()),
-            's' => buffer.push(Told::Stale),
-            'r' => buffer.push(Told::Resynchronize),
+            's' => buffer.push(SubscriptionEvent::Stale),
+            'r' => buffer.push(SubscriptionEvent::Resynchronize),
             _ => buffer.end(),
         }
     }
@@ -112,9 +112,9 @@ proptest! {
                     }
                 }
                 Step::Break => if std::mem::replace(&mut is_live, false) {
-                    buffer.push(Told::Stale);
+                    buffer.push(SubscriptionEvent::Stale);
                 }
-                Step::Return => { is_live = true; buffer.push(Told::Resynchronize); }
+                Step::Return => { is_live = true; buffer.push(SubscriptionEvent::Resynchronize); }
                 Step::Take => { read(newest, &mut thinks_live); }
             }
             prop_assert!(buffer.lock().queue.len() <= most + 3);

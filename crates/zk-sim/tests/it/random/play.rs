@@ -10,9 +10,9 @@ use futures_util::StreamExt as _;
 use zk_core::NodePath;
 use zk_core::SessionId;
 use zk_core::Stat;
-use zk_core::transport::Changed;
 use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
+use zk_core::transport::OpResult;
 use zk_core::transport::Phase;
 use zk_core::transport::Request;
 use zk_core::transport::Response;
@@ -249,10 +249,10 @@ impl<S: Open> Player<'_, S> {
                 let parts: Vec<_> = parts
                     .into_iter()
                     .map(|part| match part {
-                        Changed::Checked => "checked".to_owned(),
-                        Changed::Deleted => "deleted".to_owned(),
-                        Changed::Set(stat) => format!("set {}", self.stat(&stat)),
-                        Changed::Created { path, stat } => format!(
+                        OpResult::Checked => "checked".to_owned(),
+                        OpResult::Deleted => "deleted".to_owned(),
+                        OpResult::Set(stat) => format!("set {}", self.stat(&stat)),
+                        OpResult::Created { path, stat } => format!(
                             "created {} {:?}",
                             self.local(&path),
                             stat.map(|stat| self.stat(&stat))

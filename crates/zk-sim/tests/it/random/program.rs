@@ -10,9 +10,9 @@ use zk_core::AclEntry;
 use zk_core::NodePath;
 use zk_core::Permissions;
 use zk_core::transport::Bytes;
-use zk_core::transport::Change;
 use zk_core::transport::CreateMode;
 use zk_core::transport::CreateRequest;
+use zk_core::transport::Op;
 use zk_core::transport::Request;
 
 /// The number of sessions; the first authenticates as ann, and the others are closed and reopened.
@@ -109,10 +109,10 @@ impl Program {
                     Request::Transaction(changes) => {
                         for change in changes {
                             match change {
-                                Change::Create(create) => moved(&mut create.path),
-                                Change::Check { path, .. }
-                                | Change::Set { path, .. }
-                                | Change::Delete { path, .. } => moved(path),
+                                Op::Create(create) => moved(&mut create.path),
+                                Op::Check { path, .. }
+                                | Op::Set { path, .. }
+                                | Op::Delete { path, .. } => moved(path),
                             }
                         }
                     }
@@ -235,19 +235,19 @@ impl Draw {
         }
     }
 
-    fn change(&mut self) -> Change {
+    fn change(&mut self) -> Op {
         match self.random.u8(0..10) {
-            0..4 => Change::Create(self.create()),
-            4..6 => Change::Delete {
+            0..4 => Op::Create(self.create()),
+            4..6 => Op::Delete {
                 path: self.path(),
                 version: self.version(),
             },
-            6..8 => Change::Set {
+            6..8 => Op::Set {
                 path: self.path(),
                 data: self.data(),
                 version: self.version(),
             },
-            _ => Change::Check {
+            _ => Op::Check {
                 path: self.path(),
                 version: self.version(),
             },

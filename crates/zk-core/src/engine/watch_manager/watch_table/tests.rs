@@ -22,19 +22,19 @@ struct Played {
 }
 
 impl Played {
-    fn new(room: usize) -> Self {
+    fn new(capacity: usize) -> Self {
         Self {
-            table: WatchTable::new(0, room),
+            table: WatchTable::new(0, capacity),
             set: BTreeMap::new(),
             wishes: HashMap::new(),
             is_live: HashMap::new(),
         }
     }
 
-    fn subscribe(&mut self, id: Id, at: &str, reach: WatchScope) {
-        self.wishes.insert(id, (path(at), reach));
+    fn subscribe(&mut self, id: Id, at: &str, scope: WatchScope) {
+        self.wishes.insert(id, (path(at), scope));
         self.is_live.insert(id, false);
-        self.table.subscribe(id, path(at), reach);
+        self.table.subscribe(id, path(at), scope);
         self.settle();
     }
 
@@ -47,11 +47,11 @@ impl Played {
 
     fn settle(&mut self) {
         loop {
-            let touched = self.table.take_touched();
-            if touched.is_empty() {
+            let dirty = self.table.take_dirty();
+            if dirty.is_empty() {
                 break;
             }
-            for path in touched {
+            for path in dirty {
                 let wanted = self.table.wanted(&path);
                 if self.set.get(&path).copied() != wanted {
                     self.table.lost(&path);
@@ -65,17 +65,17 @@ impl Played {
                 }
             }
         }
-        for (id, told) in self.table.take_tells() {
+        for (id, told) in self.table.take_events() {
             let Some(is_live) = self.is_live.get_mut(&id) else {
                 continue;
             };
             match told {
-                Told::Resynchronize => *is_live = true,
-                Told::Stale => {
+                SubscriptionEvent::Resynchronize => *is_live = true,
+                SubscriptionEvent::Stale => {
                     assert!(*is_live, "told twice that it is stale");
                     *is_live = false;
                 }
-                Told::Changed { .. } => panic!("nothing has changed"),
+                SubscriptionEvent::Changed { .. } => panic!("nothing has changed"),
             }
         }
         let stale: Vec<_> = self.is_live.iter().filter(|(_, live)| !**live).collect();
@@ -84,7 +84,10 @@ impl Played {
         assert_eq!(paths, self.table.watches.keys().collect::<Vec<_>>());
         let bytes: usize = paths.iter().map(|path| path.as_str().len()).sum();
         assert_eq!(bytes, self.table.bytes());
-        assert!(bytes <= self.table.room || paths.len() == 1, "{paths:?}");
+        assert!(
+            bytes <= self.table.capacity || paths.len() == 1,
+            "{paths:?}"
+        );
     }
 
     /// A server tells what happened.
@@ -105,14 +108,14 @@ impl Played {
                 }
             }
         }
-        let told: Vec<_> = self.table.take_tells();
+        let told: Vec<_> = self.table.take_events();
         let expected: BTreeSet<_> = self
             .wishes
             .iter()
-            .flat_map(|(id, (at, reach))| {
+            .flat_map(|(id, (at, scope))| {
                 happened
                     .iter()
-                    .filter(move |(node, event)| match reach {
+                    .filter(move |(node, event)| match scope {
                         WatchScope::Node => at == node && *event != WatchEvent::ChildrenChanged,
                         WatchScope::Children => at == node,
                         WatchScope::Below => {
@@ -126,7 +129,7 @@ impl Played {
         let seen: Vec<_> = told
             .iter()
             .map(|(id, told)| match told {
-                Told::Changed { path, event } => format!("{id} {path} {event:?}"),
+                SubscriptionEvent::Changed { path, event } => format!("{id} {path} {event:?}"),
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -148,10 +151,10 @@ const EVENTS: [WatchEvent; 3] = [
 // covers: C15
 #[test]
 fn any_two_subscriptions_are_each_told_their_own() {
-    for room in [2, 12, 1000] {
-        for (one, first) in PATHS.iter().flat_map(|at| REACHES.map(|reach| (at, reach))) {
-            for (two, second) in PATHS.iter().flat_map(|at| REACHES.map(|reach| (at, reach))) {
-                let mut played = Played::new(room);
+    for capacity in [2, 12, 1000] {
+        for (one, first) in PATHS.iter().flat_map(|at| REACHES.map(|scope| (at, scope))) {
+            for (two, second) in PATHS.iter().flat_map(|at| REACHES.map(|scope| (at, scope))) {
+                let mut played = Played::new(capacity);
                 played.subscribe(1, one, first);
                 played.subscribe(2, two, second);
                 for node in PATHS {
@@ -181,7 +184,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        4 => (0..PATHS.len(), 0..REACHES.len()).prop_map(|(at, reach)| Step::Subscribe(at, reach)),
+        4 => (0..PATHS.len(), 0..REACHES.len()).prop_map(|(at, scope)| Step::Subscribe(at, scope)),
         3 => any::<usize>().prop_map(Step::Unsubscribe),
         4 => (0..PATHS.len(), 0..EVENTS.len()).prop_map(|(at, event)| Step::Happens(at, event)),
         1 => any::<usize>().prop_map(Step::Break),
@@ -193,15 +196,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     // covers: C15
     #[test]
-    fn whatever_comes_and_goes_each_change_is_told_once(steps in steps(), room in 1..40_usize) {
-        let mut played = Played::new(room);
+    fn whatever_comes_and_goes_each_change_is_told_once(steps in steps(), capacity in 1..40_usize) {
+        let mut played = Played::new(capacity);
         let mut last = 0;
         for step in steps {
             let ids = played.table.ids();
             match step {
-                Step::Subscribe(at, reach) => {
+                Step::Subscribe(at, scope) => {
                     last += 1;
-                    played.subscribe(last, PATHS[at], REACHES[reach]);
+                    played.subscribe(last, PATHS[at], REACHES[scope]);
                 }
                 Step::Unsubscribe(which) if !ids.is_empty() => {
                     played.unsubscribe(ids[which % ids.len()]);
@@ -213,8 +216,8 @@ proptest! {
                     played.table.armed(&at);
                     played.settle();
                 }
-                Step::Room(room) => {
-                    played.table.set_room(room);
+                Step::Room(capacity) => {
+                    played.table.set_capacity(capacity);
                     played.settle();
                 }
                 Step::Unsubscribe(_) | Step::Break(_) => {}
@@ -255,15 +258,15 @@ fn nothing_is_told_of_changes_while_it_is_stale() {
     table.changed(&path("/a"), &path("/a"), WatchEvent::DataChanged);
     table.armed(&path("/a"));
     table.changed(&path("/a"), &path("/a"), WatchEvent::ChildrenChanged);
-    let changed = Told::Changed {
+    let changed = SubscriptionEvent::Changed {
         path: path("/a"),
         event: WatchEvent::ChildrenChanged,
     };
     let told = [
-        Told::Resynchronize,
-        Told::Stale,
-        Told::Resynchronize,
+        SubscriptionEvent::Resynchronize,
+        SubscriptionEvent::Stale,
+        SubscriptionEvent::Resynchronize,
         changed,
     ];
-    assert_eq!(table.take_tells(), told.map(|told| (1, told)));
+    assert_eq!(table.take_events(), told.map(|told| (1, told)));
 }

@@ -11,7 +11,7 @@ use crate::error::Operation;
 use crate::transport::Phase;
 use crate::transport::SessionEnd;
 
-/// Keeps proving that a session is alive; created by [`Session::keep_trusted`].
+/// Keeps proving that a session is alive; created by [`Session::keep_lease`].
 ///
 /// A client that was stopped or cut off may believe in its session long after the ensemble gave its locks to others.
 /// This type proves until when that cannot have happened, from what the client itself has observed. When one request was
@@ -47,14 +47,14 @@ use crate::transport::SessionEnd;
 ///
 /// When the last one of a session is dropped, the checks stop. The `sync`s stop a minute later.
 #[derive(Debug)]
-pub struct Trusted {
+pub struct SessionLease {
     session: Session,
 }
 
 /// Keeps a session ready to prove without delay that it is alive; created by [`Session::stand_by`].
 ///
 /// A session that no handle relies on sends only pings, which its own server answers. Pings prove nothing about the
-/// leader. The first [`Trusted`] after that, and with it the first lock, therefore takes about two fifths of the session
+/// leader. The first [`SessionLease`] after that, and with it the first lock, therefore takes about two fifths of the session
 /// timeout: by then the leader has heard of the session and is not about to expire it.
 /// With a `Standby`, and for a minute after the last one was dropped, it takes one round trip. It also takes one round
 /// trip within the first two fifths of the session timeout after connecting.
@@ -94,7 +94,7 @@ impl Drop for Standby {
     }
 }
 
-impl Trusted {
+impl SessionLease {
     pub(super) fn new(session: Session) -> Self {
         session
             .engine()
@@ -104,8 +104,8 @@ impl Trusted {
     }
 
     /// Returns whether the ensemble certainly keeps the session now. Sends no request.
-    pub fn is_trusted(&self) -> bool {
-        self.until().is_some_and(|until| now() < until)
+    pub fn is_valid(&self) -> bool {
+        self.valid_until().is_some_and(|until| now() < until)
     }
 
     /// Returns whether the proof holds now and will continue to hold as long as the ensemble replies. Sends no request.
@@ -114,12 +114,12 @@ impl Trusted {
     /// connecting in a session that was idle since. Work begun then would soon have to stop; see
     /// [`renewed`](Self::renewed).
     pub fn is_lasting(&self) -> bool {
-        self.until().is_some() && self.session.engine().trust().is_lasting(now())
+        self.valid_until().is_some() && self.session.engine().lease_proof().is_lasting(now())
     }
 
     /// Returns the instant until which the ensemble certainly keeps the session, or `None` if it is over or being closed.
-    pub fn until(&self) -> Option<Instant> {
-        self.session.trusted_until()
+    pub fn valid_until(&self) -> Option<Instant> {
+        self.session.valid_until()
     }
 
     /// Waits until the proof has run out, or the session is over or being closed.
@@ -131,7 +131,7 @@ impl Trusted {
     /// Safe, nothing happened.
     pub async fn lapsed(&self) {
         let engine = self.session.engine();
-        while let Some(until) = self.until().filter(|until| now() < *until) {
+        while let Some(until) = self.valid_until().filter(|until| now() < *until) {
             // At that instant the proof may have been renewed, so the loop checks again.
             if tokio::time::timeout_at(until.into(), engine.closing())
                 .await
@@ -190,7 +190,7 @@ impl Trusted {
     }
 }
 
-impl Drop for Trusted {
+impl Drop for SessionLease {
     fn drop(&mut self) {
         self.session.engine().uses().send_modify(|uses| {
             uses.holders -= 1;

@@ -45,7 +45,7 @@ use std::time::Instant;
 
 /// The proof of one session, moved forward by what its client sees.
 #[derive(Debug, Clone)]
-pub(crate) struct Trust {
+pub(crate) struct LeaseProof {
     timeout: Duration,
     /// Answered requests that the leader may not have heard of yet, oldest first.
     touches: VecDeque<Touch>,
@@ -75,7 +75,7 @@ struct Touch {
     has_moved: bool,
 }
 
-impl Trust {
+impl LeaseProof {
     /// The proof of a session that was opened between `asked` and now.
     pub(crate) fn opened(timeout: Duration, asked: Instant) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Trust {
     }
 
     /// The proof of a session that the quorum does not know: there is none.
-    pub(crate) fn of_nobody(timeout: Duration, asked: Instant) -> Self {
+    pub(crate) fn unproven(timeout: Duration, asked: Instant) -> Self {
         Self {
             until: asked,
             ..Self::opened(timeout, asked)

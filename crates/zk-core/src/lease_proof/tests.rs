@@ -8,7 +8,7 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 const TIMEOUT: Duration = Duration::from_secs(12);
 
-fn until(trust: &Trust, start: Instant) -> Duration {
+fn until(trust: &LeaseProof, start: Instant) -> Duration {
     trust.until() - start
 }
 
@@ -16,7 +16,10 @@ fn until(trust: &Trust, start: Instant) -> Duration {
 #[test]
 fn new_session_is_trusted_from_the_moment_it_was_asked_for() {
     let start = Instant::now();
-    assert_eq!(until(&Trust::opened(TIMEOUT, start), start), worth(TIMEOUT));
+    assert_eq!(
+        until(&LeaseProof::opened(TIMEOUT, start), start),
+        worth(TIMEOUT)
+    );
 }
 
 // covers: L12
@@ -24,14 +27,14 @@ fn new_session_is_trusted_from_the_moment_it_was_asked_for() {
 fn session_of_a_server_that_is_cut_off_is_not_trusted() {
     let start = Instant::now();
     assert_eq!(
-        until(&Trust::of_nobody(TIMEOUT, start), start),
+        until(&LeaseProof::unproven(TIMEOUT, start), start),
         Duration::ZERO
     );
 }
 
 /// A session that commits every second from its opening up to `to`.
-fn committing(start: Instant, to: u32) -> Trust {
-    let mut trust = Trust::opened(TIMEOUT, start);
+fn committing(start: Instant, to: u32) -> LeaseProof {
+    let mut trust = LeaseProof::opened(TIMEOUT, start);
     for second in 1..=to {
         let sent = start + second * 1000 * MS;
         trust.committed(sent, sent + 10 * MS);
@@ -148,7 +151,7 @@ fn move_and_a_commit_after_it_prove_all_that_was_answered_before() {
 #[test]
 fn session_that_is_kept_fresh_survives_a_short_failover() {
     let start = Instant::now();
-    let mut trust = Trust::opened(TIMEOUT, start);
+    let mut trust = LeaseProof::opened(TIMEOUT, start);
     let mut now = start;
     for tenth in 0..1200_u32 {
         now += 100 * MS;
@@ -170,7 +173,7 @@ fn session_that_is_kept_fresh_survives_a_short_failover() {
 }
 
 /// Goes on as the tasks of a session do while it is relied on, and returns how often the leader and the quorum answer.
-fn relied_on(trust: &mut Trust, from: Instant, to: Instant, holds: bool) -> (u32, u32) {
+fn relied_on(trust: &mut LeaseProof, from: Instant, to: Instant, holds: bool) -> (u32, u32) {
     let (mut reaches, mut commits) = (0, 0);
     let mut now = from;
     while now < to {
@@ -193,7 +196,7 @@ fn relied_on(trust: &mut Trust, from: Instant, to: Instant, holds: bool) -> (u32
 #[test]
 fn holder_commits_four_times_per_timeout_and_never_lapses() {
     let start = Instant::now();
-    let mut trust = Trust::opened(TIMEOUT, start);
+    let mut trust = LeaseProof::opened(TIMEOUT, start);
     let mut now = start;
     let mut commits = 0;
     for _ in 0..1000 {
@@ -211,7 +214,7 @@ fn proof_that_is_lasting_lasts_whenever_the_session_is_relied_on_first() {
     let start = Instant::now();
     for percent in 0..300 {
         let begun = start + TIMEOUT / 100 * percent;
-        let mut trust = Trust::opened(TIMEOUT, start);
+        let mut trust = LeaseProof::opened(TIMEOUT, start);
         // As a lock does: a write, and the proof if it is at hand.
         trust.committed(begun, begun + 10 * MS);
         trust.touched(begun, begun + 10 * MS);
@@ -237,7 +240,7 @@ fn proof_that_is_lasting_lasts_whenever_the_session_is_relied_on_first() {
 fn session_that_was_idle_has_a_new_proof_after_two_fifths_of_the_timeout() {
     let start = Instant::now();
     for idle in [1, 10, 1000] {
-        let mut trust = Trust::opened(TIMEOUT, start);
+        let mut trust = LeaseProof::opened(TIMEOUT, start);
         let begun = start + idle * TIMEOUT;
         let (mut now, mut commits) = (begun, 0);
         while !trust.is_lasting(now) {
@@ -255,7 +258,7 @@ fn session_that_was_idle_has_a_new_proof_after_two_fifths_of_the_timeout() {
 #[test]
 fn proof_of_a_new_session_is_lasting_unless_it_would_end_before_the_next_one() {
     let start = Instant::now();
-    let trust = Trust::opened(TIMEOUT, start);
+    let trust = LeaseProof::opened(TIMEOUT, start);
     assert!(trust.is_lasting(start + TIMEOUT * 2 / 5));
     assert!(!trust.is_lasting(start + TIMEOUT * 3 / 5));
     let mut used = trust.clone();
@@ -271,7 +274,7 @@ fn proof_of_a_new_session_is_lasting_unless_it_would_end_before_the_next_one() {
 #[test]
 fn idle_session_that_syncs_is_trusted_at_its_next_commit() {
     let start = Instant::now();
-    let mut trust = Trust::opened(TIMEOUT, start);
+    let mut trust = LeaseProof::opened(TIMEOUT, start);
     let mut now = start;
     while now < start + 100 * TIMEOUT {
         now = trust.reach_due(now);
@@ -290,7 +293,7 @@ fn idle_session_that_syncs_is_trusted_at_its_next_commit() {
 #[test]
 fn memory_is_bounded() {
     let start = Instant::now();
-    let mut trust = Trust::opened(TIMEOUT, start);
+    let mut trust = LeaseProof::opened(TIMEOUT, start);
     for at in 0..1_000_000_u32 {
         trust.touched(start + MS * at, start + MS * (at + 1));
     }
@@ -438,9 +441,9 @@ fn check(run: &Run, is_revived_at_once: bool) -> Result<(), TestCaseError> {
     assert_eq!(25, 100 * HALF_TICK_SHARE.0 / HALF_TICK_SHARE.1);
     let start = Instant::now();
     let at = |step: u64| start + TIMEOUT / 100 * u32::try_from(step).unwrap();
-    let mut trust = Trust {
+    let mut trust = LeaseProof {
         is_revived_at_once,
-        ..Trust::opened(TIMEOUT, start)
+        ..LeaseProof::opened(TIMEOUT, start)
     };
     // When the leader last heard of the session, by its own clock.
     let mut heard = 0;
