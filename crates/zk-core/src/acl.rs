@@ -20,7 +20,7 @@ impl Acl {
         Self::new([AclEntry::new(Permissions::ALL, "world", "anyone")])
     }
 
-    /// Everyone may read; nobody may change anything.
+    /// All clients may read, and none may change anything.
     pub fn read_only() -> Self {
         Self::new([AclEntry::new(Permissions::READ, "world", "anyone")])
     }

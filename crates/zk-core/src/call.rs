@@ -20,29 +20,29 @@ use crate::transport::Request;
 use crate::transport::Response;
 use crate::transport::TransportError;
 
-/// Whether a request may be made again when the answer to it was lost.
+/// Whether a request may be repeated after its reply was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
     /// It is a read.
     Read,
-    /// It is a write whose second answer tells whether the first one was applied.
+    /// It is a write whose second reply shows whether the first one was applied.
     Write,
-    /// It is a write of which one is enough.
+    /// It is a write that must not be applied twice.
     Never,
 }
 
-/// What a look at the nodes says of a write whose answer was lost.
+/// The outcome of a write with a lost reply, as the nodes show it.
 #[derive(Debug)]
-pub(crate) enum Fate<T> {
-    /// It was carried out, or what it asks for is so anyway.
+pub(crate) enum WriteOutcome<T> {
+    /// It was applied, or the nodes are in the requested state anyway.
     Done(T),
-    /// It was not and will not be carried out: it is made again.
+    /// It was not and will not be applied: it is repeated.
     NotApplied,
-    /// It may have been carried out, and this one does no harm whether it was or not.
+    /// It may have been applied. This request is safe in either case and replaces it.
     Instead(Request),
-    /// It was not carried out, or cannot be any more, for this reason.
+    /// It was not applied, or cannot be any more, for this reason.
     Refused(Error),
-    /// Nobody can tell.
+    /// The nodes do not show it.
     Unknown(&'static str),
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Call {
     started: Instant,
 }
 
-/// The answer to a request, and whether an earlier try of it may have been applied, too.
+/// The reply to a request, and whether an earlier attempt may have been applied too.
 #[derive(Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) result: Result<T, Error>,
@@ -92,8 +92,9 @@ impl Call {
         self.session.view().wire(path)
     }
 
-    /// Makes a request for the sake of `path`, and again as far as `repeat` and the policy allow, until there is an
-    /// answer or the deadline comes. `read` takes what it wants from the answer; `None` when it is of another kind.
+    /// Sends a request that concerns `path`, and repeats it as far as `repeat` and the policy allow, until there is a
+    /// reply or the deadline has passed. `read` extracts the result from the reply, or returns `None` if its kind is
+    /// wrong.
     pub(crate) async fn request<T>(
         &self,
         path: &NodePath,
@@ -168,24 +169,24 @@ impl Call {
                 );
             }
             engine.counters.retries.add();
-            tracing::debug!(attempts, ?fault, "making the request again");
+            tracing::debug!(attempts, ?fault, "repeating the request");
             last = Some(fault);
         }
     }
 
-    /// Makes a write, and when its answer is lost lets `look` find out what became of it: it gets the newest transaction
+    /// Sends a write. If its reply is lost, `read_back` determines the outcome; its argument is the newest transaction
     /// that the session had seen before.
     ///
-    /// The write is made again only if that look allows it, so that it never undoes what others have written since.
+    /// The write is repeated only if `read_back` allows it, so it never undoes what other clients have written since.
     pub(crate) async fn write<T, F>(
         &self,
         path: &NodePath,
         mut request: Request,
         read: impl Fn(Response) -> Option<T>,
-        look: impl Fn(i64) -> F,
+        read_back: impl Fn(i64) -> F,
     ) -> Result<T, Error>
     where
-        F: Future<Output = Result<Fate<T>, Error>>,
+        F: Future<Output = Result<WriteOutcome<T>, Error>>,
     {
         let seen = self.engine().newest_zxid();
         let mut attempts = 0;
@@ -201,7 +202,7 @@ impl Call {
             if !error.is_outcome_unknown() || error.is_fatal() {
                 return Err(match error.class() {
                     _ if !in_doubt => error,
-                    // This one was not sent, or not taken; an earlier one may have been.
+                    // This attempt was not sent or not accepted, but an earlier one may have been.
                     ErrorClass::Recoverable => self
                         .error(path, ErrorKind::OutcomeUnknown)
                         .attempts_made(attempts),
@@ -211,26 +212,26 @@ impl Call {
             if !self.may_try_again(attempts).await {
                 return Err(error);
             }
-            in_doubt = match look(seen).await {
-                Ok(Fate::Done(value)) => return Ok(value),
-                Ok(Fate::NotApplied) => false,
-                Ok(Fate::Instead(other)) => {
+            in_doubt = match read_back(seen).await {
+                Ok(WriteOutcome::Done(value)) => return Ok(value),
+                Ok(WriteOutcome::NotApplied) => false,
+                Ok(WriteOutcome::Instead(other)) => {
                     request = other;
                     true
                 }
-                Ok(Fate::Refused(refusal)) => return Err(refusal.attempts_made(attempts)),
-                Ok(Fate::Unknown(why)) => return Err(error.detail(why)),
-                // The first error says more than one about looking; but a lost session is a lost session.
-                Err(looking) if looking.is_fatal() => return Err(looking.maybe_applied()),
+                Ok(WriteOutcome::Refused(refusal)) => return Err(refusal.attempts_made(attempts)),
+                Ok(WriteOutcome::Unknown(why)) => return Err(error.detail(why)),
+                // The error of the write says more than that of the read, unless the session is lost.
+                Err(reading) if reading.is_fatal() => return Err(reading.maybe_applied()),
                 Err(_) => return Err(error),
             };
             self.engine().counters.retries.add();
-            tracing::debug!(attempts, in_doubt, "making the request again");
+            tracing::debug!(attempts, in_doubt, "repeating the request");
         }
     }
 
-    /// Repeats requests about a write that is in doubt until they are answered, as long as the call lasts.
-    pub(crate) async fn until_told<T, F>(
+    /// Repeats requests about a write in doubt until there is a reply or the deadline has passed.
+    pub(crate) async fn until_settled<T, F>(
         &self,
         path: &NodePath,
         ask: impl Fn() -> F,
@@ -241,7 +242,8 @@ impl Call {
         self.until_answered(path, true, ask).await
     }
 
-    /// Repeats requests that only read until they are answered; `in_doubt` when a write may have been applied before.
+    /// Repeats requests that only read until there is a reply. `in_doubt` means that a write may have been applied
+    /// before.
     async fn until_answered<T, F>(
         &self,
         path: &NodePath,
@@ -263,7 +265,7 @@ impl Call {
                 ask().await
             };
             let fault = match self.deadline.bound(asked).await {
-                Some(Ok(told)) => return Ok(told),
+                Some(Ok(value)) => return Ok(value),
                 Some(Err(fault @ (TransportError::Ended(_) | TransportError::Refused(..)))) => {
                     return Err(self.failure(path, in_doubt, attempts, &fault));
                 }
@@ -281,8 +283,8 @@ impl Call {
         }
     }
 
-    /// Reads from a server that has caught up; `in_doubt` when it is for the sake of a write that may have been applied.
-    /// `read` takes what it wants from the answer. The answer is `None` when there is no such node.
+    /// Reads from a server that has caught up, or returns `None` if there is no such node. `in_doubt` means that the
+    /// read determines the outcome of a write that may have been applied. `read` extracts the result from the reply.
     pub(crate) async fn fresh<T>(
         &self,
         path: &NodePath,

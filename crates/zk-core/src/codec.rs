@@ -21,16 +21,16 @@
 //! |---|---|---|
 //! | [`Raw`] | `Vec<u8>` | |
 //! | [`Text`] | `String`, as UTF-8 | |
-//! | `Json` | whatever serde can write and read | `json` |
-//! | `Toml` | whatever serde can write and read as a table | `toml` |
+//! | `Json` | any value that serde can write and read | `json` |
+//! | `Toml` | any value that serde can write and read as a table | `toml` |
 //! | `Gzip` | those of another codec, compressed | `gzip` |
 //!
-//! # What errors tell
+//! # Errors
 //!
-//! A payload that is refused is described by its format, by what is wrong with it, by the place in it where that is so
-//! ([`Position`]), and by the path of its node once an operation knows it.
-//! The description may quote the piece of the payload that is wrong, as serde does for a value of another type than
-//! expected; keep secrets out of values whose errors you log.
+//! The error of a refused payload contains its format, the problem, its [`Position`] in the payload if known, and the
+//! path of the node once an operation knows it.
+//! It may quote the invalid part of the payload, as serde does for a value of an unexpected type; keep secrets out of
+//! values whose errors you log.
 //!
 //! Pure: no I/O and no clock.
 
@@ -186,7 +186,7 @@ impl DecodeError {
         &self.0.message
     }
 
-    /// Returns where in the data it goes wrong, where a place can be told.
+    /// Returns the position of the error in the data, if known.
     pub fn position(&self) -> Option<Position> {
         self.0.position
     }

@@ -1,4 +1,4 @@
-//! Finding out why nobody answered.
+//! Finds out why no server granted a session.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ use crate::connect_string::ConnectString;
 use crate::connect_string::ServerAddress;
 use crate::deadline::Deadline;
 
-/// No server granted a session in time: every server tried, and what was found there.
+/// No server granted a session in time. Lists every server that was tried, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectDiagnosis {
     waited: Duration,
@@ -21,7 +21,7 @@ pub struct ConnectDiagnosis {
 }
 
 impl ConnectDiagnosis {
-    /// Returns every server tried and, in words, what was found there.
+    /// Returns every server that was tried, with a description of the reason.
     pub fn servers(&self) -> impl Iterator<Item = (&ServerAddress, String)> {
         self.servers
             .iter()
@@ -69,7 +69,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Looks at every server at the same time, for at most `allowed`.
+/// Checks all servers concurrently, for at most `allowed`.
 pub(crate) async fn diagnose(
     connect: &ConnectString,
     waited: Duration,
@@ -77,14 +77,14 @@ pub(crate) async fn diagnose(
 ) -> ConnectDiagnosis {
     let deadline = Deadline::after(allowed);
     let servers = connect.servers().iter();
-    let findings = join_all(servers.clone().map(|server| look_at(server, deadline))).await;
+    let findings = join_all(servers.clone().map(|server| check(server, deadline))).await;
     ConnectDiagnosis {
         waited,
         servers: servers.cloned().zip(findings).collect(),
     }
 }
 
-async fn look_at(server: &ServerAddress, deadline: Deadline) -> Finding {
+async fn check(server: &ServerAddress, deadline: Deadline) -> Finding {
     let addresses = match deadline
         .bound(tokio::net::lookup_host((server.host(), server.port())))
         .await
@@ -108,7 +108,7 @@ async fn look_at(server: &ServerAddress, deadline: Deadline) -> Finding {
     }
 }
 
-/// Sends `srvr`, the one four-letter word that servers answer by default.
+/// Sends `srvr`, the only four-letter word that servers answer by default.
 async fn ask(mut stream: TcpStream) -> io::Result<Vec<u8>> {
     stream.write_all(b"srvr").await?;
     let mut reply = Vec::new();

@@ -1,4 +1,4 @@
-//! What all views of one session share, and the tasks that serve them.
+//! The state that all views of one session share, and the tasks that serve them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,9 +49,9 @@ pub(crate) struct Engine {
     pub(crate) servers: ConnectString,
     pub(crate) counters: Counters,
     lease_proof: Mutex<LeaseProof>,
-    /// Who relies on the session.
+    /// How many handles rely on the session.
     uses: watch::Sender<heartbeat::Uses>,
-    /// Changes with each answer, after what it proves has been noted.
+    /// Changes with each reply, after the lease proof was updated.
     proven: watch::Sender<()>,
     jobs: mpsc::UnboundedSender<Begun>,
     watch_manager: watch_manager::WatchManager,
@@ -61,15 +61,15 @@ pub(crate) struct Engine {
     runtime: Handle,
     is_abandoned: watch::Sender<bool>,
     is_closing: watch::Sender<bool>,
-    /// The ending that an answer told, maybe before the link does.
+    /// The end of the session that a reply reported, possibly before the link does.
     ended_by_reply: OnceLock<SessionEnd>,
     /// Whether a server has said that it has no persistent watches.
     has_only_one_shots: AtomicBool,
-    /// The newest transaction that an answer has shown.
+    /// The greatest zxid of any reply.
     newest_zxid: AtomicI64,
-    /// Bytes of paths under watch.
+    /// Bytes of watched paths.
     pub(crate) watched: Arc<AtomicUsize>,
-    /// Ephemeral nodes that calls of this session are making under names of their own choice.
+    /// Ephemeral nodes that calls of this session are creating under names that the caller chose.
     pub(crate) making: Mutex<HashMap<NodePath, MakingAtOnce>>,
 }
 
@@ -137,18 +137,18 @@ impl Engine {
         self.transport.link()
     }
 
-    /// A number by chance.
+    /// Returns a random number.
     pub(crate) fn draw(&self) -> u64 {
         self.transport.draw().unwrap_or_else(|| fastrand::u64(..))
     }
 
-    /// A fraction by chance, from 0 up to 1.
+    /// Returns a random fraction, from 0 up to 1.
     pub(crate) fn chance(&self) -> f64 {
         let high = u32::try_from(self.draw() >> 32).expect("half of a number");
         f64::from(high) / (f64::from(u32::MAX) + 1.0)
     }
 
-    /// An id that nobody else has, for the name of a node.
+    /// Returns a unique id for the name of a node.
     pub(crate) fn new_id(&self) -> uuid::Uuid {
         match (self.transport.draw(), self.transport.draw()) {
             (Some(high), Some(low)) => {
@@ -164,7 +164,7 @@ impl Engine {
         let link = receiver.now();
         let over = match (link.phase, self.ended_by_reply.get()) {
             (Phase::Over(ending), _) | (_, Some(&ending)) => ending,
-            // Whoever kept the link is gone, with the runtime of the session.
+            // The sender of the link is gone, with the runtime of the session.
             _ if receiver.is_gone() => self.unserved(),
             _ => return link,
         };
@@ -178,11 +178,11 @@ impl Engine {
         matches!(self.link_now().phase, Phase::Up | Phase::ReadOnly)
     }
 
-    /// Waits until requests can be sent; the ending when they never will be again.
+    /// Waits until requests can be sent, or returns why they never will be again.
     pub(crate) async fn connected(&self) -> Result<(), SessionEnd> {
         match self.link_now().phase {
             Phase::Over(ending) => return Err(ending),
-            // It will not be connected again for this.
+            // A session that is being closed does not connect again.
             Phase::Down if self.is_closing() => return Err(SessionEnd::Closed),
             _ => {}
         }
@@ -190,7 +190,7 @@ impl Engine {
         let link = link.wait_for(|link| link.phase != Phase::Down).await;
         match link.map(|link| link.phase) {
             Ok(Phase::Over(ending)) => Err(ending),
-            // What comes after the closing is not sent, although the server has not acknowledged it yet.
+            // Requests after the close are not sent, although the server has not acknowledged the close yet.
             Ok(_) if self.is_closing() => Err(SessionEnd::Closed),
             Ok(_) => Ok(()),
             // The task that kept the link is gone, and with it the runtime of the session.
@@ -210,7 +210,7 @@ impl Engine {
         }
     }
 
-    /// Why the session is over when the task that kept the link is gone without a word.
+    /// Returns why the session is over when the task that kept the link ended without a reason.
     fn unserved(&self) -> SessionEnd {
         if self.is_closing() {
             SessionEnd::Closed
@@ -219,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// Makes one request, and learns from the answer how long the session can be relied on.
+    /// Sends one request, and updates the lease proof from the reply.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, TransportError> {
         let answerer = Answerer::of(&request);
         let breaks = self.link_now().breaks;
@@ -232,7 +232,7 @@ impl Engine {
         if let Err(TransportError::Ended(ending @ (SessionEnd::Expired | SessionEnd::AuthFailed))) =
             &answer
         {
-            // Whoever is told this finds the session lost at once, although its link may say so a moment later.
+            // A caller that receives this sees the session as lost at once, even if the link reports it a moment later.
             self.ended_by_reply.get_or_init(|| *ending);
         }
         if let Some(answerer) = answerer.of_answer(&answer) {
@@ -245,7 +245,7 @@ impl Engine {
                 Answerer::Leader => proof.reached(sent, answered),
                 Answerer::Quorum => proof.committed(sent, answered),
             }
-            // Which of the links an answer came over is not known if it broke meanwhile.
+            // If the link broke meanwhile, it is unknown over which link the reply came.
             if breaks == breaks_now {
                 proof.touched(sent, answered);
             }
@@ -255,10 +255,10 @@ impl Engine {
         answer
     }
 
-    /// Returns the newest transaction that any answer has shown so far.
+    /// Returns the greatest zxid of any reply so far.
     ///
-    /// A write that is sent after this call gets a greater number.
-    /// Servers of the ensemble may have carried out newer ones.
+    /// A write that is sent after this call gets a greater one.
+    /// The ensemble may have committed newer transactions.
     pub(crate) fn newest_zxid(&self) -> i64 {
         self.newest_zxid.load(Ordering::SeqCst)
     }
@@ -271,7 +271,7 @@ impl Engine {
         &self.uses
     }
 
-    /// Changes whenever the proof that the session is alive may have.
+    /// Returns a receiver that changes whenever the lease proof may have changed.
     pub(crate) fn proven(&self) -> watch::Receiver<()> {
         self.proven.subscribe()
     }
@@ -280,10 +280,10 @@ impl Engine {
         &self.unsettled
     }
 
-    /// Begins a clean-up and hands it to the cleanup. Never blocks, and needs no runtime.
+    /// Begins a job and passes it to the cleanup task. Never blocks, and needs no runtime.
     ///
-    /// Its first request has been sent when this returns, if there is a connection: requests that are made later by
-    /// this session are carried out after it.
+    /// If there is a connection, the job's first request has been sent when this returns, so the ensemble executes
+    /// later requests of this session after it.
     pub(crate) fn clean_up(self: &Arc<Self>, job: Job) {
         if let Err(refused) = self.jobs.send(Begun::new(self, job)) {
             // The runtime has ended, and the session ends with it.
@@ -299,7 +299,7 @@ impl Engine {
         self.runtime.spawn(task)
     }
 
-    /// Lets work go on that its caller no longer waits for, at most until the session is over. Never blocks.
+    /// Continues work that its caller no longer awaits, at most until the session is over. Never blocks.
     pub(crate) fn finish(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         let hold = self.unsettled.hold();
         let engine = Arc::clone(self);
@@ -314,8 +314,8 @@ impl Engine {
         });
     }
 
-    /// Ends the session as soon as nothing is left that outlives it, and at the latest after [`LONGEST_CLEANUP`]. Called
-    /// when no handle of it is left.
+    /// Closes the session as soon as no node that outlives it remains to be removed, at the latest after
+    /// [`LONGEST_CLEANUP`]. Called when its last handle is dropped.
     pub(crate) fn abandon(&self) {
         self.is_abandoned.send_replace(true);
         self.close_if_abandoned();
@@ -335,18 +335,18 @@ impl Engine {
         Deadline::after(Duration::MAX).pause(LONGEST_CLEANUP).await;
     }
 
-    /// Starts to end the session.
+    /// Starts to close the session.
     pub(crate) fn close(&self) {
         self.is_closing.send_replace(true);
         self.transport.close();
     }
 
-    /// Whether the end of the session may be on its way to the ensemble.
+    /// Returns whether a close request may be on its way to the ensemble.
     pub(crate) fn is_closing(&self) -> bool {
         *self.is_closing.borrow()
     }
 
-    /// Waits until the session is over, or may be because it is being closed.
+    /// Waits until the session is over or being closed.
     pub(crate) async fn closing(&self) {
         let mut closing = self.is_closing.subscribe();
         tokio::select! {
@@ -357,14 +357,14 @@ impl Engine {
     }
 }
 
-/// Who it takes to answer a request.
+/// The servers that a reply to a request requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answerer {
     /// The server that the session is connected to.
     Server,
-    /// The leader, or one that was deposed and does not know it.
+    /// The leader, or a deposed leader that does not know it yet.
     Leader,
-    /// A leader and enough followers.
+    /// The leader and a quorum of followers.
     Quorum,
 }
 
@@ -385,10 +385,10 @@ impl Answerer {
         }
     }
 
-    /// Who has certainly answered the request that this is for; `None` if maybe no server has.
+    /// Returns which servers have certainly answered the request, or `None` if possibly none has.
     ///
-    /// Most refusals of a write are transactions of the quorum like any other. With `enableEagerACLCheck` a server
-    /// refuses single writes for lack of access by itself, but no transactions of several parts.
+    /// Most refused writes are transactions of the quorum like any other. With `enableEagerACLCheck` a server refuses
+    /// single writes without access by itself, but not transactions of several operations.
     fn of_answer(self, answer: &Result<Response, TransportError>) -> Option<Self> {
         match answer {
             Ok(_) => Some(self),
@@ -409,7 +409,7 @@ impl Answerer {
     }
 }
 
-/// How long a session without handles goes on to remove what outlives it.
+/// How long a session without handles continues to remove nodes that outlive it.
 pub(crate) const LONGEST_CLEANUP: Duration = Duration::from_secs(120);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

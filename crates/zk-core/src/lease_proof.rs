@@ -1,64 +1,66 @@
-//! How long the ensemble certainly keeps a session, as far as its client can prove.
+//! Computes until when the ensemble certainly keeps a session, from what its client has observed.
 //!
-//! Only the leader expires sessions, a timeout after it last heard of them.
-//! It hears of a session in three ways, and in no other:
+//! Only the leader expires sessions, one timeout after it last heard of them.
+//! It hears of a session in exactly three ways:
 //!
-//! - the session is opened or moves to another server: the leader hears of it before the client has the answer (a move
-//!   is not used here: when exactly it happened is not known);
-//! - the session is connected to the leader itself: the leader hears of each request;
-//! - the session is connected to a follower: the follower notes each request and tells the leader when the leader next
-//!   pings it, every half tick. Forwarding a write does not count, and neither does answering a read.
+//! - The session is opened or moves to another server. The leader hears of it before the client receives the reply.
+//!   (A move is not used here, because its exact time is unknown.)
+//! - The session is connected to the leader itself. The leader hears of each request.
+//! - The session is connected to a follower. The follower records each request and reports it when the leader next
+//!   pings it, every half tick. Neither forwarding a write nor answering a read counts as a report.
 //!
-//! An answered request therefore proves nothing by itself: the follower may die before it tells the leader.
-//! The proof takes two requests: one that was answered (a *touch*, a read will do), and, later, one that the quorum has
-//! carried out (a *commit*).
-//! The commit proves that the leader heard of the touch in either of two ways:
+//! A single reply therefore proves nothing: the follower may fail before it reports to the leader.
+//! The proof takes two requests: one with a reply (a *touch*, for which a read is enough), and a later one that the
+//! quorum has committed (a *commit*).
+//! The commit proves in either of two ways that the leader heard of the touch:
 //!
-//! - *By time.* Leader and follower talk over one connection in order, so what the follower told before the commit has
-//!   arrived, and a leader that commits is the leader. The follower tells when the leader pings it, half a tick later
-//!   at most, unless one of the two stands still or the network between them does.
-//!   The leader answers nothing meanwhile, so that a standstill is no longer than the longest gap between its answers,
-//!   to commits and to `sync`: the proof takes [`HALF_TICK_SHARE`] and that gap from the answer on.
-//!   What was answered before or during a gap longer than [`GAP_SHARE`] counts as answered at the end of the gap.
-//! - *By a move.* When the link was seen broken after the touch was answered, and the commit was sent after that, the
-//!   session has moved in between, and the leader heard of it by the move, if not before.
+//! - *By time.* Leader and follower communicate in order over one connection, so every report that the follower sent
+//!   before the commit has arrived, and a leader that commits is the leader. The follower reports when the leader pings
+//!   it, at most half a tick later, unless one of the two or the network between them pauses.
+//!   The leader replies to nothing during such a pause, so a pause is no longer than the longest gap between its
+//!   replies to commits and `sync`s. The proof takes [`HALF_TICK_SHARE`] and that gap from the reply to the touch on.
+//!   A touch whose reply came before or during a gap longer than [`GAP_SHARE`] counts from the end of the gap.
+//! - *By a move.* If the link was broken after the reply to the touch, and the commit was sent after that, the session
+//!   moved in between, and the leader heard of it by the move at the latest.
 //!
-//! Then the leader keeps the session until one timeout after the touch was sent, at least.
+//! The leader then keeps the session for at least one timeout after the touch was sent.
 //!
-//! Once that has run out, the leader may be about to expire the session: its expiry thread has taken the session off
-//! its list, and until it marks it as closing, a moment later, a move, a touch and a write are accepted and save nothing.
+//! When that time has passed, the leader may be about to expire the session: its expiry thread has removed the session
+//! from its list. Until the thread marks the session as closing, a moment later, the leader accepts moves, touches and
+//! writes without extending the session.
 //! A commit after the lapse therefore proves a touch only by time, over one link, and only if it was sent later than
-//! the touch was heard by as long as that moment can take: [`EXPIRY_SHARE`] and one more gap.
-//! Either the session was taken off before the touch was heard, and then the commit is refused, or the touch counts.
+//! the leader heard of the touch by the longest such moment: [`EXPIRY_SHARE`] and one more gap.
+//! If the session was removed from the list before the leader heard of the touch, the commit is refused; otherwise the
+//! touch counts.
 //!
-//! The gaps are known only while the session asks the leader all the time, which it does while it is relied on and for
-//! a minute after. A session that was idle for longer begins anew: its first proof takes two fifths of the timeout.
+//! The gaps are known only while the session sends requests to the leader regularly. It does so while a handle relies
+//! on it, and for a minute after. After a longer idle time, the first proof takes two fifths of the timeout.
 //!
-//! What is assumed: the session timeout is at least two ticks, as servers enforce by default; the leader's clock and
-//! this one differ in rate by less than [`CLOCK_SHARE`]; this machine's monotonic clock runs while the process is
-//! stopped, which it does, but it stands still while a whole machine is suspended; and a leader that goes on answering
-//! for [`EXPIRY_SHARE`] has given its ping and expiry threads a turn.
+//! Assumptions: the session timeout is at least two ticks, which servers enforce by default; the leader's clock and
+//! this one differ in rate by less than [`CLOCK_SHARE`]; this machine's monotonic clock advances while the process is
+//! stopped (it does, but not while the whole machine is suspended); and a leader that replies for [`EXPIRY_SHARE`] has
+//! run its ping and expiry threads in that time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
 
-/// The proof of one session, moved forward by what its client sees.
+/// The proof for one session, extended by what its client observes.
 #[derive(Debug, Clone)]
 pub(crate) struct LeaseProof {
     timeout: Duration,
-    /// Answered requests that the leader may not have heard of yet, oldest first.
+    /// Requests with a reply that the leader may not have heard of yet, oldest first.
     touches: VecDeque<Touch>,
     until: Instant,
-    /// When the newest request was sent that the leader has answered.
+    /// When the newest request was sent that the leader has replied to.
     last_reach: Instant,
-    /// When the newest request was sent that the quorum has carried out.
+    /// When the newest request was sent that the quorum has committed.
     last_commit: Instant,
-    /// The newest instant at which the link was certainly broken.
+    /// The latest instant at which the link was certainly broken.
     broken: Option<Instant>,
-    /// How often the link has broken, as far as is known.
+    /// How often the link is known to have broken.
     breaks: u64,
-    /// The planted flaw: a lapsed proof is revived as one that holds is extended.
+    /// A deliberate flaw for tests: a lapsed proof is renewed under the same rules as a valid one.
     #[cfg(test)]
     is_revived_at_once: bool,
 }
@@ -67,16 +69,16 @@ pub(crate) struct LeaseProof {
 struct Touch {
     sent: Instant,
     answered: Instant,
-    /// From when on the follower had the time to tell it.
+    /// The instant from which the follower had time to report it.
     from: Instant,
-    /// The longest gap between answers of the leader since then.
+    /// The longest gap between replies of the leader since then.
     gap: Duration,
     /// Whether the session may have moved to another server since.
     has_moved: bool,
 }
 
 impl LeaseProof {
-    /// The proof of a session that was opened between `asked` and now.
+    /// Creates the proof of a session that was opened between `asked` and now.
     pub(crate) fn opened(timeout: Duration, asked: Instant) -> Self {
         Self {
             timeout,
@@ -92,7 +94,7 @@ impl LeaseProof {
         }
     }
 
-    /// The proof of a session that the quorum does not know: there is none.
+    /// Creates the state of a session that the quorum does not know, which has no proof.
     pub(crate) fn unproven(timeout: Duration, asked: Instant) -> Self {
         Self {
             until: asked,
@@ -100,12 +102,13 @@ impl LeaseProof {
         }
     }
 
-    /// Until when the ensemble certainly keeps the session.
+    /// Returns the instant until which the ensemble certainly keeps the session.
     pub(crate) fn until(&self) -> Instant {
         self.until
     }
 
-    /// A request was answered, whatever the answer; after what else it is, see [`reached`](Self::reached).
+    /// Records a reply of any kind. Called after [`reached`](Self::reached) or [`committed`](Self::committed), if the
+    /// reply is one of those too.
     pub(crate) fn touched(&mut self, sent: Instant, answered: Instant) {
         let is_news = self
             .touches
@@ -125,8 +128,8 @@ impl LeaseProof {
         }
     }
 
-    /// The link has broken so often by now, and certainly was at this instant, which no answer over an earlier link
-    /// comes after.
+    /// Records how often the link has broken, and an instant at which it certainly was broken. No reply over an earlier
+    /// link comes after that instant.
     pub(crate) fn broke(&mut self, breaks: u64, at: Option<Instant>) {
         self.broken = self.broken.max(at);
         if breaks > self.breaks {
@@ -137,7 +140,7 @@ impl LeaseProof {
         }
     }
 
-    /// A request that only a leader can answer was answered, be it one that was deposed and does not know it.
+    /// Records a reply that only a leader can give, which may be a deposed leader that does not know it yet.
     pub(crate) fn reached(&mut self, sent: Instant, answered: Instant) {
         if sent < self.last_reach {
             return;
@@ -154,11 +157,11 @@ impl LeaseProof {
         }
     }
 
-    /// A request that only the quorum can carry out was carried out.
+    /// Records a commit of the quorum.
     pub(crate) fn committed(&mut self, sent: Instant, answered: Instant) {
         self.reached(sent, answered);
         if sent < self.last_commit {
-            // The answer to a later one came first, and said all that this one can say.
+            // The reply to a later commit came first and proved everything that this one can prove.
             return;
         }
         self.last_commit = sent;
@@ -178,7 +181,7 @@ impl LeaseProof {
         }
     }
 
-    /// Whether a commit that is answered now may be one that the leader accepts while it expires the session.
+    /// Returns whether the leader may have accepted a commit, whose reply comes now, while it expires the session.
     fn is_revival(&self, answered: Instant) -> bool {
         #[cfg(test)]
         if self.is_revived_at_once {
@@ -187,7 +190,8 @@ impl LeaseProof {
         answered > self.until
     }
 
-    /// When a touch certainly was heard, and, if the proof had lapsed, was heard in time or not at all.
+    /// Returns when the leader had certainly heard of a touch or, if the proof had lapsed, heard of it in time or
+    /// never.
     fn heard(&self, touch: &Touch, has_lapsed: bool) -> Instant {
         let usual = touch.from + self.half_tick() + touch.gap;
         if has_lapsed {
@@ -197,8 +201,7 @@ impl LeaseProof {
         }
     }
 
-    /// Whether the proof holds, and will go on to hold if the ensemble answers: what was answered will have been heard
-    /// before it ends.
+    /// Returns whether the proof holds and can be renewed before it ends, if the ensemble continues to reply.
     pub(crate) fn is_lasting(&self, now: Instant) -> bool {
         let oldest = self.touches.front();
         let (from, gap) = oldest.map_or((now, Duration::ZERO), |touch| (touch.from, touch.gap));
@@ -207,7 +210,7 @@ impl LeaseProof {
         now < self.until && heard + self.timeout / 10 <= self.until
     }
 
-    /// From when on a commit proves the oldest touch that it can prove at all.
+    /// Returns the instant from which a commit proves the oldest touch that it can prove at all.
     fn provable(&self) -> Option<Instant> {
         let usual = self.heard(self.touches.front()?, false);
         if usual + self.timeout / 20 <= self.until {
@@ -218,14 +221,14 @@ impl LeaseProof {
         Some(self.heard(oldest, true))
     }
 
-    /// When the leader must be asked next for its answers to leave no gap; sooner while no proof is near, which takes
-    /// the longer the longer the gaps are.
+    /// Returns when the next request to the leader is due so that its replies leave no gap. It is due sooner while no
+    /// proof is near, because longer gaps delay the proof.
     pub(crate) fn reach_due(&self, now: Instant) -> Instant {
         let is_hurried = !self.is_lasting(now) && self.provable().is_none_or(|at| now < at);
         self.last_reach + self.timeout / if is_hurried { 20 } else { 10 }
     }
 
-    /// When the quorum must carry out something next for the proof not to end, or to begin again.
+    /// Returns when the next commit is due to extend the proof, or to renew it.
     pub(crate) fn commit_due(&self, now: Instant) -> Instant {
         let soonest = self.last_commit + self.timeout / TOUCHES_PER_TIMEOUT;
         let usual = self.last_commit + self.timeout / 4;
@@ -233,9 +236,9 @@ impl LeaseProof {
         let has_moved = now < self.until && self.broken.is_some_and(|at| at > self.last_commit);
         match self.provable() {
             None => usual,
-            // It proves what was answered before the move.
+            // The commit proves the touches from before the move.
             Some(_) if has_moved => least,
-            // An earlier one would prove nothing.
+            // An earlier commit would prove nothing.
             Some(at) => at.max(least),
         }
     }
@@ -249,18 +252,19 @@ impl LeaseProof {
     }
 }
 
-/// What a timeout on the leader's clock is on ours, at least.
+/// Returns the minimum length on this machine's clock of a timeout on the leader's clock.
 fn worth(timeout: Duration) -> Duration {
     timeout.saturating_sub(timeout / CLOCK_SHARE)
 }
 
-/// Half a tick is a quarter of the timeout at most.
+/// Half a tick is at most a quarter of the timeout.
 const HALF_TICK_SHARE: (u32, u32) = (5, 20);
-/// Answers of the leader that are further apart than this share of the timeout are not counted with.
+/// Touches before or during a gap between the leader's replies longer than this share of the timeout do not count from
+/// their reply.
 const GAP_SHARE: (u32, u32) = (4, 20);
-/// A leader that answers marks a session as closing within this share of the timeout, once it is about to expire it.
+/// A leader that replies marks a session that it is about to expire as closing within this share of the timeout.
 const EXPIRY_SHARE: (u32, u32) = (1, 20);
-/// Clocks run at the same rate up to this share.
+/// Clocks differ in rate by less than one part in this number.
 const CLOCK_SHARE: u32 = 50;
 const TOUCHES_PER_TIMEOUT: u32 = 40;
 const MOST_TOUCHES: usize = 64;

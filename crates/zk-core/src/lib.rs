@@ -46,8 +46,8 @@
 //!    No consumer delays the session or another consumer.
 //! 9. [`wait_for_creation`](Session::wait_for_creation), [`wait_for_deletion`](Session::wait_for_deletion) and
 //!    [`NodeTracker`] miss no change between their read and their watch.
-//! 10. While [`SessionLease::is_valid`] returns true, the ensemble has not given what the session holds to another client.
-//!     [`SessionLease`] lists the assumptions.
+//! 10. While [`SessionLease::is_valid`] returns true, the ensemble has not given what the session holds to another
+//!     client. [`SessionLease`] lists the assumptions.
 //!
 //! # Failure behaviour
 //!
@@ -65,6 +65,9 @@
 //! | a request is larger than servers accept | [`ErrorKind::TooLarge`]; nothing is sent |
 //! | the session has too many watches | [`ErrorKind::TooManyWatches`]; nothing is sent |
 //! | the future of a call is dropped | see `Cancel safety` of each operation; a request that was sent cannot be recalled |
+//!
+//! Unless its documentation states otherwise, every operation of a lost session returns a fatal error, and
+//! [`Error::is_outcome_unknown`] returns whether a write was in flight.
 //!
 //! # Nodes
 //!

@@ -1,4 +1,4 @@
-//! Functions that are called with what a subscription tells.
+//! Calls a function with each update of a subscription.
 
 use std::any::Any;
 use std::fmt;
@@ -13,16 +13,16 @@ use crate::subscription::Subscription;
 use crate::subscription::Update;
 use crate::tracker::AbortOnDrop;
 
-/// A function that is called with what a [`Subscription`] tells, on a task of its own.
+/// A function that is called with each update of a [`Subscription`], on a task of its own.
 ///
-/// It is called with one update after the other, in order, and may take its time: nobody else waits for it, neither the
-/// session nor its locks nor other listeners, and it may use the session and wait for that.
-/// What is told meanwhile is kept as [`Subscription`] says.
+/// The function receives one update at a time, in order. A slow function delays neither the session nor its locks nor
+/// other listeners, and it may call the session and await the result.
+/// Updates that arrive meanwhile are buffered as [`Subscription`] describes.
 ///
 /// # Dropping
 ///
-/// Ends it at its next `.await`, and takes the watch back; a call of a blocking function is finished first.
-#[must_use = "it listens as long as it is held"]
+/// Stops the function at its next `.await` and removes the watch. A running call of a blocking function finishes first.
+#[must_use = "the listener stops when it is dropped"]
 pub struct Listener {
     path: NodePath,
     end: watch::Receiver<Option<ListenerEnd>>,
@@ -35,9 +35,9 @@ pub struct Listener {
 pub enum ListenerEnd {
     /// The session is over. The function was called with [`Update::SessionLost`] last.
     SessionLost,
-    /// The function panicked, with this message. It is not called any more; nobody else is concerned.
+    /// The function panicked with this message. It is not called again; the session and other listeners are unaffected.
     Panicked(String),
-    /// The runtime that it was on has ended.
+    /// The runtime of its task has shut down.
     Stopped,
 }
 
@@ -47,20 +47,20 @@ impl Listener {
         &self.path
     }
 
-    /// Returns how it ended, if it has.
+    /// Returns how the listener ended, or `None` if it is running.
     pub fn end(&self) -> Option<ListenerEnd> {
         self.end.borrow().clone()
     }
 
-    /// Waits until it ends, by the end of the session or a panic.
+    /// Waits until the listener ends, with the session or by a panic.
     ///
     /// # Cancel safety
     ///
-    /// Safe, it goes on.
+    /// Safe, the listener continues.
     ///
     /// # Session loss
     ///
-    /// Answered as [`ListenerEnd::SessionLost`].
+    /// Returned as [`ListenerEnd::SessionLost`].
     pub async fn ended(&self) -> ListenerEnd {
         let mut end = self.end.clone();
         let ended = end.wait_for(Option::is_some).await;
@@ -81,7 +81,7 @@ impl fmt::Debug for Listener {
 }
 
 impl Subscription {
-    /// Calls `function` with each update, on a task of its own, and awaits what it answers before the next.
+    /// Calls `function` with each update on a new task, and awaits the returned future before the next call.
     ///
     /// ```no_run
     /// # async fn demo(session: zk_core::Session) -> Result<(), zk_core::Error> {
@@ -101,7 +101,7 @@ impl Subscription {
     ///
     /// # Panics
     ///
-    /// Outside of a Tokio runtime.
+    /// If called outside of a Tokio runtime.
     pub fn for_each<F, T>(self, mut function: F) -> Listener
     where
         F: FnMut(Update) -> T + Send + 'static,
@@ -116,11 +116,11 @@ impl Subscription {
         })
     }
 
-    /// Calls `function` with each update, on a thread where it may block.
+    /// Calls `function` with each update on a thread where it may block.
     ///
     /// # Panics
     ///
-    /// Outside of a Tokio runtime.
+    /// If called outside of a Tokio runtime.
     pub fn for_each_blocking<F>(self, function: F) -> Listener
     where
         F: FnMut(Update) + Send + 'static,
@@ -156,11 +156,11 @@ impl Subscription {
                 Ok(()) => ListenerEnd::SessionLost,
                 Err(panic) => {
                     let message = message_of(&*panic);
-                    tracing::error!(path = %named, message, "a listener panicked and is not called any more");
+                    tracing::error!(path = %named, message, "a listener panicked and is not called again");
                     ListenerEnd::Panicked(message)
                 }
             };
-            // Nobody may hold the listener by now.
+            // The listener may have been dropped.
             let _gone = ended.send(Some(end));
         });
         Listener {
@@ -171,7 +171,7 @@ impl Subscription {
     }
 }
 
-/// What a function panicked with.
+/// The payload of a panic.
 type Panic = Box<dyn Any + Send>;
 
 fn message_of(panic: &(dyn Any + Send)) -> String {

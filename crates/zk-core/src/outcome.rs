@@ -1,9 +1,8 @@
-//! What is at a path tells what became of a write whose answer was lost.
+//! Decides from the state of a node whether a write with a lost reply was applied.
 //!
-//! Each decision gets the newest transaction that the session had seen when the write was sent, `seen`: the write, if it
-//! was carried out, has a greater number.
-//! What a node shows was read from a server that had caught up after the loss, so that a write that had no effect by then
-//! will have none later.
+//! `seen` is the newest transaction that the session had seen when it sent the write. If the write was applied, its
+//! transaction has a greater number.
+//! The node was read from a server that had caught up after the loss, so a write without effect by then has none later.
 //!
 //! Pure: no I/O and no clock.
 
@@ -11,35 +10,35 @@ use crate::acl::Acl;
 use crate::stat::SessionId;
 use crate::stat::Stat;
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It was applied, or what it asks for is so anyway.
+    /// It was applied, or the node is in the requested state anyway.
     Ours,
     /// It was not applied.
     NotOurs,
-    /// Nobody can tell.
+    /// The node does not show it.
     Unknown,
 }
 
-/// What was asked of a create.
+/// What a create requested.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) data: &'a [u8],
     /// The session, for an ephemeral node.
     pub(crate) owner: Option<SessionId>,
-    /// Whether the data tells its writer.
+    /// Whether the data identifies its writer.
     pub(crate) is_idempotent: bool,
 }
 
-/// A node is there when a create is repeated: which one is it?
+/// Judges the node that a repeated create found.
 pub(crate) fn judge_create(
     wanted: Wanted<'_>,
     seen: i64,
     found: Option<(&[u8], &Stat)>,
 ) -> Verdict {
     let Some((data, stat)) = found else {
-        // It is gone again: whoever made it.
+        // It was deleted again, whichever client created it.
         return Verdict::Unknown;
     };
     match (wanted.owner, stat.ephemeral_owner) {
@@ -51,18 +50,18 @@ pub(crate) fn judge_create(
         _ if data != wanted.data => Verdict::NotOurs,
         (Some(_), Some(_)) => Verdict::Ours,
         (None, None) if wanted.is_idempotent => Verdict::Ours,
-        // Somebody else may have made a node with the same data.
+        // Another client may have created a node with the same data.
         (None, None) => Verdict::Unknown,
     }
 }
 
-/// The answer to a write without a version is lost.
+/// Judges a write without a version.
 pub(crate) fn judge_overwrite(data: &[u8], seen: i64, found: (&[u8], &Stat)) -> Verdict {
     let (found_data, stat) = found;
     if stat.mzxid <= seen {
         Verdict::NotOurs
     } else if found_data == data {
-        // Whoever wrote it, this is what was asked for.
+        // Even if another client wrote it, this is the requested data.
         Verdict::Ours
     } else {
         // Others have written, maybe over the data of this call.
@@ -70,7 +69,7 @@ pub(crate) fn judge_overwrite(data: &[u8], seen: i64, found: (&[u8], &Stat)) -> 
     }
 }
 
-/// The answer to a write under the version `expected` is lost.
+/// Judges a write that required the version `expected`.
 pub(crate) fn judge_set(
     data: &[u8],
     expected: i32,
@@ -82,36 +81,36 @@ pub(crate) fn judge_set(
     if stat.mzxid <= seen {
         Verdict::NotOurs
     } else if stat.version != expected.wrapping_add(1) {
-        // Others have written since, or the node is another one.
+        // Another client has written since, or this is another node.
         Verdict::Unknown
     } else if found_data != data {
         Verdict::NotOurs
     } else if is_idempotent {
         Verdict::Ours
     } else {
-        // Two writers that count from 5 to 6 write the same, and only one of them did.
+        // Two clients that count from 5 to 6 write the same data, and only one of them succeeded.
         Verdict::Unknown
     }
 }
 
-/// The answer to a deletion is lost; `meant` is the transaction that made the node that is to go, if that is known.
+/// Judges a deletion. `meant` is the transaction that created the node to delete, if known.
 pub(crate) fn judge_delete(meant: Option<i64>, seen: i64, found: Option<&Stat>) -> Verdict {
     let Some(stat) = found else {
         return Verdict::Ours;
     };
     match meant {
         Some(meant) if stat.czxid == meant => Verdict::NotOurs,
-        // Another node has taken the place of the one that was to go.
+        // Another node has replaced the one to delete.
         Some(_) => Verdict::Ours,
         None if stat.czxid <= seen => Verdict::NotOurs,
-        // It may be the one that was to go, or a later one.
+        // It may be the node to delete, or a later one.
         None => Verdict::Unknown,
     }
 }
 
-/// The answer to a change of access rules is lost; `expected` is the version of the rules that it asked for, if any.
+/// Judges a change of access rules. `expected` is the version of the rules that it required, if any.
 ///
-/// Changes of rules leave no transaction behind in a stat, only their version grows.
+/// A stat does not contain the transaction that changed the rules, only their version.
 pub(crate) fn judge_acl(
     acl: &Acl,
     expected: Option<i32>,
@@ -119,7 +118,7 @@ pub(crate) fn judge_acl(
     found: (&Acl, &Stat),
 ) -> Verdict {
     let (found_acl, stat) = found;
-    // Without a version it is known of a node that its rules were never changed.
+    // Without a required version, version 0 shows that the rules were never changed.
     if stat.czxid <= seen && stat.aversion == expected.unwrap_or(0) {
         Verdict::NotOurs
     } else if expected.is_none() && found_acl == acl {
@@ -129,10 +128,11 @@ pub(crate) fn judge_acl(
     }
 }
 
-/// The answer to a transaction is lost that replaces data, of each node the data first given in `nodes`, without a
-/// version: whether it may be made again under the versions that were found.
+/// Returns whether a transaction that replaces data without versions may be repeated under the versions that were
+/// found.
 ///
-/// All of its parts were carried out or none.
+/// `nodes` has, for each node, the data of the transaction, the data found and the stat found. All operations of the
+/// transaction were applied or none.
 pub(crate) fn may_set_again(seen: i64, nodes: &[(&[u8], &[u8], &Stat)]) -> bool {
     let is_countable = nodes.iter().all(|(.., stat)| stat.version != ANY_VERSION);
     let was_not_applied = nodes.iter().any(|(.., stat)| stat.mzxid <= seen);
@@ -140,7 +140,7 @@ pub(crate) fn may_set_again(seen: i64, nodes: &[(&[u8], &[u8], &Stat)]) -> bool 
     is_countable && (was_not_applied || is_so_anyway)
 }
 
-/// What servers take for any version.
+/// The version that servers treat as any version.
 pub(crate) const ANY_VERSION: i32 = -1;
 
 #[cfg(test)]
@@ -211,7 +211,7 @@ mod tests {
                 judge_create(wanted, SEEN, found)
             };
             assert_eq!(judge(found.as_ref()), verdict, "{wanted:?} {found:?}");
-            // Whatever it is: what was there before was made by another call.
+            // A node that existed before was created by another call.
             if let Some((data, stat)) = found {
                 let czxid = SEEN;
                 let before = (data, Stat { czxid, ..stat });
@@ -233,7 +233,7 @@ mod tests {
             let judged = judge_overwrite(b"x", SEEN, (data, &old(3, mzxid)));
             assert_eq!(judged, verdict, "{data:?} {mzxid}");
         }
-        // Who has seen nothing cannot tell.
+        // A session that has seen nothing cannot decide.
         let judged = judge_overwrite(b"x", i64::MIN, (b"y", &old(0, 1)));
         assert_eq!(judged, Verdict::Unknown);
     }
@@ -251,7 +251,7 @@ mod tests {
             (4, true, b"x", old(6, SEEN + 1), Unknown),
             (4, true, b"x", stat(0, None), Unknown),
             (i32::MAX, true, b"x", old(i32::MIN, SEEN + 1), Ours),
-            // Nobody has written.
+            // No client has written.
             (4, false, b"y", old(4, SEEN), NotOurs),
             (4, true, b"x", old(4, SEEN), NotOurs),
             (4, true, b"x", old(3, SEEN), NotOurs),
@@ -321,14 +321,14 @@ mod tests {
         let any = old(ANY_VERSION, SEEN);
         let (x, y) = (b"x".as_slice(), b"y".as_slice());
         for (nodes, expected) in [
-            // Not applied, as one node tells.
+            // Not applied, as one node shows.
             (vec![(x, y, &before)], true),
             (vec![(x, x, &before), (x, y, &after)], true),
             (vec![(x, y, &after), (x, y, &before)], true),
-            // Applied, or the same as if it was.
+            // Applied, or in the same state as if it had been.
             (vec![(x, x, &after)], true),
             (vec![(x, x, &after), (y, y, &after)], true),
-            // Somebody has written over one of them.
+            // Another client has overwritten one of them.
             (vec![(x, y, &after)], false),
             (vec![(x, x, &after), (y, x, &after)], false),
             // A version that means any.

@@ -61,7 +61,7 @@ impl Sequence {
         self.0
     }
 
-    /// Tells how far `self` comes after `other`: negative when it comes before, also across the wrap of the counter.
+    /// Returns how far `self` comes after `other`, negative if it comes before, also across a wrap of the counter.
     ///
     /// Right as long as the two are less than 2^31 creations apart, which contenders that wait at the same time are.
     pub const fn distance_from(self, other: Self) -> i32 {

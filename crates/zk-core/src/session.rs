@@ -252,8 +252,8 @@ impl Session {
     /// The instant may be past. Returns `None` if the session is over or being closed: another client may then already
     /// have what the session held, before the server's reply arrives.
     ///
-    /// Each reply of the ensemble may extend it. While a [`SessionLease`] exists, the session extends it by itself; that
-    /// type lists the assumptions.
+    /// Each reply of the ensemble may extend it. While a [`SessionLease`] exists, the session extends it by itself;
+    /// that type lists the assumptions.
     pub fn valid_until(&self) -> Option<Instant> {
         match self.engine().link_now().phase {
             Phase::Over(_) => None,

@@ -8,7 +8,7 @@ use crate::transport::LinkReceiver;
 use crate::transport::Phase;
 use crate::transport::SessionEnd;
 
-/// What can be said of a session's connection.
+/// The state of a session's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(
     clippy::exhaustive_enums,
@@ -17,11 +17,11 @@ use crate::transport::SessionEnd;
 pub enum ConnectionState {
     /// Connected to a server of the quorum.
     Connected,
-    /// Not connected. The session may live on, and may have been expired already.
+    /// Not connected. The session may still be alive, or may have expired already.
     Suspended,
-    /// Connected to a server that is cut off from the quorum and answers reads only.
+    /// Connected to a server that is cut off from the quorum and serves reads only.
     ReadOnly,
-    /// The session is over, for this reason. Nothing comes after it.
+    /// The session is over, for this reason. This is the last state.
     Lost(SessionEnd),
 }
 
@@ -35,7 +35,7 @@ impl ConnectionState {
         }
     }
 
-    /// Returns why the session is over, `None` while it is not.
+    /// Returns why the session is over, or `None` while it is not.
     pub const fn end(self) -> Option<SessionEnd> {
         match self {
             Self::Lost(end) => Some(end),
@@ -49,19 +49,19 @@ impl ConnectionState {
     }
 }
 
-/// The changes of a session's connection state, in order; made by
+/// The changes of a session's connection state, in order; created by
 /// [`Session::state_changes`](crate::Session::state_changes).
 ///
-/// A consumer that is slow sees fewer changes, never a wrong order: a connection that broke is always seen as
-/// [`Suspended`](ConnectionState::Suspended) before it is [`Connected`](ConnectionState::Connected) again, even if it was repaired
-/// before anyone looked, and [`Lost`](ConnectionState::Lost) is always seen, once and last.
+/// A slow consumer sees fewer changes, but never in a wrong order. A connection that broke is always reported as
+/// [`Suspended`](ConnectionState::Suspended) before it is [`Connected`](ConnectionState::Connected) again, even if it
+/// was restored before the consumer read the change. [`Lost`](ConnectionState::Lost) is always reported, once and last.
 #[derive(Debug, Clone)]
 pub struct StateChanges {
     link: LinkReceiver,
     seen: Seen,
 }
 
-/// What a consumer has been told.
+/// The last state that a consumer received, and how many breaks of the link it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     state: Option<ConnectionState>,
@@ -80,16 +80,16 @@ impl StateChanges {
         }
     }
 
-    /// Waits for the next change; the first call answers the state of now, and after
-    /// [`Lost`](ConnectionState::Lost) there is nothing more.
+    /// Waits for the next change. The first call returns the current state. Returns `None` after
+    /// [`Lost`](ConnectionState::Lost).
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
+    /// Safe, no change is lost.
     ///
     /// # Session loss
     ///
-    /// Answered as [`Lost`](ConnectionState::Lost), then `None`.
+    /// Returned as [`Lost`](ConnectionState::Lost), then `None`.
     pub async fn next(&mut self) -> Option<ConnectionState> {
         loop {
             if self.seen.state.is_some_and(ConnectionState::is_lost) {
@@ -101,14 +101,14 @@ impl StateChanges {
                 return Some(state);
             }
             if self.link.changed().await.is_err() {
-                // Whoever kept the link is gone, and with it the session.
+                // The sender of the link is gone, and with it the session.
                 self.seen.state = Some(ConnectionState::Lost(SessionEnd::RuntimeEnded));
                 return self.seen.state;
             }
         }
     }
 
-    /// Turns this into a stream of the same changes.
+    /// Converts this into a stream of the same changes.
     pub fn into_stream(self) -> impl Stream<Item = ConnectionState> + Send + 'static {
         stream::unfold(self, async |mut changes| {
             let state = changes.next().await?;
@@ -117,7 +117,7 @@ impl StateChanges {
     }
 }
 
-/// What to tell next a consumer that was told `seen`, now that the link is `link`; nothing if nothing changed.
+/// Returns what a consumer that has `seen` receives next when the link is `link`, or `None` if nothing changed.
 fn step(seen: Seen, link: Link) -> Option<(ConnectionState, Seen)> {
     let now = ConnectionState::of(link.phase);
     let was_connected = matches!(
@@ -130,12 +130,12 @@ fn step(seen: Seen, link: Link) -> Option<(ConnectionState, Seen)> {
     } else {
         now
     };
-    let tell = seen.state != Some(state);
+    let has_changed = seen.state != Some(state);
     let seen = Seen {
         state: Some(state),
         breaks: link.breaks,
     };
-    tell.then_some((state, seen))
+    has_changed.then_some((state, seen))
 }
 
 #[cfg(test)]

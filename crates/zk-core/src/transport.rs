@@ -1,8 +1,8 @@
-//! The boundary to whatever speaks ZooKeeper's protocol.
+//! The interface to the implementation of ZooKeeper's protocol.
 //!
-//! Behind [`Transport`] stands the client crate in production and a simulated ensemble in tests;
-//! [`Session::over`](crate::Session::over) builds a session on any of them.
-//! Applications have no need of this module, and it may change in any release.
+//! [`Transport`] is implemented by the client crate in production and by a simulated ensemble in tests;
+//! [`Session::over`](crate::Session::over) builds a session on either.
+//! Applications do not need this module. It may change in any release.
 
 use std::fmt;
 use std::pin::Pin;
@@ -25,50 +25,51 @@ pub use link::LinkSender;
 pub use watching::WatchNotification;
 pub use watching::Watching;
 
-/// An answer on its way.
+/// A pending reply.
 ///
-/// The request leaves when this is first polled, so that requests polled one after the other are sent in that order.
-/// Dropping it later does not call the request back.
+/// The first poll sends the request, so requests are sent in the order in which their replies are first polled.
+/// Dropping the reply later does not recall the request.
 pub type Reply = Pin<Box<dyn Future<Output = Result<Response, TransportError>> + Send>>;
 
-/// A one-shot watch that the server has set; it resolves once.
+/// A one-shot watch that the server has set. It resolves once.
 ///
-/// Dropping it takes the watch back, in the background.
+/// Dropping it removes the watch in the background.
 pub type Watched = Pin<Box<dyn Future<Output = WatchEvent> + Send + Sync>>;
 
-/// One ZooKeeper session on the wire: each request is tried once, on whatever connection there is.
+/// One ZooKeeper session on the wire. It tries each request once, on the current connection.
 ///
-/// Requests of one session are carried out in the order in which they were sent.
+/// The ensemble executes the requests of one session in the order in which they were sent.
 pub trait Transport: fmt::Debug + Send + Sync + 'static {
-    /// The number by which the ensemble knows the session.
+    /// The session id that the ensemble assigned.
     fn session_id(&self) -> SessionId;
 
     /// The session timeout that was granted.
     fn session_timeout(&self) -> Duration;
 
-    /// The state of the link: the newest, and told of each change.
+    /// Returns a receiver of the link's state and its changes.
     fn link(&self) -> LinkReceiver;
 
-    /// The newest instant, on the monotonic clock, at which the link was certainly broken: answers that were there
-    /// before it came over an earlier link than requests that are submitted after it.
+    /// The latest instant, on the monotonic clock, at which the link was certainly broken. Replies received before it
+    /// came over an earlier link than requests submitted after it.
     ///
-    /// `None` when there was no such instant, or when it is not known.
+    /// `None` if the link never broke, or if the instant is unknown.
     fn broken(&self) -> Option<Instant> {
         None
     }
 
-    /// Draws a number for a unique name or for the length of a pause; `None` to have it from the operating system.
+    /// Draws a random number for a unique name or the length of a pause, or `None` to use the operating system's
+    /// source.
     ///
-    /// A transport that answers this decides everything that happens by chance in a session over it.
+    /// A transport that returns numbers controls all randomness of its session.
     fn draw(&self) -> Option<u64> {
         None
     }
 
-    /// Makes a request, see [`Reply`].
+    /// Submits a request, see [`Reply`].
     fn submit(&self, request: Request) -> Reply;
 
-    /// Starts to end the session, after the requests already sent; the link is [`Phase::Over`] once the server has
-    /// acknowledged it.
+    /// Starts to close the session, after the requests already sent. The link becomes [`Phase::Over`] when the server
+    /// has acknowledged the close.
     fn close(&self);
 }
 
@@ -76,23 +77,23 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "transports make these")]
 pub struct Link {
-    /// What can be done with it now.
+    /// What the link can be used for.
     pub phase: Phase,
-    /// How often it broke so far. A break and a repair may both be over before anyone looks.
+    /// How often it has broken so far. It counts breaks that were repaired before a receiver read the link.
     pub breaks: u64,
 }
 
-/// What can be done with a link.
+/// What a link can be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "transports make these")]
 pub enum Phase {
     /// Requests are sent.
     Up,
-    /// Requests are sent to a server that is cut off from the quorum and answers reads only.
+    /// Requests are sent to a server that is cut off from the quorum and serves reads only.
     ReadOnly,
-    /// There is no connection; another one is sought.
+    /// There is no connection; the client is looking for one.
     Down,
-    /// The session is over. Nothing comes after it.
+    /// The session is over. This is the last phase.
     Over(SessionEnd),
 }
 
@@ -100,14 +101,14 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "callers decide by the reason")]
 pub enum SessionEnd {
-    /// The application closed it, or dropped the last handle of it.
+    /// The application closed it, or dropped its last handle.
     Closed,
-    /// The ensemble expired it, or it must be assumed so: no server was reached for 7/5 of its timeout, or it was granted
-    /// by a server without a quorum.
+    /// The ensemble expired it, or has to be assumed to have: no server was reached for 7/5 of its timeout, or it was
+    /// granted by a server without a quorum.
     Expired,
     /// The server refused its credentials.
     AuthFailed,
-    /// The runtime that served it has ended. The ensemble expires it after its timeout.
+    /// Its runtime has shut down. The ensemble expires it after its timeout.
     RuntimeEnded,
 }
 
@@ -134,25 +135,25 @@ impl SessionEnd {
 
 /// A request, with paths below the chroot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "transports answer each of these")]
+#[expect(clippy::exhaustive_enums, reason = "transports handle each of these")]
 pub enum Request {
-    /// Answered by [`Response::Created`].
+    /// The reply is [`Response::Created`].
     Create(CreateRequest),
-    /// Answered by [`Response::Deleted`].
+    /// The reply is [`Response::Deleted`].
     Delete {
         /// The node.
         path: NodePath,
         /// The version its data must have.
         version: Option<i32>,
     },
-    /// Answered by [`Response::Data`].
+    /// The reply is [`Response::Data`].
     Get {
         /// The node.
         path: NodePath,
-        /// Whether to be told when it changes or goes.
+        /// Whether to set a watch that fires when the data changes or the node is deleted.
         watch: bool,
     },
-    /// Answered by [`Response::Set`].
+    /// The reply is [`Response::Set`].
     Set {
         /// The node.
         path: NodePath,
@@ -161,31 +162,31 @@ pub enum Request {
         /// The version its data must have.
         version: Option<i32>,
     },
-    /// Answered by [`Response::Stat`].
+    /// The reply is [`Response::Stat`].
     Exists {
         /// The node.
         path: NodePath,
-        /// Whether to be told when it comes, changes or goes.
+        /// Whether to set a watch that fires when the node is created, changed or deleted.
         watch: bool,
     },
-    /// Answered by [`Response::Children`].
+    /// The reply is [`Response::Children`].
     List {
         /// The node.
         path: NodePath,
-        /// Whether to be told when its children come or go, or itself goes.
+        /// Whether to set a watch that fires when a child is created or deleted, or the node is deleted.
         watch: bool,
     },
-    /// Answered by [`Response::Synced`].
+    /// The reply is [`Response::Synced`].
     Sync {
         /// The node.
         path: NodePath,
     },
-    /// Answered by [`Response::Acl`].
+    /// The reply is [`Response::Acl`].
     GetAcl {
         /// The node.
         path: NodePath,
     },
-    /// Answered by [`Response::Set`].
+    /// The reply is [`Response::Set`].
     SetAcl {
         /// The node.
         path: NodePath,
@@ -194,21 +195,21 @@ pub enum Request {
         /// The version the rules must have.
         version: Option<i32>,
     },
-    /// All of these or none; answered by [`Response::Committed`].
+    /// Applies all of these or none. The reply is [`Response::Committed`].
     Transaction(Vec<Op>),
-    /// Answered by [`Response::Watching`]. Servers have it since 3.6, and ask for no permission.
+    /// The reply is [`Response::Watching`]. Servers support it since 3.6 and require no permission.
     AddWatch {
         /// The node, which need not exist.
         path: NodePath,
-        /// Whether to be told of the creation, deletion and new data of this node and all below it, instead of those of
-        /// this node and its children that come and go.
+        /// Whether the watch reports the creation, deletion and new data of this node and all nodes below it. Otherwise
+        /// it reports those of this node, and the creation and deletion of its children.
         recursive: bool,
     },
 }
 
-/// A node to be made.
+/// A node to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "transports take these apart")]
+#[expect(clippy::exhaustive_structs, reason = "transports destructure these")]
 pub struct CreateRequest {
     /// Its path, to which a sequential mode adds a number.
     pub path: NodePath,
@@ -220,9 +221,9 @@ pub struct CreateRequest {
     pub acl: Acl,
 }
 
-/// One part of a transaction.
+/// One operation of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "transports answer each of these")]
+#[expect(clippy::exhaustive_enums, reason = "transports handle each of these")]
 pub enum Op {
     /// Refuses the transaction unless the data of the node has this version; `None` for any version.
     Check {
@@ -231,7 +232,7 @@ pub enum Op {
         /// The version its data must have.
         version: Option<i32>,
     },
-    /// Makes a node.
+    /// Creates a node.
     Create(CreateRequest),
     /// Replaces data.
     Set {
@@ -251,30 +252,30 @@ pub enum Op {
     },
 }
 
-/// The kind of node to make.
+/// The kind of node to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "transports make each of these")]
 pub enum CreateMode {
-    /// It stays until it is deleted.
+    /// The node stays until it is deleted.
     Persistent {
         /// Whether the server adds a number to the name.
         sequential: bool,
-        /// How long it may stay unchanged and without children; from 1 to 2^40-1 ms.
+        /// How long it may stay unchanged and without children, from 1 to 2^40-1 ms.
         ttl: Option<Duration>,
     },
-    /// It goes with its session.
+    /// The node is deleted with its session.
     Ephemeral {
         /// Whether the server adds a number to the name.
         sequential: bool,
     },
-    /// It goes some time after its last child went.
+    /// The server deletes the node some time after its last child was deleted.
     Container,
 }
 
-/// The server's answer to a request that it carried out.
+/// The server's reply to a request that it executed.
 #[expect(clippy::exhaustive_enums, reason = "transports make these")]
 pub enum Response {
-    /// The node was made.
+    /// The node was created.
     Created {
         /// Its path, with the number that the server added.
         path: NodePath,
@@ -289,14 +290,14 @@ pub enum Response {
         data: Vec<u8>,
         /// The stat of the node.
         stat: Stat,
-        /// The watch, if one was asked for.
+        /// The watch, if one was requested.
         watch: Option<Watched>,
     },
-    /// It was looked whether there is a node.
+    /// The existence of the node was checked.
     Stat {
         /// The stat of the node, if there is one.
         stat: Option<Stat>,
-        /// The watch, if one was asked for.
+        /// The watch, if one was requested.
         watch: Option<Watched>,
     },
     /// The children were listed.
@@ -305,7 +306,7 @@ pub enum Response {
         names: Vec<String>,
         /// The stat of the node.
         stat: Stat,
-        /// The watch, if one was asked for.
+        /// The watch, if one was requested.
         watch: Option<Watched>,
     },
     /// Data or rules were replaced.
@@ -319,7 +320,7 @@ pub enum Response {
         /// The stat of the node.
         stat: Stat,
     },
-    /// The transaction was carried out.
+    /// The transaction was applied.
     Committed(Vec<OpResult>),
     /// The persistent watch was set.
     Watching(Watching),
@@ -368,7 +369,7 @@ impl Response {
         matches!(self, Self::Deleted).then_some(())
     }
 
-    /// Returns the newest transaction that shows in this answer.
+    /// Returns the greatest zxid in this reply.
     pub(crate) fn newest_zxid(&self) -> Option<i64> {
         let newest = |stat: &Stat| stat.mzxid.max(stat.pzxid).max(stat.czxid);
         match self {
@@ -392,17 +393,17 @@ impl Response {
     }
 }
 
-/// What one part of a transaction did.
+/// The result of one operation of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "transports make these")]
 pub enum OpResult {
-    /// The version was as it had to be.
+    /// The version matched.
     Checked,
-    /// The node was made.
+    /// The node was created.
     Created {
         /// Its path, with the number that the server added.
         path: NodePath,
-        /// Its stat; servers before 3.8.1 give none here (ZOOKEEPER-4026).
+        /// Its stat; servers before 3.8.1 return none here (ZOOKEEPER-4026).
         stat: Option<Stat>,
     },
     /// The data was replaced.
@@ -411,7 +412,7 @@ pub enum OpResult {
     Deleted,
 }
 
-/// What a watch told.
+/// The event that a watch reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WatchEvent {
@@ -421,36 +422,36 @@ pub enum WatchEvent {
     Deleted,
     /// The data of the node changed.
     DataChanged,
-    /// A child of the node came or went.
+    /// A child of the node was created or deleted.
     ChildrenChanged,
-    /// The session is over; nothing is known of the node.
+    /// The session is over; the state of the node is unknown.
     SessionLost,
 }
 
-/// Why one attempt of a request did not succeed.
+/// Why one attempt of a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "transports make these")]
 pub enum TransportError {
-    /// The server, or the transport's own check, judged the request and did nothing.
+    /// The server, or a check of the transport, refused the request and did nothing.
     Refused(ErrorKind, Option<String>),
-    /// The server refused a transaction for the sake of one of its parts, and did nothing.
+    /// The server refused a transaction because of one of its operations, and did nothing.
     RefusedAt {
-        /// Which part, counted from zero.
+        /// Which operation, counted from zero.
         index: usize,
         /// Why.
         kind: ErrorKind,
     },
     /// Nothing was done, and the same request may succeed later.
     Later(ErrorKind),
-    /// The server answered that something went wrong on its side: what was done is not known.
+    /// The server reported an internal error: the outcome is unknown.
     Server(String),
-    /// The connection broke or made no sense: whether it was done is not known.
+    /// The connection broke or sent malformed data: the outcome is unknown.
     Lost(String),
-    /// The session is over; whether a request in flight was done is not known.
+    /// The session is over: the outcome of a request in flight is unknown.
     Ended(SessionEnd),
 }
 
-/// The data of a node. Its debug output tells the length and nothing else.
+/// The data of a node. Its debug output contains only the length.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Bytes(std::sync::Arc<[u8]>);
 

@@ -10,7 +10,7 @@ use crate::engine::claims::Poke;
 use crate::transport::WatchEvent;
 use crate::transport::Watched;
 
-/// A one-shot watch that a server has set; made by [`Get::watched`](crate::Get::watched) and its like.
+/// A one-shot watch that a server has set; created by [`Get::watched`](crate::Get::watched) and its like.
 ///
 /// It fires once, on the first change after the read that set it, whichever server the session is connected to then.
 ///
@@ -53,7 +53,7 @@ impl Watch {
     ///
     /// # Session loss
     ///
-    /// Answered as [`WatchEvent::SessionLost`].
+    /// Returned as [`WatchEvent::SessionLost`].
     pub async fn changed(&mut self) -> WatchEvent {
         if let Some(watched) = &mut self.watched {
             let poked = async {

@@ -510,7 +510,7 @@ async fn repeated_create_that_finds_a_node_judges_whose_it_is() {
     assert_eq!(
         unknown.to_string(),
         "create /a: outcome unknown, the request was sent and no answer came \
-         (a node is there, and nothing tells whether this call made it) after 2 attempts"
+         (a node exists, and its state does not show whether this call created it) after 2 attempts"
     );
     assert!(unknown.is_outcome_unknown());
     let session = script(Step::Found("x", stat())).session();

@@ -17,7 +17,7 @@ use super::EncodeError;
 /// Compresses what another codec writes.
 ///
 /// The form is gzip, which Curator's compression and every command line read.
-/// What is not compressed is refused: a mixture could not be told from damage.
+/// Uncompressed data is refused, because a mixture of both could not be distinguished from damaged data.
 ///
 /// # Defaults
 ///
@@ -86,7 +86,7 @@ impl<T, C: Codec<T>> Codec<T> for Gzip<C> {
         }
         let limit = self.limit.0;
         let mut plain = Vec::new();
-        // One byte more tells what fits from what does not.
+        // One more byte shows whether the data fits.
         let most = u64::try_from(limit).map_or(u64::MAX, |limit| limit.saturating_add(1));
         MultiGzDecoder::new(data)
             .take(most)

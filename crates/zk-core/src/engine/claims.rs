@@ -1,12 +1,13 @@
 //! One-shot watches and those of subscriptions on the same node of one session.
 //!
 //! They disturb each other: on servers before 3.9 the kind that is set last takes the place of the other
-//! (ZOOKEEPER-4466), one-shot watches that are taken back take the other kind with them, and the client crate takes back
-//! all watches on a node with the last one it knows, also one whose answer is on its way.
-//! So the watch manager is told when one-shot watches on a node of its own come or go, and sets its own again; it gives its own back
-//! only while none is on its way; and it tells those that wait for children what it is told in their place.
-//! A read that nobody polls is on its way for as long as it is held. The watch manager does not wait for ever: the watch of such a
-//! read may have been taken back when it comes at last, so that it fires at once, for its holder to look again.
+//! (ZOOKEEPER-4466), one-shot watches that are taken back take the other kind with them, and the client crate takes
+//! back all watches on a node with the last one it knows, also one whose answer is on its way.
+//! So the watch manager is notified when one-shot watches on a node of its own come or go, and sets its own again; it
+//! gives its own back only while none is on its way; and it tells those that wait for children what it is told in their
+//! place. A read that nobody polls is on its way for as long as it is held. The watch manager does not wait for ever:
+//! the watch of such a read may have been taken back when it comes at last, so that it fires at once, for its holder to
+//! look again.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The task that finishes what callers could not wait for.
+//! Removes nodes in the background when their callers could not wait for the removal.
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
@@ -28,32 +28,32 @@ use crate::transport::Request;
 use crate::transport::Response;
 use crate::transport::TransportError;
 
-/// Something to remove in the background, until it is certainly gone or the session is over.
+/// A node to remove in the background, until it is certainly gone or the session is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// Whatever a create under this name may have made or may still make.
+    /// Any node that a create under this name may have created or may still create.
     Abandoned {
         parent: NodePath,
-        /// What the names of such nodes begin with; it has a unique id in it.
+        /// The prefix of the names of such nodes. It contains a unique id.
         prefix: String,
         is_ephemeral: bool,
     },
-    /// A node under a name that others use, too, if one with this data was or will be made by this session.
+    /// A node under a name that other clients use too, if this session created or will create it with this data.
     Claimed { path: NodePath, data: Bytes },
-    /// A node whose name nobody else will ever use.
+    /// A node with a unique name.
     Unique { path: NodePath, is_ephemeral: bool },
-    /// A node that another one may take the place of.
+    /// A node that another one may replace.
     Exact {
         path: NodePath,
         czxid: i64,
-        /// The version its data must have, if one was asked for.
+        /// The version its data must have, if one was required.
         version: Option<i32>,
         is_ephemeral: bool,
     },
 }
 
 impl Job {
-    /// Whether the end of the session does not do the same.
+    /// Returns whether the node outlives the session.
     fn outlives_the_session(&self) -> bool {
         match self {
             Self::Abandoned { is_ephemeral, .. } | Self::Unique { is_ephemeral, .. } => {
@@ -64,7 +64,7 @@ impl Job {
         }
     }
 
-    /// The node below which something is removed, and the node that is removed if its path is known.
+    /// Returns the parent of the removed node and, if its path is known, the node itself.
     fn places(&self) -> impl Iterator<Item = NodePath> + use<> {
         let (parent, path) = match self {
             Self::Abandoned { parent, .. } => (Some(parent.clone()), None),
@@ -76,7 +76,7 @@ impl Job {
     }
 }
 
-/// A job whose first attempt is under way already, if there was a connection.
+/// A job whose first attempt has started already, if there was a connection.
 pub(crate) struct Begun {
     job: Job,
     /// Its number among all jobs of the session.
@@ -92,7 +92,7 @@ impl Begun {
         let first = (engine.is_connected() && !engine.is_closing()).then(|| {
             let (engine, job) = (Arc::clone(engine), job.clone());
             let mut first: Attempt = Box::pin(async move { attempt(&engine, &job).await });
-            // A request leaves when its answer is first asked for. The cleanup asks again, with a waker of its own.
+            // The first poll sends the request. The cleanup task polls again, with its own waker.
             match first.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
                 Poll::Pending => first,
@@ -123,7 +123,7 @@ struct Count {
 }
 
 impl Unsettled {
-    /// Notes a job, and answers its number.
+    /// Adds a job and returns its number.
     fn add(&self, job: &Job) -> u64 {
         let mut number = 0;
         self.0.send_modify(|count| {
@@ -153,7 +153,7 @@ impl Unsettled {
         });
     }
 
-    /// Counts one more for as long as the answer lives.
+    /// Counts one more job for as long as the returned value lives.
     pub(super) fn hold(self: &Arc<Self>) -> Hold {
         self.0.send_modify(|count| count.all += 1);
         Hold(Arc::clone(self))
@@ -225,14 +225,14 @@ pub(super) fn spawn(engine: &Arc<Engine>, mut queue: mpsc::UnboundedReceiver<Beg
                     tracing::warn!(
                         session = %engine.transport().session_id(),
                         unsettled = engine.unsettled.count(),
-                        "closing a session without handles although something could not be removed",
+                        "closing a session without handles although a node could not be removed",
                     );
                     engine.close();
                 }
                 _ = engine.ended() => break,
             }
         }
-        // What was left is settled by the end of the session, or cannot be any more.
+        // The end of the session has settled the remaining jobs, or they cannot be settled any more.
         running.join_all().await;
         queue.close();
         while let Some(begun) = queue.recv().await {
@@ -241,7 +241,7 @@ pub(super) fn spawn(engine: &Arc<Engine>, mut queue: mpsc::UnboundedReceiver<Beg
     });
 }
 
-/// Tries until there is a definite answer.
+/// Repeats a job until there is a definite reply.
 async fn run(engine: &Engine, job: &Job, mut first: Option<Attempt>) {
     let policy = RetryPolicy::default();
     let never = Deadline::after(Duration::MAX);
@@ -261,7 +261,7 @@ async fn run(engine: &Engine, job: &Job, mut first: Option<Attempt>) {
                     ?job,
                     ?kind,
                     ?detail,
-                    "what was left behind cannot be removed"
+                    "a node that was left behind cannot be removed"
                 );
                 return;
             }
@@ -297,11 +297,11 @@ async fn attempt(engine: &Engine, job: &Job) -> Result<(), TransportError> {
     }
 }
 
-/// The children of `parent` whose names begin with `prefix`, read from a server that has caught up.
+/// Lists the children of `parent` whose names begin with `prefix`, on a server that has caught up.
 ///
-/// A server that lags would say that there are none, although one is about to appear (TRAPS X0).
-/// Once the session has moved to another server and that one has caught up, a create that was still on its way
-/// through the old server is refused by the leader: what is not found then will not appear later.
+/// A lagging server may show none although one is about to appear (TRAPS X0).
+/// Once the session has moved to another server and that one has caught up, the leader refuses a create that is still
+/// on its way through the old server. A node that is not found then does not appear later.
 pub(crate) async fn find(
     engine: &Engine,
     parent: &NodePath,
@@ -324,9 +324,10 @@ pub(crate) async fn find(
     }
 }
 
-/// The node at `path`, if it belongs to this session and has this data, read from a server that has caught up.
+/// Returns the stat of the node at `path` if it belongs to this session and has this data, on a server that has caught
+/// up.
 ///
-/// As with [`find`], a node that is not found then will not appear later.
+/// As with [`find`], a node that is not found then does not appear later.
 pub(crate) async fn find_claimed(
     engine: &Engine,
     path: &NodePath,
@@ -349,9 +350,9 @@ pub(crate) async fn find_claimed(
     }
 }
 
-/// Makes a read once the server has caught up.
+/// Reads after a `sync`, so that the server has caught up.
 ///
-/// Both are sent at once. If the link breaks meanwhile there is no telling whether one server answered both.
+/// Both requests are sent at once. If the link breaks meanwhile, different servers may have answered them.
 pub(crate) async fn ask_fresh(
     engine: &Engine,
     path: &NodePath,
@@ -378,17 +379,17 @@ async fn delete_exactly(
     czxid: i64,
     version: Option<i32>,
 ) -> Result<(), TransportError> {
-    let look = Request::Exists {
+    let exists = Request::Exists {
         path: path.clone(),
         watch: false,
     };
-    match ask_fresh(engine, path, look).await?? {
+    match ask_fresh(engine, path, exists).await?? {
         Response::Stat {
             stat: Some(stat), ..
         } if stat.czxid == czxid && version.is_none_or(|version| version == stat.version) => {
             delete(engine, path, Some(stat.version)).await
         }
-        // It is gone, has another version than was asked for, or another one has taken its place.
+        // It is gone, has another version than was required, or was replaced.
         _ => Ok(()),
     }
 }
@@ -404,7 +405,7 @@ pub(crate) async fn delete(
     };
     match engine.send(request).await {
         Ok(_) | Err(TransportError::Refused(ErrorKind::NoNode, _)) => Ok(()),
-        // It changed since it was looked at: look again.
+        // It changed since it was read: read again.
         Err(TransportError::Refused(ErrorKind::BadVersion, _)) => {
             Err(TransportError::Later(ErrorKind::BadVersion))
         }
@@ -413,5 +414,5 @@ pub(crate) async fn delete(
 }
 
 pub(crate) fn unexpected(response: &Response) -> TransportError {
-    TransportError::Lost(format!("an answer of another kind: {response:?}"))
+    TransportError::Lost(format!("a reply of the wrong kind: {response:?}"))
 }

@@ -1,4 +1,4 @@
-//! Keeping the proof of a session fresh.
+//! Sends the requests that keep the lease proof of a session valid.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::path::NodePath;
 use crate::transport::Op;
 use crate::transport::Request;
 
-/// Who relies on a session, and since when no handle does.
+/// How many handles rely on a session, and since when none does.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Uses {
-    /// How many holders of a proof there are.
+    /// The number of [`SessionLease`](crate::SessionLease)s.
     pub(crate) holders: usize,
-    /// How many there are who may want one soon.
+    /// The number of [`Standby`](crate::Standby)s.
     pub(crate) standbys: usize,
-    /// When the last of them was dropped.
+    /// When the last handle of either kind was dropped.
     pub(crate) last: Option<Instant>,
 }
 
 impl Uses {
-    /// Whether a proof must be at hand: while anyone relies on the session, and for [`REST`] after.
+    /// Returns whether the session has to be ready for a proof: while a handle relies on it, and for [`REST`] after.
     fn are_on(&self, now: Instant) -> bool {
         self.holders + self.standbys > 0 || self.last.is_some_and(|last| now < last + REST)
     }
 }
 
-/// Starts the two tasks: one lets the leader answer while the session is in use, the other the quorum while a handle
-/// holds a proof. A session that no handle relies on sends pings only.
+/// Starts two tasks: one sends `sync`s to the leader while the session is in use, the other lets the quorum commit
+/// while there is a [`SessionLease`](crate::SessionLease). A session that no handle relies on sends only pings.
 pub(super) fn spawn(engine: &Arc<Engine>) {
     tokio::spawn(keep(
         Arc::clone(engine),
@@ -47,7 +47,7 @@ pub(super) fn spawn(engine: &Arc<Engine>) {
     ));
 }
 
-/// Makes a request whenever it is due, while it is wanted and the session lives.
+/// Sends a request whenever it is due, while it is wanted and the session is alive.
 async fn keep(
     engine: Arc<Engine>,
     is_wanted: fn(&Uses) -> bool,
@@ -75,7 +75,7 @@ async fn keep(
             return;
         }
         ask(&engine, request()).await;
-        // Whatever came of it, the next one is some time away.
+        // Pauses before the next request, whatever the result.
         tokio::select! {
             biased;
             _ = engine.ended() => return,
@@ -84,17 +84,17 @@ async fn keep(
     }
 }
 
-/// A request that only the leader can answer, and that costs it next to nothing.
+/// Returns a request that only the leader can answer, at almost no cost.
 fn sync() -> Request {
     Request::Sync {
         path: NodePath::root(),
     }
 }
 
-/// A request that the quorum must carry out, and that changes nothing.
+/// Returns a request that the quorum has to commit and that changes nothing.
 ///
-/// Even a transaction that only checks, and one that is refused, is agreed on by the quorum and written to its logs;
-/// `sync` is not: a leader that was deposed and does not know it would answer it.
+/// The quorum agrees on and logs even a transaction that only checks, and one that is refused. It does not agree on a
+/// `sync`, which a deposed leader that does not know it yet would answer.
 fn check() -> Request {
     Request::Transaction(vec![Op::Check {
         path: NodePath::root(),
@@ -102,12 +102,12 @@ fn check() -> Request {
     }])
 }
 
-/// Makes a request for the sake of the answer alone.
+/// Sends a request whose only purpose is the reply.
 async fn ask(engine: &Engine, request: Request) {
     let max_wait = Deadline::after(engine.transport().session_timeout());
     match max_wait.bound(engine.send(request)).await {
         Some(Ok(_)) => {}
-        answer => tracing::debug!(?answer, "the session could not be probed"),
+        answer => tracing::debug!(?answer, "the session could not be proven alive"),
     }
 }
 
@@ -120,6 +120,6 @@ async fn until(instant: Instant) {
     tokio::time::sleep(pause.max(SHORTEST_PAUSE)).await;
 }
 
-/// How long a session that was relied on is kept ready for the next time.
+/// How long a session stays ready for a proof after its last handle was dropped.
 const REST: Duration = Duration::from_secs(60);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);

@@ -1,9 +1,10 @@
-//! The task that keeps the watches of all subscriptions of a session, and hands on what they tell.
+//! Sets and removes the watches of a session's subscriptions, and forwards their events.
 //!
-//! What is decided is in `table`; this sets watches and takes them back.
+//! [`WatchTable`] decides which watches are wanted; this task executes the decisions.
 //!
-//! There is at most one request for a watch on a path at a time, and the watch before is given back first: the client
-//! crate takes back *all* watches on a path when the last one it knows is dropped, also one whose answer is on its way.
+//! At most one request for a watch on a path is in flight, and the previous watch is removed first: when the last watch
+//! on a path that it knows is dropped, the client crate removes *all* watches on the path, including one whose reply is
+//! on its way.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -46,7 +47,7 @@ pub(crate) use watch_table::SubscriptionEvent;
 pub(crate) use watch_table::WatchScope;
 use watch_table::WatchTable;
 
-/// What the session has of its watch manager.
+/// The session's handle of its watch manager.
 #[derive(Debug)]
 pub(crate) struct WatchManager {
     commands: mpsc::UnboundedSender<Command>,
@@ -60,7 +61,7 @@ pub(crate) struct Registration {
     commands: mpsc::UnboundedSender<Command>,
 }
 
-/// Tells when the watch of a new subscription is set for the first time.
+/// Resolves when the watch of a new subscription is set for the first time.
 pub(crate) type Armed = oneshot::Receiver<Result<(), TransportError>>;
 
 #[derive(Debug)]
@@ -75,7 +76,7 @@ pub(super) enum Command {
     Unsubscribe {
         id: Id,
     },
-    /// A one-shot watch came or went on a node that has one of the watch manager, or is on its way no longer.
+    /// A one-shot watch was set, removed or answered on a node that the watch manager watches.
     Disturbed {
         path: NodePath,
     },
@@ -95,7 +96,7 @@ impl WatchManager {
         self.commands.clone()
     }
 
-    /// Begins a subscription to `path`, which is below the chroot.
+    /// Starts a subscription to `path`, which is below the chroot.
     pub(crate) fn register(
         &self,
         path: NodePath,
@@ -111,7 +112,7 @@ impl WatchManager {
             buffer,
             armed,
         };
-        // When the task is gone with the session, the receiver says so.
+        // If the task has ended with the session, the receiver returns an error.
         let _gone = self.commands.send(subscribe);
         let registration = Registration {
             id,
@@ -148,37 +149,37 @@ struct Task {
     commands: mpsc::UnboundedReceiver<Command>,
     table: WatchTable,
     members: HashMap<Id, Member>,
-    /// The watches there are, by their paths.
+    /// The existing watches, by path.
     slots: HashMap<NodePath, Slot>,
     arming: FuturesUnordered<Arming>,
-    /// The paths of watches that have waited long enough to be given back.
+    /// Resolve to the paths of watches that have waited long enough to be removed.
     grace_periods: FuturesUnordered<Pin<Box<dyn Future<Output = NodePath> + Send>>>,
     notices: SelectAll<Notifications>,
     in_flight: Arc<Semaphore>,
-    /// How often the room was made smaller.
+    /// How often the capacity was reduced.
     shrinks: u64,
 }
 
-/// Who is told.
+/// The consumer of a subscription.
 struct Member {
     buffer: Arc<Buffer>,
-    /// Who waits for the first watch.
+    /// Notified when the first watch is set.
     armed: Option<oneshot::Sender<Result<(), TransportError>>>,
 }
 
-/// What there is of the watch on one path.
+/// The state of the watch on one path.
 enum Slot {
-    /// It has been asked for.
+    /// It was requested.
     Arming {
-        /// Whether another kind of watch was set or taken back there since.
+        /// Whether another kind of watch was set or removed there since.
         is_disturbed: bool,
     },
     Armed {
         is_recursive: bool,
         is_disturbed: bool,
-        /// Whether it ended with its link, and is only to be given back.
+        /// Whether it ended with its link and only has to be removed.
         is_lost: bool,
-        /// Whether it is to be given back once nothing is on its way on the node.
+        /// Whether it is removed once no request on the node is in flight.
         waits: bool,
         cancellable: CancellableWatch,
         _quota: Option<WatchQuota>,
@@ -188,14 +189,14 @@ enum Slot {
 /// One attempt to set a watch.
 type Arming = Pin<Box<dyn Future<Output = Attempt> + Send>>;
 
-/// What is to be set, and how.
+/// Which watch to set, and how.
 struct Order {
     path: NodePath,
     is_recursive: bool,
     is_disturbed: bool,
-    /// Whether by a persistent watch, and not by one-shots.
+    /// Whether to set a persistent watch instead of one-shot watches.
     is_persistent: bool,
-    /// How often the room had been made smaller when this was planned.
+    /// How often the capacity had been reduced when this was planned.
     shrinks: u64,
     attempts: u32,
 }
@@ -216,13 +217,13 @@ impl Task {
                 command = self.commands.recv() => {
                     let Some(command) = command else { break };
                     self.handle(command);
-                    // All that wait are planned for at once.
+                    // Handles all pending commands before it plans.
                     while let Ok(command) = self.commands.try_recv() {
                         self.handle(command);
                     }
                 }
                 Some((path, notice)) = self.notices.next(), if !self.notices.is_empty() => {
-                    self.told(&path, notice);
+                    self.notified(&path, notice);
                 }
                 Some(attempt) = self.arming.next(), if !self.arming.is_empty() => {
                     self.attempted(attempt);
@@ -232,7 +233,7 @@ impl Task {
                 }
             }
             self.settle();
-            // A storm of changes is not to keep other tasks from running.
+            // Many changes in a row must not keep other tasks from running.
             tokio::task::consume_budget().await;
         }
         self.end();
@@ -266,7 +267,7 @@ impl Task {
         }
     }
 
-    fn told(&mut self, path: &NodePath, notice: WatchNotification) {
+    fn notified(&mut self, path: &NodePath, notice: WatchNotification) {
         match notice {
             WatchNotification::Changed {
                 path: node, event, ..
@@ -323,16 +324,16 @@ impl Task {
                 self.reconcile(&path, 0);
             }
             Err(TransportError::Ended(_)) => {}
-            // Several may be refused before the first of them is known here.
+            // Several requests may be refused before the first refusal is handled.
             Err(TransportError::Refused(ErrorKind::Unsupported, _)) if is_persistent => {
-                self.make_do_with_one_shots();
+                self.fall_back_to_one_shots();
                 self.reconcile(&path, 0);
             }
             Err(TransportError::Refused(ErrorKind::TooManyWatches, _))
                 if self.table.len() > 1 && !self.has_only_one_shots() =>
             {
-                // Other watches have taken the room since: make do with what is left. Those that were planned together
-                // and are refused together are reason to do so once.
+                // Other watches have used the capacity since. Requests that were planned and refused together reduce it
+                // only once.
                 if shrinks == self.shrinks && self.table.wanted(&path).is_some() {
                     self.shrinks += 1;
                     self.table.set_capacity(self.table.bytes() / 2);
@@ -351,20 +352,21 @@ impl Task {
         }
     }
 
-    /// Learns that the servers have no persistent watches.
-    fn make_do_with_one_shots(&mut self) {
+    /// Falls back to one-shot watches, because the servers have no persistent ones.
+    fn fall_back_to_one_shots(&mut self) {
         if self.has_only_one_shots() {
             return;
         }
-        tracing::info!("the servers have no persistent watches: one-shot watches take their place");
+        tracing::info!("the servers have no persistent watches; using one-shot watches");
         self.engine
             .has_only_one_shots
             .store(true, Ordering::Relaxed);
-        // A recursive watch in place of many would take more of them, not less.
+        // A recursive watch in place of several would take more one-shot watches, not fewer.
         self.table.set_capacity(usize::MAX);
     }
 
-    /// Those that wait for their first watch are told why there is none. The others are stale until there is.
+    /// Returns the error to subscriptions that wait for their first watch. The others stay stale until the watch is
+    /// set.
     fn refused(&mut self, path: &NodePath, fault: &TransportError) {
         for id in self.table.served_by(path) {
             if let Some(member) = self.members.get_mut(&id)
@@ -377,15 +379,15 @@ impl Task {
         }
     }
 
-    /// Does what the table wants to be otherwise, and hands on its events.
+    /// Applies the changes of the table and forwards its events.
     fn settle(&mut self) {
         loop {
-            for (id, told) in self.table.take_events() {
+            for (id, event) in self.table.take_events() {
                 let Some(member) = self.members.get_mut(&id) else {
                     continue;
                 };
-                let is_set = told == SubscriptionEvent::Resynchronize;
-                member.buffer.push(told);
+                let is_set = event == SubscriptionEvent::Resynchronize;
+                member.buffer.push(event);
                 if is_set && let Some(armed) = member.armed.take() {
                     let _gone = armed.send(Ok(()));
                 }
@@ -400,13 +402,13 @@ impl Task {
         }
     }
 
-    /// Makes of the watch on `path` what is wanted.
+    /// Changes the watch on `path` to the wanted one.
     fn reconcile(&mut self, path: &NodePath, attempts: u32) {
         let wanted = self.table.wanted(path);
         let claims = self.engine.claims();
         let mut is_disturbed = false;
         match self.slots.get(path) {
-            // Its answer is waited for, whatever is wanted now.
+            // Waits for the reply first, whatever is wanted now.
             Some(Slot::Arming { .. }) => return,
             Some(Slot::Armed { .. }) if self.is_as_wanted(path) => {
                 if !self.table.is_armed(path) {
@@ -414,7 +416,7 @@ impl Task {
                 }
                 return;
             }
-            // To give it back now could take with it what is on its way. The watch manager is told when nothing is.
+            // Removing it now could remove a watch that is in flight. A command follows when none is.
             Some(Slot::Armed { .. }) if claims.waits_for_those_in_flight(path) => {
                 self.begin_grace_period(path);
                 return;
@@ -458,14 +460,14 @@ impl Task {
         )));
     }
 
-    /// A read that nobody polls is on its way for ever: it is not waited for longer than an answer takes.
+    /// Limits the wait for reads in flight: a read that its caller does not poll stays in flight forever.
     fn begin_grace_period(&mut self, path: &NodePath) {
         if let Some(Slot::Armed { waits, .. }) = self.slots.get_mut(path)
             && !std::mem::replace(waits, true)
         {
             let (engine, path) = (Arc::clone(&self.engine), path.clone());
             self.grace_periods.push(Box::pin(async move {
-                // Without a connection those that are on their way wait, too.
+                // Without a connection the reads in flight wait too.
                 let _ended = engine.connected().await;
                 Deadline::after(Duration::MAX).pause(MAX_WAIT).await;
                 path
@@ -473,20 +475,20 @@ impl Task {
         }
     }
 
-    /// Gives the watch back, whatever is on its way.
+    /// Removes the watch, whatever is in flight.
     fn grace_period_ended(&mut self, path: &NodePath) {
         let waited = match self.slots.get_mut(path) {
             Some(Slot::Armed { waits, .. }) => std::mem::take(waits),
             _ => false,
         };
         if waited && !self.is_as_wanted(path) {
-            tracing::debug!(%path, "a read with a watch takes so long that it is waited for no longer");
+            tracing::debug!(%path, "no longer waiting for a read with a watch that has taken too long");
             self.engine.claims().void_those_in_flight(path);
             self.reconcile(path, 0);
         }
     }
 
-    /// Whether there is the watch on `path` that is wanted.
+    /// Returns whether the wanted watch on `path` is set.
     fn is_as_wanted(&self, path: &NodePath) -> bool {
         let armed = match self.slots.get(path) {
             Some(Slot::Armed {
@@ -500,12 +502,12 @@ impl Task {
         armed.is_some() && armed == self.table.wanted(path)
     }
 
-    /// Whether the servers turned out to have no persistent watches.
+    /// Returns whether the servers were found to have no persistent watches.
     fn has_only_one_shots(&self) -> bool {
         self.engine.has_only_one_shots.load(Ordering::Relaxed)
     }
 
-    /// The session is over: everyone is told, those that come now, too.
+    /// Notifies all subscriptions of the end of the session, including those that are just being added.
     fn end(&mut self) {
         self.commands.close();
         while let Ok(command) = self.commands.try_recv() {
@@ -519,7 +521,7 @@ impl Task {
     }
 }
 
-/// Sets a watch, or tries to, once there is a connection.
+/// Tries to set a watch, once there is a connection.
 async fn arm(engine: Arc<Engine>, in_flight: Arc<Semaphore>, order: Order) -> Attempt {
     let result = try_to_arm(&engine, &in_flight, &order).await;
     Attempt { order, result }
@@ -538,20 +540,21 @@ async fn try_to_arm(
         never.pause(pause.unwrap_or_default()).await;
     }
     engine.connected().await.map_err(TransportError::Ended)?;
-    // Other users of the session wait behind so many requests at most.
-    let _place = in_flight.acquire().await;
+    // Bounds the number of requests that other users of the session wait behind.
+    let _permit = in_flight.acquire().await;
     if !order.is_persistent {
         let follow = fallback::follow(Arc::clone(engine), path.clone(), order.is_recursive);
         return Ok((follow.await?, None));
     }
     let quota = take_quota(engine, path)?;
     if order.is_disturbed {
-        // When this is answered, so is what was on its way when somebody lost interest, and it has been taken back.
-        let look = Request::Exists {
+        // When this reply arrives, requests whose callers dropped them have replies too, and their watches were
+        // removed.
+        let barrier = Request::Exists {
             path: NodePath::root(),
             watch: false,
         };
-        engine.send(look).await?;
+        engine.send(barrier).await?;
     }
     let request = Request::AddWatch {
         path: path.clone(),
@@ -563,7 +566,7 @@ async fn try_to_arm(
     }
 }
 
-/// Takes the room for a watch on `path`.
+/// Takes the quota for a watch on `path`.
 fn take_quota(engine: &Engine, path: &NodePath) -> Result<WatchQuota, TransportError> {
     let bytes = engine.chroot_len() + path.as_str().len();
     WatchQuota::take(&engine.watched, bytes).map_err(|taken| {
@@ -574,10 +577,10 @@ fn take_quota(engine: &Engine, path: &NodePath) -> Result<WatchQuota, TransportE
     })
 }
 
-/// How many bytes of paths the watches of subscriptions may take: half of what a session can have. The other half is for
-/// one-shot watches.
+/// How many bytes of paths the watches of subscriptions may take: half of what a session can have. The other half is
+/// reserved for one-shot watches.
 const CAPACITY: usize = MOST_WATCHED / 2;
 const MOST_IN_FLIGHT: usize = 64;
 
-/// How long a watch that is to be given back waits for reads that are on their way, on a connection that stands.
+/// How long the removal of a watch waits for reads in flight, while there is a connection.
 const MAX_WAIT: Duration = Duration::from_secs(5);

@@ -7,7 +7,7 @@ use super::Target;
 use super::check_size;
 use super::check_version;
 use crate::acl::Acl;
-use crate::call::Fate;
+use crate::call::WriteOutcome;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -17,21 +17,17 @@ use crate::stat::Stat;
 use crate::transport::Request;
 use crate::transport::Response;
 
-/// Reads the access rules of a node; made by [`Session::acl`](crate::Session::acl).
+/// Reads the access rules of a node; created by [`Session::acl`](crate::Session::acl).
 ///
 /// # Errors
 ///
 /// [`NoNode`](ErrorKind::NoNode), [`NoAuth`](ErrorKind::NoAuth).
 /// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) when no answer came by the deadline.
+/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
 ///
 /// # Cancel safety
 ///
 /// Safe, nothing happened.
-///
-/// # Session loss
-///
-/// A fatal error.
 ///
 /// # Cost
 ///
@@ -68,37 +64,33 @@ impl IntoFuture for GetAcl {
     }
 }
 
-/// Replaces the access rules of a node; made by [`Session::set_acl`](crate::Session::set_acl).
+/// Replaces the access rules of a node; created by [`Session::set_acl`](crate::Session::set_acl).
 ///
 /// The answer is the node's stat after the change.
 ///
-/// # After a lost answer
+/// # After a lost reply
 ///
 /// The rules are read, once the server has caught up.
 /// The change is repeated if their version shows that they are unchanged: it is the one that was asked for, or,
 /// without one, that of rules that were never changed.
 /// Without a version it is done if the rules are those of this call, even if another client set them.
-/// Otherwise the outcome is unknown, and the error is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown): a repetition never replaces
-/// rules that another client has set in between.
+/// Otherwise the outcome is unknown, and the error is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown): a repetition never
+/// replaces rules that another client has set in between.
 ///
 /// # Errors
 ///
 /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion), [`NoAuth`](ErrorKind::NoAuth),
 /// [`InvalidAcl`](ErrorKind::InvalidAcl), [`TooLarge`](ErrorKind::TooLarge).
-/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when the request was sent and no answer came.
+/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if the request was sent and no reply arrived.
 ///
 /// # Cancel safety
 ///
-/// Not safe once it was polled, because a request that has left cannot be called back: the rules may still change.
-/// Read them afterwards. Dropped before its first poll, nothing has happened.
-///
-/// # Session loss
-///
-/// A fatal error; [`Error::is_outcome_unknown`] tells whether the request was in flight.
+/// Not safe after the first poll, because a request in flight cannot be recalled: the rules may still change.
+/// Read them afterwards. If dropped before the first poll, nothing has happened.
 ///
 /// # Cost
 ///
-/// One round trip; after a lost answer one more to read the rules, which takes the READ or ADMIN permission.
+/// One round trip; after a lost reply one more to read the rules, which requires the READ or ADMIN permission.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is written until it is awaited"]
 pub struct SetAcl {
@@ -162,13 +154,13 @@ impl IntoFuture for SetAcl {
                 let Some((found, stat)) = call.fresh(path, true, &get, rules).await? else {
                     // They may have been changed before the node was deleted.
                     let gone = call.error(path, ErrorKind::NoNode).maybe_applied();
-                    return Ok(Fate::Refused(gone));
+                    return Ok(WriteOutcome::Refused(gone));
                 };
                 Ok(match judge_acl(acl, version, seen, (&found, &stat)) {
-                    Verdict::Ours => Fate::Done(stat),
-                    Verdict::NotOurs => Fate::NotApplied,
-                    Verdict::Unknown => Fate::Unknown(
-                        "the rules have changed, and nothing tells whether this call changed them",
+                    Verdict::Ours => WriteOutcome::Done(stat),
+                    Verdict::NotOurs => WriteOutcome::NotApplied,
+                    Verdict::Unknown => WriteOutcome::Unknown(
+                        "the rules have changed, and they do not show whether this call changed them",
                     ),
                 })
             })

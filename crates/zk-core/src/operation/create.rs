@@ -37,17 +37,17 @@ pub use claimed::CreateClaimed;
 pub use owned::CreateOwned;
 pub use owned::OwnedNode;
 
-/// Creates a node; made by [`Session::create`](crate::Session::create).
+/// Creates a node; created by [`Session::create`](crate::Session::create).
 ///
 /// Without options the node is persistent, has the access rules of the session's view, and its parent must exist.
-/// The answer is the path of the node made, which differs from the one given when it is sequential or protected, and
-/// its stat.
+/// Returns the stat and the path of the new node. The path differs from the given one if the node is sequential or
+/// protected.
 ///
-/// # After a lost answer
+/// # After a lost reply
 ///
-/// A create whose answer was lost is repeated, and the repetition is judged:
+/// The session repeats the create and decides by the node that it finds:
 ///
-/// | kind of node | what tells | otherwise |
+/// | kind of node | what shows that this call created it | otherwise |
 /// |---|---|---|
 /// | [`protected`](Self::protected) | its unique name | |
 /// | [`claimed`](Self::claimed) | its owner is this session, and its data | |
@@ -55,36 +55,35 @@ pub use owned::OwnedNode;
 /// | persistent | other data: it is not ours; the same data, with [`idempotent`](Self::idempotent): it is ours | [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
 /// | sequential, not protected | nothing: it is not repeated | [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
 ///
-/// A node that was there before the last answer that this session had is in no case ours.
-/// A node that another client has deleted in between is made again, whatever its kind.
-/// Where others delete what is made here, as consumers of a queue do, use
+/// A node that existed before the last reply that this session received is never ours.
+/// A node that another client has deleted in between is created again, whatever its kind.
+/// If other clients delete these nodes, as consumers of a queue do, use
 /// [`Transaction::commit_marked`](crate::Transaction::commit_marked).
 ///
 /// # Errors
 ///
-/// [`NodeExists`](ErrorKind::NodeExists), [`NoNode`](ErrorKind::NoNode) when the parent is missing,
+/// [`NodeExists`](ErrorKind::NodeExists), [`NoNode`](ErrorKind::NoNode) if the parent is missing,
 /// [`ParentIsEphemeral`](ErrorKind::ParentIsEphemeral), [`NoAuth`](ErrorKind::NoAuth),
 /// [`InvalidAcl`](ErrorKind::InvalidAcl), [`TooLarge`](ErrorKind::TooLarge),
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for options that do not go together.
-/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when the request was sent and nothing tells what became of it.
-/// [`NotConnected`](ErrorKind::NotConnected) when it could not be sent; then it is not sent later either.
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) for options that exclude each other.
+/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if the request was sent and the node does not show its outcome.
+/// [`NotConnected`](ErrorKind::NotConnected) if it could not be sent; then it is not sent later either.
 ///
 /// # Cancel safety
 ///
-/// Safe when [`protected`](Self::protected) or [`owned`](Self::owned): what was made, or will be by a request that has
-/// left, is removed in the background.
-/// Otherwise not safe once it was polled, because a request that has left cannot be called back: the node may still be
-/// made. Look for the node afterwards, or make it ephemeral and close the session.
-/// Dropped before its first poll, nothing has happened.
+/// Safe with [`protected`](Self::protected) or [`owned`](Self::owned): a node that was created, or will be by a request
+/// in flight, is removed in the background.
+/// Otherwise not safe after the first poll, because a request in flight cannot be recalled: the node may still be
+/// created. Read the node afterwards, or make it ephemeral and close the session.
+/// If dropped before the first poll, nothing has happened.
 ///
 /// # Session loss
 ///
-/// A fatal error; [`Error::is_outcome_unknown`] tells whether the request was in flight.
-/// An ephemeral node vanishes with its session.
+/// An ephemeral node is deleted with its session.
 ///
 /// # Cost
 ///
-/// One round trip; with [`parents`](Self::parents), when some are missing, two more per missing parent.
+/// One round trip; with [`parents`](Self::parents), two more per missing parent.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is created until it is awaited"]
 pub struct Create {
@@ -112,16 +111,16 @@ struct Options {
     or_set: bool,
 }
 
-/// Where the unique id of a [`protected`](Create::protected) node stands in its name.
+/// Where the name of a [`protected`](Create::protected) node contains its unique id.
 ///
-/// Other clients that use the same parent may look at the beginning of names, or at their end before the number.
+/// Other clients of the same parent may parse the beginning of names, or their end before the number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IdPlace {
-    /// Before the name: `_c_<uuid>-<name>`, as Curator's protection has it.
+    /// Before the name: `_c_<uuid>-<name>`, the format of Curator's protection.
     #[default]
     Before,
-    /// Behind the name, with this text after it: `<name><32 hexadecimal digits><text>`.
+    /// After the name, followed by this text: `<name><32 hexadecimal digits><text>`.
     After(&'static str),
 }
 
@@ -135,13 +134,13 @@ impl Create {
         }
     }
 
-    /// Makes the node vanish with its session.
+    /// Makes the node ephemeral: it is deleted with its session.
     pub fn ephemeral(mut self) -> Self {
         self.options.ephemeral = true;
         self
     }
 
-    /// Lets the server append a ten-digit number to the name that grows with each child of the parent.
+    /// Makes the node sequential: the server appends a ten-digit number that grows with each child of the parent.
     pub fn sequential(mut self) -> Self {
         self.options.sequential = true;
         self
@@ -149,77 +148,77 @@ impl Create {
 
     /// Appends this number to the name, as a server does to the name of a [`sequential`](Self::sequential) node.
     ///
-    /// For a node that takes the place of another one among its siblings; the counter of the parent is not asked.
+    /// Use it for a node that replaces another one among its siblings. The parent's counter is not used.
     pub fn numbered(mut self, number: Sequence) -> Self {
         self.options.number = Some(number);
         self
     }
 
-    /// Makes the node one that the server removes some time after its last child went.
+    /// Makes the node a container: the server deletes it some time after its last child was deleted.
     pub fn container(mut self) -> Self {
         self.options.container = true;
         self
     }
 
-    /// Lets the server remove the node when it was not changed for `ttl` and has no children.
+    /// Lets the server delete the node when it was not changed for `ttl` and has no children.
     ///
-    /// From one millisecond to 2^40-1 milliseconds; the servers must have extended types enabled.
+    /// `ttl` is from 1 ms to 2^40-1 ms. The servers must have extended types enabled.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = Some(ttl);
         self
     }
 
-    /// Creates missing parents first, as persistent nodes without data under the same acl.
+    /// Creates missing parents first, as persistent nodes without data and with the same access rules.
     ///
-    /// A parent that someone else makes or removes meanwhile is no error.
+    /// It is no error if another client creates or deletes a parent meanwhile.
     pub fn parents(mut self) -> Self {
         self.options.parents = Some(PLAIN);
         self
     }
 
-    /// Like [`parents`](Self::parents), but as container nodes, which the server removes some time after their last
-    /// child went; as persistent ones where the server knows no containers.
+    /// Like [`parents`](Self::parents), but creates container nodes, which the server deletes some time after their
+    /// last child was deleted. On servers without containers it creates persistent nodes.
     pub fn container_parents(mut self) -> Self {
         self.options.parents = Some(CreateMode::Container);
         self
     }
 
-    /// Puts a unique id before the name, `_c_<uuid>-`, so that the node is found again when the answer is lost, and
-    /// removed when this call is dropped.
+    /// Puts a unique id before the name, `_c_<uuid>-`. The session uses it to find the node if the reply is lost, and
+    /// to remove the node if this call is dropped.
     ///
-    /// The form is that of Curator's protection.
-    /// Unlike Curator's it looks for the node only after the server has caught up with the leader: a server that lags
-    /// would not show it yet.
+    /// The format is that of Curator's protection.
+    /// Unlike Curator, the session searches for the node only after the server has caught up with the leader, because a
+    /// lagging server may not show it yet.
     pub fn protected(mut self) -> Self {
         self.options.protected = true;
         self
     }
 
-    /// Like [`protected`](Self::protected), and answers a handle that removes the node when it is dropped.
+    /// Like [`protected`](Self::protected), and returns a handle that removes the node when it is dropped.
     pub fn owned(mut self) -> CreateOwned {
         self.options.protected = true;
         CreateOwned::new(self)
     }
 
-    /// Makes an ephemeral node under the name that was given, and answers a handle that removes it; `None` if another
-    /// node is there.
+    /// Creates an ephemeral node under the given name and returns a handle that removes it, or `None` if another node
+    /// exists there.
     ///
-    /// The data has to tell this call from every other one of this session for the same path, since it is all that
-    /// tells whose node it is when an answer was lost.
+    /// The data must be different for each call of this session with the same path: if a reply is lost, only the data
+    /// shows which call created the node.
     pub fn claimed(mut self) -> CreateClaimed {
         self.options.ephemeral = true;
         CreateClaimed::new(self)
     }
 
-    /// Sets where a [`protected`](Self::protected) or [`owned`](Self::owned) node has its id; the default is
-    /// [`IdPlace::Before`].
+    /// Sets where the name of a [`protected`](Self::protected) or [`owned`](Self::owned) node contains its id; the
+    /// default is [`IdPlace::Before`].
     pub fn id_place(mut self, place: IdPlace) -> Self {
         self.options.id = place;
         self
     }
 
-    /// Says that the data names its writer, so that a node with exactly this data that was never changed is taken for
-    /// the work of this call when an answer was lost.
+    /// Declares that the data identifies its writer. If a reply is lost, an unchanged node with exactly this data then
+    /// counts as created by this call.
     pub fn idempotent(mut self) -> Self {
         self.options.idempotent = true;
         self
@@ -227,9 +226,9 @@ impl Create {
 
     /// Replaces the data if the node exists already, whatever its version.
     ///
-    /// The answer is then the path and the stat after the change.
-    /// After a lost answer the node is judged as by [`Set`](crate::Set): data that another client may have written in
-    /// between are not overwritten.
+    /// Returns the path, and the stat after the change.
+    /// After a lost reply it decides like [`Set`](crate::Set): it does not overwrite data that another client may have
+    /// written in between.
     pub fn or_set(mut self) -> Self {
         self.options.or_set = true;
         self
@@ -316,7 +315,7 @@ async fn create(
     Ok((call.session().view().unwire(&made), stat))
 }
 
-/// Makes a name that nobody else has of the last component of `path`; the server may append a number.
+/// Derives a unique name from the last component of `path`; the server may append a number.
 fn unique_name(call: &Call, path: &NodePath, place: IdPlace) -> String {
     let id = call.engine().new_id();
     let name = path.name().unwrap_or_default();
@@ -447,12 +446,12 @@ async fn found(
 fn unknown(call: &Call, path: &NodePath, exists: &Error) -> Error {
     call.error(path, ErrorKind::OutcomeUnknown)
         .attempts_made(exists.attempts())
-        .detail("a node is there, and nothing tells whether this call made it")
+        .detail("a node exists, and its state does not show whether this call created it")
 }
 
 /// What calls of this session do at the moment about an ephemeral node of one name.
 ///
-/// Two calls of one session may make the same ephemeral node at once; its owner does not tell which of them did.
+/// Two calls of one session may create the same ephemeral node at once; its owner does not show which of them did.
 #[derive(Debug, Default)]
 pub(crate) struct MakingAtOnce {
     calls: usize,

@@ -7,8 +7,8 @@ use super::OperationFuture;
 use super::Target;
 use super::check_version;
 use crate::call::Call;
-use crate::call::Fate;
 use crate::call::Repeat;
+use crate::call::WriteOutcome;
 use crate::call::join_all;
 use crate::engine::Engine;
 use crate::engine::cleanup::Job;
@@ -23,37 +23,34 @@ use crate::stat::Stat;
 use crate::transport::Request;
 use crate::transport::Response;
 
-/// Deletes a node; made by [`Session::delete`](crate::Session::delete).
+/// Deletes a node; created by [`Session::delete`](crate::Session::delete).
 ///
-/// # After a lost answer
+/// # After a lost reply
 ///
-/// The node is read, once the server has caught up. If it is gone, the call succeeds, even if another client deleted it.
-/// The deletion is repeated if the node that is there was there before.
-/// A node that may have been made in between is left alone, and the error is
-/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown): so it is with any node that is newer than the last answer that this
-/// session had before.
-/// A [recursive](Self::recursive) delete goes on instead, since it deletes whatever appears meanwhile.
+/// The session reads the node once the server has caught up. If it is gone, the call succeeds, even if another client
+/// deleted it. If the node existed before, the deletion is repeated.
+/// A node that may have been created in between is not deleted, and the error is
+/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown). This applies to any node that is newer than the last reply that this
+/// session received before.
+/// A [recursive](Self::recursive) delete continues instead, because it also deletes nodes that appear meanwhile.
 ///
 /// # Errors
 ///
 /// [`NoNode`](ErrorKind::NoNode), [`NotEmpty`](ErrorKind::NotEmpty), [`BadVersion`](ErrorKind::BadVersion),
 /// [`NoAuth`](ErrorKind::NoAuth).
-/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when the request was sent and no answer came.
-/// A recursive delete that fails has deleted a part; [`Error::path`] says where it stopped.
+/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if the request was sent and no reply arrived.
+/// A recursive delete that fails has deleted some of the nodes; [`Error::path`] is where it stopped.
 ///
 /// # Cancel safety
 ///
-/// Not safe once it was polled, because a request that has left cannot be called back: the node may still be deleted.
-/// Repeat the call; [`NoNode`](ErrorKind::NoNode) then says that it was.
-/// Dropped before its first poll, nothing has happened.
-///
-/// # Session loss
-///
-/// A fatal error; [`Error::is_outcome_unknown`] tells whether the request was in flight.
+/// Not safe after the first poll, because a request in flight cannot be recalled: the node may still be deleted.
+/// Repeat the call; [`NoNode`](ErrorKind::NoNode) then means that it was deleted.
+/// If dropped before the first poll, nothing has happened.
 ///
 /// # Cost
 ///
-/// One round trip, and after a lost answer one more to look; a recursive one lists and deletes 64 nodes at a time, and keeps all paths below in memory.
+/// One round trip, and one more to read the node after a lost reply. A recursive delete lists and deletes 64 nodes at a
+/// time and keeps all paths below the node in memory.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is deleted until it is awaited"]
 pub struct Delete {
@@ -77,19 +74,19 @@ impl Delete {
 
     /// Deletes the node only if its data has this version; by default any.
     ///
-    /// Version -1, which servers take for any, is refused with [`InvalidArgument`](ErrorKind::InvalidArgument).
+    /// Version -1, which servers treat as any version, is refused with [`InvalidArgument`](ErrorKind::InvalidArgument).
     pub fn version(mut self, version: i32) -> Self {
         self.version = Some(version);
         self
     }
 
-    /// Deletes the node only if this transaction made it: the [`czxid`](crate::Stat::czxid) of its stat.
+    /// Deletes the node only if this transaction created it: the [`czxid`](crate::Stat::czxid) of its stat.
     ///
-    /// A node that took its place is not touched, and the answer is [`NoNode`](ErrorKind::NoNode).
-    /// The node is looked at first on a server that has caught up, which takes one more round trip, and then it is deleted
-    /// under the version that was seen; after a lost answer it is looked at again.
-    /// Only a node that is replaced between that look and the deletion, and whose replacement was written as often, is
-    /// not told apart: ZooKeeper has no deletion by transaction.
+    /// A node that replaced it is not deleted, and the error is [`NoNode`](ErrorKind::NoNode).
+    /// The session first reads the node on a server that has caught up, which takes one more round trip, and deletes it
+    /// with the version that it read. After a lost reply it reads the node again.
+    /// A node that is replaced between the read and the deletion, by one that was written equally often, is not
+    /// detected: ZooKeeper has no deletion by transaction.
     pub fn created_by(mut self, czxid: i64) -> Self {
         self.czxid = Some(czxid);
         self
@@ -97,20 +94,20 @@ impl Delete {
 
     /// Deletes everything below the node first.
     ///
-    /// This is not atomic: others see the tree shrink.
-    /// Nodes that vanish meanwhile are no error, and nodes that appear meanwhile are deleted too, for a bounded number
-    /// of rounds; then the answer is [`NotEmpty`](ErrorKind::NotEmpty).
+    /// This is not atomic: other clients see the tree shrink.
+    /// Nodes that disappear meanwhile are no error. Nodes that appear meanwhile are deleted too, for a bounded number
+    /// of rounds; then the error is [`NotEmpty`](ErrorKind::NotEmpty).
     pub fn recursive(mut self) -> Self {
         self.recursive = true;
         self
     }
 
-    /// Goes on in the background when this call ends without having deleted the node, by an error or by being dropped.
+    /// Continues in the background if this call fails or is dropped before it has deleted the node.
     ///
-    /// It deletes the node that was there when it began, and not one that takes its place later, in this call nor in the
-    /// background: it looks for the transaction that made the node first, as [`created_by`](Self::created_by) does.
-    /// Dropped before it has seen the node, which takes one round trip, it deletes nothing.
-    /// It ends with the session.
+    /// Neither this call nor the background task deletes a node that replaces the original one: both compare the
+    /// transaction that created the node, as [`created_by`](Self::created_by) does.
+    /// If the call is dropped before it has read the node, which takes one round trip, nothing is deleted.
+    /// The background task ends with the session.
     pub fn guaranteed(mut self) -> Self {
         self.guaranteed = true;
         self
@@ -164,12 +161,12 @@ impl IntoFuture for Delete {
 async fn delete_one(call: &Call, path: &NodePath, version: Option<i32>) -> Result<(), Error> {
     let request = delete_request(call, path, version);
     call.write(path, request, Response::deleted, |seen| async move {
-        let found = look(call, path, true).await?;
+        let found = read_stat(call, path, true).await?;
         Ok(match judge_delete(None, seen, found.as_ref()) {
-            Verdict::Ours => Fate::Done(()),
-            Verdict::NotOurs => Fate::NotApplied,
+            Verdict::Ours => WriteOutcome::Done(()),
+            Verdict::NotOurs => WriteOutcome::NotApplied,
             Verdict::Unknown => {
-                Fate::Unknown("a node is there that may have been made after the deletion")
+                WriteOutcome::Unknown("a node is there that may have been made after the deletion")
             }
         })
     })
@@ -188,12 +185,12 @@ async fn delete_any(call: &Call, path: &NodePath) -> Result<(), Error> {
     }
 }
 
-/// Deletes the node that a transaction has made, or the one that is there now, in the background if it must be.
+/// Deletes the node that a transaction created, or the current one, in the background if necessary.
 ///
-/// After a lost answer it looks again before it deletes again: another node may have taken the place since, with the
-/// version of a fresh one, too. A server that lags still shows a node whose place another one has taken, and does not
-/// yet show one that is there. Once it has caught up, so has every server that the session moves to: a client tells a
-/// server the newest zxid that it has seen, and one that is behind refuses it.
+/// After a lost reply it reads the node again before it repeats the deletion, because another node with the version of
+/// a fresh one may have replaced it. A lagging server may still show a replaced node, or not yet show an existing one.
+/// Once a server has caught up, so has every server that the session moves to: a client sends a server the newest zxid
+/// that it has seen, and a server that is behind refuses the client.
 async fn delete_exactly(
     call: &Call,
     path: &NodePath,
@@ -202,7 +199,7 @@ async fn delete_exactly(
     is_guaranteed: bool,
 ) -> Result<(), Error> {
     let no_node = |attempts| call.error(path, ErrorKind::NoNode).attempts_made(attempts);
-    let Some(mut stat) = look(call, path, false).await? else {
+    let Some(mut stat) = read_stat(call, path, false).await? else {
         return Err(no_node(1));
     };
     let czxid = czxid.unwrap_or(stat.czxid);
@@ -229,13 +226,13 @@ async fn delete_exactly(
             break Ok(());
         };
         let in_doubt = error.is_outcome_unknown() && !error.is_fatal();
-        // Somebody wrote to it since.
+        // Another client has written to it since.
         let has_changed = error.kind() == ErrorKind::BadVersion && version.is_none();
         if !in_doubt && !has_changed || in_doubt && !call.may_try_again(attempts).await {
             break Err(error);
         }
-        // Once the server has caught up, a deletion that was not carried out will not be.
-        let found = match look(call, path, in_doubt).await {
+        // Once the server has caught up, a deletion that was not applied never will be.
+        let found = match read_stat(call, path, in_doubt).await {
             Ok(found) => found,
             Err(looking) if in_doubt => break Err(looking.maybe_applied()),
             Err(looking) => break Err(looking),
@@ -263,8 +260,8 @@ fn delete_request(call: &Call, path: &NodePath, version: Option<i32>) -> Request
     }
 }
 
-/// Looks for the node on a server that has caught up.
-async fn look(call: &Call, path: &NodePath, in_doubt: bool) -> Result<Option<Stat>, Error> {
+/// Reads the node's stat on a server that has caught up.
+async fn read_stat(call: &Call, path: &NodePath, in_doubt: bool) -> Result<Option<Stat>, Error> {
     let exists = Request::Exists {
         path: call.wire(path),
         watch: false,

@@ -1,4 +1,4 @@
-//! Reads, and the barrier that makes them fresh.
+//! Reads nodes, and makes a server catch up with the leader before a read.
 
 use std::time::Duration;
 
@@ -17,24 +17,20 @@ use crate::transport::Request;
 use crate::transport::Response;
 use crate::watch::Watch;
 
-/// Reads the data of a node; made by [`Session::get`](crate::Session::get).
+/// Reads the data of a node; created by [`Session::get`](crate::Session::get).
 ///
-/// The answer is the data and the stat that belongs to it.
+/// Returns the data and its stat.
 /// The server that answers may lag behind the others; [`Session::sync`](crate::Session::sync) first makes it catch up.
 ///
 /// # Errors
 ///
 /// [`NoNode`](ErrorKind::NoNode), [`NoAuth`](ErrorKind::NoAuth).
 /// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) when no answer came by the deadline.
+/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
 ///
 /// # Cancel safety
 ///
 /// Safe, nothing happened.
-///
-/// # Session loss
-///
-/// A fatal error.
 ///
 /// # Cost
 ///
@@ -56,7 +52,7 @@ impl Get {
         self
     }
 
-    /// Sets a watch with the read, which fires when the data of the node changes or the node goes.
+    /// Also sets a watch that fires when the data of the node changes or the node is deleted.
     pub fn watched(self) -> GetWatched {
         GetWatched {
             target: self.target,
@@ -68,7 +64,7 @@ impl Get {
         GetDecoded::new(self, codec)
     }
 
-    /// The path, if it is one.
+    /// Returns the path if it is valid.
     pub(super) fn path(&self) -> Option<NodePath> {
         self.target.path.as_ref().ok().cloned()
     }
@@ -89,24 +85,20 @@ impl IntoFuture for Get {
     }
 }
 
-/// Looks whether a node exists; made by [`Session::exists`](crate::Session::exists).
+/// Checks whether a node exists; created by [`Session::exists`](crate::Session::exists).
 ///
-/// The answer is the stat of the node, or `None`.
+/// Returns the stat of the node, or `None`.
 /// The server that answers may lag behind the others; [`Session::sync`](crate::Session::sync) first makes it catch up.
 ///
 /// # Errors
 ///
-/// A missing node is not one.
+/// A missing node is not an error.
 /// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) when no answer came by the deadline.
+/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
 ///
 /// # Cancel safety
 ///
 /// Safe, nothing happened.
-///
-/// # Session loss
-///
-/// A fatal error.
 ///
 /// # Cost
 ///
@@ -155,7 +147,7 @@ impl IntoFuture for Exists {
     }
 }
 
-/// Reads the stat of a node; made by [`Session::stat`](crate::Session::stat).
+/// Reads the stat of a node; created by [`Session::stat`](crate::Session::stat).
 ///
 /// The answer is the stat; a missing node is an error, unlike with [`Exists`].
 /// The server that answers may lag behind the others; [`Session::sync`](crate::Session::sync) first makes it catch up.
@@ -164,15 +156,11 @@ impl IntoFuture for Exists {
 ///
 /// [`NoNode`](ErrorKind::NoNode).
 /// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) when no answer came by the deadline.
+/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
 ///
 /// # Cancel safety
 ///
 /// Safe, nothing happened.
-///
-/// # Session loss
-///
-/// A fatal error.
 ///
 /// # Cost
 ///
@@ -216,7 +204,7 @@ impl IntoFuture for GetStat {
     }
 }
 
-/// Lists the children of a node; made by [`Session::list`](crate::Session::list).
+/// Lists the children of a node; created by [`Session::list`](crate::Session::list).
 ///
 /// The answer is the names of the children, in no order, and the stat of the node.
 /// The server that answers may lag behind the others; [`Session::sync`](crate::Session::sync) first makes it catch up.
@@ -225,15 +213,11 @@ impl IntoFuture for GetStat {
 ///
 /// [`NoNode`](ErrorKind::NoNode), [`NoAuth`](ErrorKind::NoAuth).
 /// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) when no answer came by the deadline.
+/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
 ///
 /// # Cancel safety
 ///
 /// Safe, nothing happened.
-///
-/// # Session loss
-///
-/// A fatal error.
 ///
 /// # Cost
 ///
@@ -282,7 +266,7 @@ impl IntoFuture for List {
     }
 }
 
-/// Makes the server of this session catch up with the leader; made by [`Session::sync`](crate::Session::sync).
+/// Makes the server of this session catch up with the leader; created by [`Session::sync`](crate::Session::sync).
 ///
 /// Reads that follow on this session see every write the leader had committed.
 /// The leader does not ask the quorum for it, so that a deposed one may answer for a moment (ZOOKEEPER-1675).
@@ -291,15 +275,11 @@ impl IntoFuture for List {
 ///
 /// None of its own; a missing node is not one.
 /// [`NotConnected`](ErrorKind::NotConnected), [`TimedOut`](ErrorKind::TimedOut) or
-/// [`ConnectionLost`](ErrorKind::ConnectionLost) when no answer came by the deadline.
+/// [`ConnectionLost`](ErrorKind::ConnectionLost) if no reply arrived by the deadline.
 ///
 /// # Cancel safety
 ///
 /// Safe, nothing happened.
-///
-/// # Session loss
-///
-/// A fatal error.
 ///
 /// # Cost
 ///
@@ -339,19 +319,19 @@ impl IntoFuture for Sync {
     }
 }
 
-/// Reads the data of a node and sets a watch; made by [`Get::watched`].
+/// Reads the data of a node and sets a watch; created by [`Get::watched`].
 ///
 /// The answer is that of [`Get`], and the watch.
 ///
 /// # Errors
 ///
-/// As [`Get`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of paths under
-/// watch: more than it could set again after a move to another server.
+/// As [`Get`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of paths
+/// under watch: more than it could set again after a move to another server.
 /// With [`NoNode`](ErrorKind::NoNode) there is no watch.
 ///
 /// # Cancel safety
 ///
-/// Safe: a watch that was set is taken back in the background.
+/// Safe: a watch that was set is removed in the background.
 ///
 /// # Session loss
 ///
@@ -400,19 +380,19 @@ impl IntoFuture for GetWatched {
     }
 }
 
-/// Reads whether a node exists and sets a watch; made by [`Exists::watched`].
+/// Reads whether a node exists and sets a watch; created by [`Exists::watched`].
 ///
 /// The answer is that of [`Exists`], and the watch.
 ///
 /// # Errors
 ///
-/// As [`Exists`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of paths under
-/// watch: more than it could set again after a move to another server.
+/// As [`Exists`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of
+/// paths under watch: more than it could set again after a move to another server.
 /// A missing node is watched, too: the watch fires when it is created.
 ///
 /// # Cancel safety
 ///
-/// Safe: a watch that was set is taken back in the background.
+/// Safe: a watch that was set is removed in the background.
 ///
 /// # Session loss
 ///
@@ -446,7 +426,7 @@ impl IntoFuture for ExistsWatched {
     }
 }
 
-/// Looks whether a node exists, and sets a watch.
+/// Checks whether a node exists, and sets a watch.
 pub(super) async fn exists_watched(
     call: &Call,
     path: &NodePath,
@@ -468,19 +448,19 @@ pub(super) async fn exists_watched(
     Ok((stat, super::watch(call, watch, reserved, false)))
 }
 
-/// Reads the children of a node and sets a watch; made by [`List::watched`].
+/// Reads the children of a node and sets a watch; created by [`List::watched`].
 ///
 /// The answer is that of [`List`], and the watch.
 ///
 /// # Errors
 ///
-/// As [`List`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of paths under
-/// watch: more than it could set again after a move to another server.
+/// As [`List`] has them, and [`TooManyWatches`](ErrorKind::TooManyWatches) when the session has about 120 KiB of paths
+/// under watch: more than it could set again after a move to another server.
 /// With [`NoNode`](ErrorKind::NoNode) there is no watch.
 ///
 /// # Cancel safety
 ///
-/// Safe: a watch that was set is taken back in the background.
+/// Safe: a watch that was set is removed in the background.
 ///
 /// # Session loss
 ///

@@ -11,8 +11,8 @@ use super::acl_bytes;
 use super::check_frame;
 use crate::acl::Acl;
 use crate::call::Call;
-use crate::call::Fate;
 use crate::call::Repeat;
+use crate::call::WriteOutcome;
 use crate::engine::Engine;
 use crate::engine::cleanup::Job;
 use crate::error::Error;
@@ -32,10 +32,10 @@ use crate::transport::OpResult;
 use crate::transport::Request;
 use crate::transport::Response;
 
-/// Changes of which all are made or none; made by [`Session::transaction`].
+/// Operations that are applied all or none; created by [`Session::transaction`].
 ///
-/// The parts are carried out in the order in which they were added, each seeing the ones before it.
-/// The answer has one [`OpResult`] per part.
+/// The operations are applied in the order in which they were added, and each sees the effects of the ones before it.
+/// Returns one [`OpResult`] per operation.
 ///
 /// ```no_run
 /// # async fn demo(session: zk_core::Session) -> Result<(), zk_core::Error> {
@@ -57,7 +57,7 @@ use crate::transport::Response;
 pub struct Transaction {
     session: Session,
     parts: Vec<Op>,
-    /// The paths of the parts as they were given.
+    /// The paths of the operations as they were given.
     paths: Vec<NodePath>,
     wrong: Option<(usize, ParsePathError)>,
     timeout: Option<Duration>,
@@ -227,37 +227,33 @@ impl Transaction {
         self
     }
 
-    /// Makes the changes, all or none, and answers what each part did.
+    /// Applies all operations or none, and returns the result of each.
     ///
-    /// Without parts it answers at once.
+    /// Without operations it returns at once.
     ///
-    /// A transaction whose answer was lost is repeated if it consists of checks alone, or of checks and of one or more
-    /// replacements of data without a version, each of another node.
-    /// Then the nodes are read, once the server has caught up, and the transaction is made again under the versions that
-    /// were found: if one of the nodes was not written since the last answer that this session had before, or if all of
-    /// them have the data of this transaction.
-    /// So a repetition never overwrites what another client has written in between; if one has, and for any other
-    /// transaction, the error is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
-    /// [`commit_marked`](Self::commit_marked) can tell of any transaction.
+    /// After a lost reply, the transaction is repeated if it consists only of checks, or of checks and replacements of
+    /// data without a version, each of another node.
+    /// In the latter case the session reads the nodes once the server has caught up, and repeats the transaction under
+    /// the versions that it found, if one of the nodes was not written since the last reply that this session received
+    /// before, or if all of them have the data of this transaction.
+    /// A repetition therefore never overwrites what another client has written in between. If a client has, and for any
+    /// other transaction, the error is [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
+    /// [`commit_marked`](Self::commit_marked) determines the outcome of any transaction.
     ///
     /// # Errors
     ///
-    /// An error that the server gave names the part that was refused: [`Error::failed_part`] counts from zero, and
+    /// An error of the server names the operation that was refused: [`Error::failed_part`] counts from zero, and
     /// [`Error::path`] is its path.
     /// [`NoNode`](ErrorKind::NoNode), [`NodeExists`](ErrorKind::NodeExists), [`BadVersion`](ErrorKind::BadVersion),
     /// [`NotEmpty`](ErrorKind::NotEmpty), [`NoAuth`](ErrorKind::NoAuth), [`InvalidPath`](ErrorKind::InvalidPath),
     /// [`TooLarge`](ErrorKind::TooLarge), [`InvalidArgument`](ErrorKind::InvalidArgument) for version -1, which servers
-    /// take for any: nothing was changed.
-    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when it was sent and no answer came.
+    /// treat as any version: nothing was changed.
+    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if it was sent and no reply arrived.
     ///
     /// # Cancel safety
     ///
-    /// Not safe once it was polled, because a request that has left cannot be called back: the changes may still be
-    /// made, all of them or none.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error; [`Error::is_outcome_unknown`] tells whether the request was in flight.
+    /// Not safe after the first poll, because a request in flight cannot be recalled: the operations may still be
+    /// applied, all or none.
     ///
     /// # Cost
     ///
@@ -271,27 +267,23 @@ impl Transaction {
         })
     }
 
-    /// Makes the changes, all or none, and finds out whether it did when the answer is lost.
+    /// Applies all operations or none, and determines the outcome if the reply is lost.
     ///
-    /// The transaction gets one more part: an ephemeral node below `under`, the *marker*, under a name that nobody else
-    /// has. When the answer is lost, the transaction is made again, and the marker tells whether the first try was
-    /// applied; then the answer is [`Committed::Applied`]. The marker is removed in the background.
+    /// The transaction also creates an ephemeral node with a unique name below `under`, the *marker*. If the reply is
+    /// lost, the transaction is repeated, and the marker shows whether the first attempt was applied; then the result
+    /// is [`Committed::Applied`]. The marker is removed in the background.
     ///
     /// # Errors
     ///
-    /// As [`commit`](Self::commit) has them; the parts are counted without the marker.
-    /// An error that names no part but a path below `under` is about the marker:
+    /// Those of [`commit`](Self::commit). Operations are counted without the marker.
+    /// An error that names no operation but a path below `under` concerns the marker:
     /// [`NoNode`](ErrorKind::NoNode) if there is no node `under`.
-    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when no answer came until the deadline.
+    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if no reply arrived by the deadline.
     ///
     /// # Cancel safety
     ///
-    /// Not safe once it was polled, because a request that has left cannot be called back: the changes may still be
-    /// made, all of them or none. The marker is removed in the background.
-    ///
-    /// # Session loss
-    ///
-    /// A fatal error; [`Error::is_outcome_unknown`] tells whether the request was in flight.
+    /// Not safe after the first poll, because a request in flight cannot be recalled: the operations may still be
+    /// applied, all or none. The marker is removed in the background.
     ///
     /// # Cost
     ///
@@ -320,7 +312,7 @@ impl Transaction {
         let prefix = format!("_c_{}-", engine.new_id());
         let path = under.child(&format!("{prefix}marker"));
         let wire = self.session.view().wire(&path);
-        // The first part: of several that fail, a server tells the first.
+        // The marker comes first: of several operations that fail, a server reports the first.
         self.parts.insert(
             0,
             Op::Create(CreateRequest {
@@ -524,8 +516,8 @@ fn size_of(part: &Op) -> usize {
     path.as_str().len() + data + acl + PART_OVERHEAD
 }
 
-/// The nodes and their new data, of parts that are checks and replacements without a version; `None` if there are others,
-/// if there is none of these, or if one node is replaced twice.
+/// The nodes and their new data, of parts that are checks and replacements without a version; `None` if there are
+/// others, if there is none of these, or if one node is replaced twice.
 fn plain_sets(parts: &[Op]) -> Option<Vec<(NodePath, Bytes)>> {
     let mut sets: Vec<(NodePath, Bytes)> = Vec::new();
     for part in parts {
@@ -544,7 +536,8 @@ fn plain_sets(parts: &[Op]) -> Option<Vec<(NodePath, Bytes)>> {
     (!sets.is_empty()).then_some(sets)
 }
 
-/// Makes a transaction of [`plain_sets`], and again over what is found if its answer is lost and no other client has written since.
+/// Makes a transaction of [`plain_sets`], and again over what is found if its answer is lost and no other client has
+/// written since.
 async fn set_all(
     call: &Call,
     first: &NodePath,
@@ -559,7 +552,7 @@ async fn set_all(
         for (path, data) in sets {
             match read_again(call, first, path).await? {
                 Some((now, stat)) => found.push((data.as_slice(), now, stat)),
-                None => return Ok(Fate::Unknown("one of the nodes is gone")),
+                None => return Ok(WriteOutcome::Unknown("one of the nodes is gone")),
             }
         }
         let nodes: Vec<_> = found
@@ -567,7 +560,7 @@ async fn set_all(
             .map(|(data, now, stat)| (*data, now.as_slice(), stat))
             .collect();
         if !may_set_again(seen, &nodes) {
-            return Ok(Fate::Unknown(CHANGED));
+            return Ok(WriteOutcome::Unknown(CHANGED));
         }
         let mut versions = nodes.iter().map(|(.., stat)| stat.version);
         let again = plain.iter().cloned().map(|mut part| {
@@ -576,7 +569,7 @@ async fn set_all(
             }
             part
         });
-        Ok(Fate::Instead(Request::Transaction(again.collect())))
+        Ok(WriteOutcome::Instead(Request::Transaction(again.collect())))
     });
     result.await.map_err(|error| {
         let part = error.failed_part().and_then(|part| plain.get(part));
@@ -603,7 +596,8 @@ async fn read_again(
     call.fresh(first, true, &get, Response::data).await
 }
 
-const CHANGED: &str = "a node has changed, and nothing tells whether this transaction changed it";
+const CHANGED: &str =
+    "a node has changed, and its state does not show whether this transaction changed it";
 
 /// Room for the header, lengths, flags and time to live of one part.
 const PART_OVERHEAD: usize = 48;

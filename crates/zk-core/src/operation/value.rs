@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::error::ErrorClass;
 use crate::stat::Stat;
 
-/// Reads the data of a node as a value; made by [`Get::decoded`].
+/// Reads the data of a node as a value; created by [`Get::decoded`].
 ///
 /// The answer is the value and the stat that belongs to it.
 ///
@@ -24,10 +24,6 @@ use crate::stat::Stat;
 /// # Cancel safety
 ///
 /// Safe, nothing happened.
-///
-/// # Session loss
-///
-/// A fatal error.
 ///
 /// # Cost
 ///

@@ -1,4 +1,4 @@
-//! Waiting until a node is there, or is not.
+//! Waits until a node exists or does not exist.
 
 use std::time::Duration;
 
@@ -15,55 +15,47 @@ use crate::stat::Stat;
 use crate::transport::TransportError;
 use crate::transport::WatchEvent;
 
-/// Waits until a node exists; made by [`Session::wait_for_creation`](crate::Session::wait_for_creation).
+/// Waits until a node exists; created by [`Session::wait_for_creation`](crate::Session::wait_for_creation).
 ///
-/// The answer is the stat of the node.
-/// Between the look and the watch nothing can slip through: servers do both at once.
-/// A node that is created and deleted again faster than it is looked at may be missed.
+/// Returns the stat of the node.
+/// No change between the read and the watch is missed, because servers do both at once.
+/// A node that is created and deleted again before it is read may be missed.
 ///
 /// # Errors
 ///
-/// [`TimedOut`](ErrorKind::TimedOut), or [`NotConnected`](ErrorKind::NotConnected) when there was no connection at the end.
-/// [`TooManyWatches`](ErrorKind::TooManyWatches), [`NoAuth`](ErrorKind::NoAuth).
+/// [`TimedOut`](ErrorKind::TimedOut), or [`NotConnected`](ErrorKind::NotConnected) if there was no connection at the
+/// deadline. [`TooManyWatches`](ErrorKind::TooManyWatches), [`NoAuth`](ErrorKind::NoAuth).
 ///
 /// # Cancel safety
 ///
-/// Safe, the watch is taken back in the background.
-///
-/// # Session loss
-///
-/// A fatal error.
+/// Safe, the watch is removed in the background.
 ///
 /// # Cost
 ///
-/// A round trip for each look: one at the beginning, one for each change of the node.
+/// One round trip at the beginning, and one for each change of the node.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is waited for until it is awaited"]
 pub struct WaitForCreation {
     target: Target,
 }
 
-/// Waits until a node does not exist; made by [`Session::wait_for_deletion`](crate::Session::wait_for_deletion).
+/// Waits until a node does not exist; created by [`Session::wait_for_deletion`](crate::Session::wait_for_deletion).
 ///
-/// Between the look and the watch nothing can slip through: servers do both at once.
-/// A node that is deleted counts, even if there is another one under its path by now.
+/// No change between the read and the watch is missed, because servers do both at once.
+/// A deleted node counts even if another one exists under its path by now.
 ///
 /// # Errors
 ///
-/// [`TimedOut`](ErrorKind::TimedOut), or [`NotConnected`](ErrorKind::NotConnected) when there was no connection at the end.
-/// [`TooManyWatches`](ErrorKind::TooManyWatches), [`NoAuth`](ErrorKind::NoAuth).
+/// [`TimedOut`](ErrorKind::TimedOut), or [`NotConnected`](ErrorKind::NotConnected) if there was no connection at the
+/// deadline. [`TooManyWatches`](ErrorKind::TooManyWatches), [`NoAuth`](ErrorKind::NoAuth).
 ///
 /// # Cancel safety
 ///
-/// Safe, the watch is taken back in the background.
-///
-/// # Session loss
-///
-/// A fatal error.
+/// Safe, the watch is removed in the background.
 ///
 /// # Cost
 ///
-/// A round trip for each look: one at the beginning, one for each change of the node.
+/// One round trip at the beginning, and one for each change of the node.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is waited for until it is awaited"]
 pub struct WaitForDeletion {
@@ -93,13 +85,12 @@ impl WaitForDeletion {
         }
     }
 
-    /// Waits for the end of the node that this transaction has made: the [`czxid`](Stat::czxid) of its stat.
+    /// Waits for the deletion of the node that this transaction created: the [`czxid`](Stat::czxid) of its stat.
     ///
-    /// By default it is the node that the first look finds.
-    /// A server that lags may show for a while the node that was there before, which is not waited for and whose deletion is
-    /// not the end.
-    /// Before that it may show none, which is; so make the wait on a session that has seen the node, which never meets a
-    /// server that has not, or call [`sync`](crate::Session::sync) first.
+    /// By default, that is the node that the first read finds.
+    /// A lagging server may still show an earlier node for a while; its deletion does not end the wait.
+    /// Before that it may show no node, which does end the wait. To avoid this, wait on a session that has seen the
+    /// node (such a session never connects to a server that has not), or call [`sync`](crate::Session::sync) first.
     pub fn created_by(mut self, czxid: i64) -> Self {
         self.czxid = Some(czxid);
         self

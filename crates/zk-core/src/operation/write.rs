@@ -7,7 +7,7 @@ use super::Target;
 use super::check_size;
 use super::check_version;
 use crate::call::Call;
-use crate::call::Fate;
+use crate::call::WriteOutcome;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Operation;
@@ -20,42 +20,38 @@ use crate::transport::Bytes;
 use crate::transport::Request;
 use crate::transport::Response;
 
-/// Replaces the data of a node; made by [`Session::set`](crate::Session::set).
+/// Replaces the data of a node; created by [`Session::set`](crate::Session::set).
 ///
-/// The answer is the node's stat after the change.
+/// Returns the node's stat after the change.
 ///
-/// # After a lost answer
+/// # After a lost reply
 ///
-/// The node is read, once the server has caught up:
+/// The session reads the node once the server has caught up:
 ///
 /// | the node | a write without a version | a write with one |
 /// |---|---|---|
-/// | was not written since the last answer that this session had before | is repeated | is repeated |
+/// | was not written since the last reply that this session received before | is repeated | is repeated |
 /// | has the data of this call | is done, even if another client wrote it | with the next version it is done if it is [`idempotent`](Self::idempotent); otherwise [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
 /// | has other data | [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) | [`BadVersion`](ErrorKind::BadVersion) with the next version, otherwise [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) |
 ///
-/// So a repetition never overwrites what another client has written in between.
-/// Where the last writer may win, call again after [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
-/// A session that has not read, made or written anything lately cannot tell an older change from one that came in between.
+/// A repetition therefore never overwrites what another client has written in between.
+/// If the last writer may win, call again after [`OutcomeUnknown`](ErrorKind::OutcomeUnknown).
+/// A session that has not read or written anything recently cannot distinguish an older change from one in between.
 ///
 /// # Errors
 ///
 /// [`NoNode`](ErrorKind::NoNode), [`BadVersion`](ErrorKind::BadVersion), [`NoAuth`](ErrorKind::NoAuth),
 /// [`TooLarge`](ErrorKind::TooLarge).
-/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when the request was sent and nothing tells what became of it.
+/// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) if the request was sent and the node does not show its outcome.
 ///
 /// # Cancel safety
 ///
-/// Not safe once it was polled, because a request that has left cannot be called back: the data may still change.
-/// Read the node afterwards. Dropped before its first poll, nothing has happened.
-///
-/// # Session loss
-///
-/// A fatal error; [`Error::is_outcome_unknown`] tells whether the request was in flight.
+/// Not safe after the first poll, because a request in flight cannot be recalled: the data may still change.
+/// Read the node afterwards. If dropped before the first poll, nothing has happened.
 ///
 /// # Cost
 ///
-/// One round trip; after a lost answer one more to read the node, which takes the READ permission.
+/// One round trip; after a lost reply one more to read the node, which requires the READ permission.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is written until it is awaited"]
 pub struct Set {
@@ -142,20 +138,20 @@ pub(super) async fn set(
         let Some((found, stat)) = call.fresh(path, true, &get, Response::data).await? else {
             // It may have been written before it was deleted.
             let gone = call.error(path, ErrorKind::NoNode).maybe_applied();
-            return Ok(Fate::Refused(gone));
+            return Ok(WriteOutcome::Refused(gone));
         };
         let verdict = match version {
             None => judge_overwrite(data, seen, (&found, &stat)),
             Some(version) => judge_set(data, version, is_idempotent, seen, (&found, &stat)),
         };
         Ok(match (verdict, version) {
-            (Verdict::Ours, _) => Fate::Done(stat),
+            (Verdict::Ours, _) => WriteOutcome::Done(stat),
             (Verdict::NotOurs, Some(version)) if stat.version != version => {
-                Fate::Refused(call.error(path, ErrorKind::BadVersion))
+                WriteOutcome::Refused(call.error(path, ErrorKind::BadVersion))
             }
-            (Verdict::NotOurs, _) => Fate::NotApplied,
-            (Verdict::Unknown, _) => Fate::Unknown(
-                "the node has changed, and nothing tells whether this call changed it",
+            (Verdict::NotOurs, _) => WriteOutcome::NotApplied,
+            (Verdict::Unknown, _) => WriteOutcome::Unknown(
+                "the node has changed, and its state does not show whether this call changed it",
             ),
         })
     })

@@ -178,7 +178,7 @@ impl SessionBuilder {
     ) -> Result<(ClientTransport, ConnectString), ConnectError> {
         let servers: ConnectString = self.connect.parse().map_err(ConnectError::ConnectString)?;
         self.check()?;
-        // The last part of the time is kept for finding out why nobody answered.
+        // The last part of the time is reserved for finding out why no server answered.
         let for_probe = (self.connect_timeout / 4).min(LONGEST_PROBE);
         let for_attempts = Deadline::after(self.connect_timeout.saturating_sub(for_probe));
         match for_attempts
@@ -313,7 +313,7 @@ pub enum ConnectError {
         chroot: NodePath,
     },
     /// Connected, but no answer to the question whether the chroot exists.
-    #[error("cannot tell whether the chroot {chroot} exists")]
+    #[error("cannot check whether the chroot {chroot} exists")]
     #[non_exhaustive]
     ChrootUnchecked {
         /// The chroot of the connect string.

@@ -14,26 +14,27 @@ use crate::transport::SessionEnd;
 /// Keeps proving that a session is alive; created by [`Session::keep_lease`].
 ///
 /// A client that was stopped or cut off may believe in its session long after the ensemble gave its locks to others.
-/// This type proves until when that cannot have happened, from what the client itself has observed. When one request was
-/// answered and a quorum committed a later one, the leader had heard of the session by the time of the second request. It
-/// keeps the session for one session timeout from the first, less 2 % for clock drift.
+/// This type proves until when that cannot have happened, from what the client itself has observed. When one request
+/// was answered and a quorum committed a later one, the leader had heard of the session by the time of the second
+/// request. It keeps the session for one session timeout from the first, less 2 % for clock drift.
 ///
 /// The proof rests on these assumptions:
 ///
 /// 1. The session timeout is at least two ticks, which servers enforce by default. A follower then reports a session to
 ///    its leader within a quarter of the timeout.
 /// 2. The clocks of the leader and of this machine differ in rate by less than 2 %. Their absolute times do not matter.
-/// 3. The monotonic clock of this machine advances while the process is stopped. It does, but on Linux it stops while the
-///    whole machine is suspended: do not suspend machines that hold locks.
-/// 4. A leader that answers requests also runs its other threads: it marks a session that it is about to expire within a
-///    twentieth of the session timeout.
-/// 5. All servers grant the session the same timeout, and a follower's report to the leader omits no session that it has
-///    just heard of. Servers from 3.5 on can omit one in a rare race, which costs a tenth of the timeout of the margin.
+/// 3. The monotonic clock of this machine advances while the process is stopped. It does, but on Linux it stops while
+///    the whole machine is suspended: do not suspend machines that hold locks.
+/// 4. A leader that answers requests also runs its other threads: it marks a session that it is about to expire within
+///    a twentieth of the session timeout.
+/// 5. All servers grant the session the same timeout, and a follower's report to the leader omits no session that it
+///    has just heard of. Servers from 3.5 on can omit one in a rare race, which costs a tenth of the timeout of the
+///    margin.
 /// 6. No other client closes the session with its id and password. The ensemble would then give away at once what the
 ///    session held.
 ///
-/// Nothing is assumed about how long servers or the network may pause: the leader answers a `sync` of the session in every
-/// tenth of its timeout, and a pause shows as a gap between the replies.
+/// Nothing is assumed about how long servers or the network may pause: the leader answers a `sync` of the session in
+/// every tenth of its timeout, and a pause shows as a gap between the replies.
 ///
 /// The next write does not revive a proof that has run out, because an ensemble that is about to expire a session may
 /// still commit a last write of it. A new proof takes as long as for an idle session, see [`Standby`].
@@ -54,8 +55,8 @@ pub struct SessionLease {
 /// Keeps a session ready to prove without delay that it is alive; created by [`Session::stand_by`].
 ///
 /// A session that no handle relies on sends only pings, which its own server answers. Pings prove nothing about the
-/// leader. The first [`SessionLease`] after that, and with it the first lock, therefore takes about two fifths of the session
-/// timeout: by then the leader has heard of the session and is not about to expire it.
+/// leader. The first [`SessionLease`] after that, and with it the first lock, therefore takes about two fifths of the
+/// session timeout: by then the leader has heard of the session and is not about to expire it.
 /// With a `Standby`, and for a minute after the last one was dropped, it takes one round trip. It also takes one round
 /// trip within the first two fifths of the session timeout after connecting.
 ///
@@ -117,7 +118,8 @@ impl SessionLease {
         self.valid_until().is_some() && self.session.engine().lease_proof().is_lasting(now())
     }
 
-    /// Returns the instant until which the ensemble certainly keeps the session, or `None` if it is over or being closed.
+    /// Returns the instant until which the ensemble certainly keeps the session, or `None` if it is over or being
+    /// closed.
     pub fn valid_until(&self) -> Option<Instant> {
         self.session.valid_until()
     }
@@ -146,7 +148,8 @@ impl SessionLease {
     ///
     /// # Errors
     ///
-    /// [`TimedOut`](ErrorKind::TimedOut) if it was not renewed within `timeout`, or a fatal error if the session is over.
+    /// [`TimedOut`](ErrorKind::TimedOut) if it was not renewed within `timeout`, or a fatal error if the session is
+    /// over.
     ///
     /// # Cancel safety
     ///
@@ -155,8 +158,8 @@ impl SessionLease {
     /// # Cost
     ///
     /// No request besides those that renew the proof.
-    /// After a minute without use, and after a pause or disconnection of more than half of the session timeout, it takes
-    /// about two fifths of the session timeout, so a shorter `timeout` always fails; see [`Standby`].
+    /// After a minute without use, and after a pause or disconnection of more than half of the session timeout, it
+    /// takes about two fifths of the session timeout, so a shorter `timeout` always fails; see [`Standby`].
     pub async fn renewed(&self, timeout: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(timeout);
         deadline.bound(self.renew()).await.unwrap_or_else(|| {

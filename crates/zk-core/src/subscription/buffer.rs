@@ -1,4 +1,4 @@
-//! What a subscription keeps until it is taken, within a bound.
+//! Buffers the updates of a subscription until the consumer takes them, within a bound.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -14,8 +14,8 @@ use crate::engine::watch_manager::SubscriptionEvent;
 
 /// The updates of one subscription, with paths below the chroot.
 ///
-/// Besides changes, of which there are at most so many as fit, it keeps at most one [`Stale`](Update::Stale) and two
-/// [`Resynchronize`](Update::Resynchronize): whatever lies between two of these is read again anyway.
+/// It holds a bounded number of changes, at most one [`Stale`](Update::Stale) and at most two
+/// [`Resynchronize`](Update::Resynchronize): the consumer's next read covers everything between two of those.
 #[derive(Debug)]
 pub(crate) struct Buffer(Mutex<BufferState>);
 
@@ -23,7 +23,7 @@ pub(crate) struct Buffer(Mutex<BufferState>);
 struct BufferState {
     kinds: Kinds,
     /// How many changes fit.
-    most: usize,
+    capacity: usize,
     queue: VecDeque<Update>,
     changes: usize,
     is_over: bool,
@@ -31,10 +31,10 @@ struct BufferState {
 }
 
 impl Buffer {
-    pub(crate) fn new(kinds: Kinds, most: usize) -> Self {
+    pub(crate) fn new(kinds: Kinds, capacity: usize) -> Self {
         Self(Mutex::new(BufferState {
             kinds,
-            most,
+            capacity,
             queue: VecDeque::new(),
             changes: 0,
             is_over: false,
@@ -42,14 +42,14 @@ impl Buffer {
         }))
     }
 
-    /// Adds what is told. Never waits.
-    pub(crate) fn push(&self, told: SubscriptionEvent) {
+    /// Adds an event. Never blocks.
+    pub(crate) fn push(&self, event: SubscriptionEvent) {
         let waker = {
             let mut state = self.lock();
             if state.is_over {
                 return;
             }
-            state.push(told);
+            state.push(event);
             state.waker.take()
         };
         if let Some(waker) = waker {
@@ -57,7 +57,7 @@ impl Buffer {
         }
     }
 
-    /// Adds that the session is over, after which nothing is added.
+    /// Adds the end of the session. Later events are ignored.
     pub(crate) fn end(&self) {
         let waker = {
             let mut state = self.lock();
@@ -73,7 +73,7 @@ impl Buffer {
         }
     }
 
-    /// Takes the next update; `None` when there will be none.
+    /// Takes the next update. Returns `None` after the end of the session.
     pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Update>> {
         let mut state = self.lock();
         match state.queue.pop_front() {
@@ -95,14 +95,14 @@ impl Buffer {
 }
 
 impl BufferState {
-    fn push(&mut self, told: SubscriptionEvent) {
-        match told {
+    fn push(&mut self, event: SubscriptionEvent) {
+        match event {
             SubscriptionEvent::Changed { path, event } => {
                 if !self.kinds.contains(event) {
                     return;
                 }
-                if self.changes >= self.most {
-                    // All of it is seen by who reads again.
+                if self.changes >= self.capacity {
+                    // A consumer that reads again sees all of these changes.
                     self.queue.clear();
                     self.queue.push_back(Update::Resynchronize);
                     self.changes = 0;
@@ -111,15 +111,15 @@ impl BufferState {
                 self.changes += 1;
                 self.queue.push_back(Update::Changed { path, event });
             }
-            SubscriptionEvent::Stale => match self.place(|update| *update == Update::Stale) {
-                Some(place) => self.cut(place + 1),
+            SubscriptionEvent::Stale => match self.position(|update| *update == Update::Stale) {
+                Some(position) => self.truncate(position + 1),
                 None => self.queue.push_back(Update::Stale),
             },
             SubscriptionEvent::Resynchronize => {
                 let last = self.queue.iter().rposition(is_marker);
                 match last {
-                    Some(place) if self.queue[place] == Update::Resynchronize => {
-                        self.cut(place + 1);
+                    Some(position) if self.queue[position] == Update::Resynchronize => {
+                        self.truncate(position + 1);
                     }
                     _ => self.queue.push_back(Update::Resynchronize),
                 }
@@ -127,13 +127,13 @@ impl BufferState {
         }
     }
 
-    fn place(&self, is_it: impl Fn(&Update) -> bool) -> Option<usize> {
+    fn position(&self, is_it: impl Fn(&Update) -> bool) -> Option<usize> {
         self.queue.iter().position(is_it)
     }
 
-    /// Forgets what is in the queue from `place` on.
-    fn cut(&mut self, place: usize) {
-        self.queue.truncate(place);
+    /// Removes the updates from `position` on.
+    fn truncate(&mut self, position: usize) {
+        self.queue.truncate(position);
         self.changes = self.queue.iter().filter(|update| is_change(update)).count();
     }
 }

@@ -1,4 +1,4 @@
-//! The link of a session, and who is told of its changes.
+//! Holds the newest state of a session's link and notifies its receivers of changes.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -12,19 +12,19 @@ use std::task::Waker;
 
 use super::Link;
 
-/// Keeps the newest [`Link`] of a session; a transport has it.
+/// The sender of a session's [`Link`], owned by its transport.
 ///
-/// Whoever waits for a change is woken in the order in which they began to wait.
-/// The channel of Tokio for this wakes in an order by chance, and what a session sends first after a break would be
-/// another request in each run of a simulation.
+/// Waiting receivers are woken in the order in which they began to wait.
+/// Tokio's `watch` channel wakes them in a random order, so each run of a simulation would send another request first
+/// after a break.
 ///
 /// # Dropping
 ///
-/// Tells the [`LinkReceiver`]s that nothing comes any more.
+/// Notifies the [`LinkReceiver`]s that no more changes follow.
 #[derive(Debug)]
 pub struct LinkSender(Arc<Mutex<LinkState>>);
 
-/// Is told of the changes of a [`Link`].
+/// Receives the changes of a [`Link`].
 #[derive(Debug)]
 pub struct LinkReceiver {
     state: Arc<Mutex<LinkState>>,
@@ -32,9 +32,9 @@ pub struct LinkReceiver {
     seen: u64,
 }
 
-/// Nobody keeps the link any more: the [`LinkSender`] is gone.
+/// The [`LinkSender`] was dropped, so no more changes follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("nobody keeps the link any more")]
+#[error("the sender of the link was dropped")]
 #[non_exhaustive]
 pub struct LinkGone;
 
@@ -44,15 +44,15 @@ struct LinkState {
     changes: u64,
     is_gone: bool,
     receivers: usize,
-    /// Whom to wake, by the order in which they began to wait.
+    /// The wakers of waiting receivers, in the order in which they began to wait.
     waiting: BTreeMap<u64, Waker>,
     last_number: u64,
-    /// Who waits for the last receiver to go.
+    /// The waker of the task that waits until there is no receiver.
     abandoned: Option<Waker>,
 }
 
 impl LinkSender {
-    /// Begins with this link.
+    /// Creates a sender whose current link is `link`.
     pub fn new(link: Link) -> Self {
         Self(Arc::new(Mutex::new(LinkState {
             link,
@@ -65,7 +65,7 @@ impl LinkSender {
         })))
     }
 
-    /// Returns a receiver that has seen the link as it is now.
+    /// Returns a receiver that has seen the current link.
     pub fn subscribe(&self) -> LinkReceiver {
         LinkReceiver::new(&self.0)
     }
@@ -75,7 +75,7 @@ impl LinkSender {
         lock(&self.0).link
     }
 
-    /// Replaces the link and tells every receiver.
+    /// Replaces the link and wakes every receiver.
     pub fn send(&self, link: Link) {
         let waiting = {
             let mut state = lock(&self.0);
@@ -86,7 +86,7 @@ impl LinkSender {
         waiting.into_values().for_each(Waker::wake);
     }
 
-    /// Waits until there is no receiver; one task at a time.
+    /// Waits until there is no receiver. Only one task may wait at a time.
     ///
     /// # Cancel safety
     ///
@@ -130,27 +130,27 @@ impl LinkReceiver {
         lock(&self.state).link
     }
 
-    /// Returns the newest link, and takes it for seen.
+    /// Returns the newest link and marks it as seen.
     pub fn seen(&mut self) -> Link {
         let state = lock(&self.state);
         self.seen = state.changes;
         state.link
     }
 
-    /// Returns whether nobody keeps the link any more.
+    /// Returns whether the sender was dropped.
     pub fn is_gone(&self) -> bool {
         lock(&self.state).is_gone
     }
 
-    /// Waits for a change that was not seen, and takes it for seen.
+    /// Waits for an unseen change and marks it as seen.
     ///
     /// # Errors
     ///
-    /// [`LinkGone`] when there will be none.
+    /// [`LinkGone`] if the sender was dropped and every change was seen.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
+    /// Safe, no change is lost.
     pub async fn changed(&mut self) -> Result<(), LinkGone> {
         let seen = self.seen;
         self.wait(|state| state.changes != seen).await?;
@@ -158,15 +158,15 @@ impl LinkReceiver {
         Ok(())
     }
 
-    /// Waits until `condition` holds for the newest link, and returns that.
+    /// Waits until `condition` holds for the newest link, and returns that link.
     ///
     /// # Errors
     ///
-    /// [`LinkGone`] when it does not hold and there will be no other.
+    /// [`LinkGone`] if the sender was dropped and `condition` does not hold for the last link.
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed but links that were replaced before anyone looked.
+    /// Safe. Links that were replaced before this checked them are skipped.
     pub async fn wait_for(
         &mut self,
         mut condition: impl FnMut(&Link) -> bool,
@@ -208,7 +208,7 @@ impl Drop for LinkReceiver {
     }
 }
 
-/// A place among those who wait; given up when it is dropped.
+/// The position of a waiting receiver in the wake order. Dropping it gives the position up.
 struct WaitRegistration<'a> {
     state: &'a Mutex<LinkState>,
     number: Option<u64>,

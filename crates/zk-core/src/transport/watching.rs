@@ -1,4 +1,4 @@
-//! Persistent watches at the boundary: streams that live as long as one link.
+//! Persistent watches of a transport: streams that live as long as one link.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,50 +10,52 @@ use futures_util::Stream;
 use super::WatchEvent;
 use crate::path::NodePath;
 
-/// What a persistent watch tells.
+/// A notification of a persistent watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "transports make these")]
 pub enum WatchNotification {
-    /// A node changed: the one under watch, or, of a recursive watch, one below it.
+    /// A node changed: the watched one or, for a recursive watch, one below it.
     Changed {
         /// The node that changed.
         path: NodePath,
         /// How; never [`WatchEvent::SessionLost`].
         event: WatchEvent,
-        /// The transaction; servers before 3.9 do not tell it.
+        /// The transaction; servers before 3.9 do not send it.
         zxid: Option<i64>,
     },
-    /// The link broke, or the session ended: whatever happens from here on is not told. Nothing comes after it.
+    /// The link broke or the session ended. The watch does not report later changes, and this is its last notification.
     LinkLost,
 }
 
-/// A persistent watch that a server has set: a stream of [`WatchNotification`]s, complete and in the order of the changes while
-/// the link lasts.
+/// A persistent watch that a server has set: a stream of [`WatchNotification`]s, complete and in the order of the
+/// changes while the link lasts.
 ///
-/// It is not carried over to the next link. Servers replay nothing for persistent watches (ZOOKEEPER-4698), so that
-/// whoever follows a node has to look at it again after each break anyway; [`WatchNotification::LinkLost`] says when, and the watch
-/// that is set before that look takes the place of this one.
-/// Notices are kept until they are taken, without limit.
+/// The watch does not move to the next link. Servers replay nothing for persistent watches (ZOOKEEPER-4698), so a
+/// consumer has to read the node again after each break in any case. [`WatchNotification::LinkLost`] reports the break;
+/// the consumer then sets a new watch before it reads.
+/// Notifications are buffered without limit until they are taken.
 ///
 /// # Dropping
 ///
-/// Takes the watch back, in the background.
-/// As long as the session has another watch on the same node, the client crate leaves it with the server, where it costs
-/// a message for each change.
-#[must_use = "what nobody polls piles up"]
+/// Removes the watch in the background.
+/// As long as the session has another watch on the same node, the client crate leaves this one on the server, where it
+/// costs a message for each change.
+#[must_use = "notifications that are not polled accumulate"]
 pub struct Watching(Pin<Box<dyn Stream<Item = WatchNotification> + Send + Sync>>);
 
 impl Watching {
-    /// Makes one of what a transport has; the stream ends after [`WatchNotification::LinkLost`].
-    pub fn new(notices: impl Stream<Item = WatchNotification> + Send + Sync + 'static) -> Self {
-        Self(Box::pin(notices))
+    /// Wraps a transport's stream, which ends after [`WatchNotification::LinkLost`].
+    pub fn new(
+        notifications: impl Stream<Item = WatchNotification> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Box::pin(notifications))
     }
 
-    /// Waits for the next notice; `None` after [`WatchNotification::LinkLost`].
+    /// Waits for the next notification. Returns `None` after [`WatchNotification::LinkLost`].
     ///
     /// # Cancel safety
     ///
-    /// Safe, nothing is missed.
+    /// Safe, no notification is lost.
     pub async fn next(&mut self) -> Option<WatchNotification> {
         std::future::poll_fn(|context| self.0.as_mut().poll_next(context)).await
     }

@@ -34,7 +34,8 @@ async fn body_runs_again_with_a_new_session_when_one_is_lost() {
                         *first.lock().unwrap() = Some(session.id());
                         let server = ensemble.server(1).unwrap();
                         server.kill().await.unwrap();
-                        // The session is lost while this is under way: an operation says so, maybe before its link does.
+                        // The session is lost while this is under way: an operation says so, maybe before its link
+                        // does.
                         let waiting = session
                             .get("/me")
                             .timeout(Duration::from_secs(60))

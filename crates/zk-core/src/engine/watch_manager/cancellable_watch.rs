@@ -1,4 +1,4 @@
-//! A watch that can be dropped although it is one of many that are polled together.
+//! A watch that can be cancelled while it is polled together with others.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use crate::path::NodePath;
 use crate::transport::WatchNotification;
 use crate::transport::Watching;
 
-/// The end by which a watch is dropped.
+/// The handle that cancels a watch.
 pub(super) struct CancellableWatch(Arc<Mutex<CancellableState>>);
 
-/// The end at which it is listened to: its path with each notice.
+/// The stream of the watch's notifications, each with its path.
 pub(super) struct Notifications {
     path: NodePath,
     state: Arc<Mutex<CancellableState>>,
@@ -27,7 +27,7 @@ pub(super) struct Notifications {
 
 struct CancellableState {
     watching: Option<Watching>,
-    /// Whether it ended with its link. It is kept until it may be dropped.
+    /// Whether it ended with its link. The watch is kept until it may be dropped.
     is_lost: bool,
     waker: Option<Waker>,
 }
@@ -43,7 +43,7 @@ pub(super) fn open(path: NodePath, watching: Watching) -> (CancellableWatch, Not
 }
 
 impl CancellableWatch {
-    /// Drops the watch now: what is sent after this is sent after it was taken back.
+    /// Drops the watch now: the session sends later requests after the one that removes the watch.
     pub(super) fn close(self) {
         let (watching, waker) = {
             let mut state = lock(&self.0);

@@ -1,7 +1,7 @@
-//! Following nodes by one-shot watches, on servers before 3.6, which have no others.
+//! Follows nodes with one-shot watches, on servers before 3.6, which have no others.
 //!
-//! A change that happens between a watch that fired and the next one is found by comparing what is read with what was
-//! known. Each node takes two watches of the room that a session has.
+//! A change between a watch that fired and the next one is found by comparing the node with its last known state.
+//! Each node takes two watches of the session's quota.
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ use crate::transport::Watched;
 use crate::transport::Watching;
 use crate::watch::WatchQuota;
 
-/// Sets one-shot watches that together tell what a persistent one would, up to the next break of the link.
+/// Sets one-shot watches that together report what a persistent one would, until the link breaks.
 pub(super) async fn follow(
     engine: Arc<Engine>,
     path: NodePath,
@@ -48,12 +48,12 @@ pub(super) async fn follow(
         is_recursive,
         known: HashMap::new(),
         fired: FuturesUnordered::new(),
-        to_tell: VecDeque::new(),
+        pending: VecDeque::new(),
         is_lost: false,
     };
-    follower.look(WatchedRead::node(path)).await?;
-    // What there was at the beginning is for the consumer to read.
-    follower.to_tell.clear();
+    follower.read(WatchedRead::node(path)).await?;
+    // The consumer reads the initial state itself.
+    follower.pending.clear();
     let notices = unfold(follower, async |mut follower| {
         let notice = follower.next().await?;
         Some((notice, follower))
@@ -63,17 +63,17 @@ pub(super) async fn follow(
 
 struct Follower {
     engine: Arc<Engine>,
-    /// How often the link had broken when it began.
+    /// How often the link had broken at the start.
     breaks: u64,
     root: NodePath,
     is_recursive: bool,
     known: HashMap<NodePath, Known>,
     fired: FuturesUnordered<Firing>,
-    to_tell: VecDeque<WatchNotification>,
+    pending: VecDeque<WatchNotification>,
     is_lost: bool,
 }
 
-/// What is known of a node.
+/// The last known state of a node.
 struct Known {
     czxid: i64,
     mzxid: i64,
@@ -82,7 +82,7 @@ struct Known {
 
 type Firing = Pin<Box<dyn Future<Output = (WatchedRead, WatchEvent)> + Send>>;
 
-/// Something to read again, and to watch.
+/// A read that sets a watch.
 struct WatchedRead {
     path: NodePath,
     at_children: bool,
@@ -107,7 +107,7 @@ impl WatchedRead {
 impl Follower {
     async fn next(&mut self) -> Option<WatchNotification> {
         loop {
-            if let Some(notice) = self.to_tell.pop_front() {
+            if let Some(notice) = self.pending.pop_front() {
                 return Some(notice);
             }
             if self.is_lost {
@@ -122,11 +122,11 @@ impl Follower {
                 _ = broke => None,
                 Some(fired) = self.fired.next(), if !self.fired.is_empty() => Some(fired),
             };
-            let looked = match fired {
+            let is_current = match fired {
                 None | Some((_, WatchEvent::SessionLost)) => false,
-                // The watch on the node itself tells the same.
-                Some((look, WatchEvent::Deleted)) if look.at_children => true,
-                Some((look, _)) => match self.look(look).await {
+                // The watch on the node itself reports the same.
+                Some((read, WatchEvent::Deleted)) if read.at_children => true,
+                Some((read, _)) => match self.read(read).await {
                     Ok(()) => true,
                     Err(fault) => {
                         tracing::warn!(root = %self.root, ?fault, "nodes cannot be followed for now");
@@ -134,15 +134,15 @@ impl Follower {
                     }
                 },
             };
-            if !looked {
+            if !is_current {
                 self.is_lost = true;
-                self.to_tell.push_back(WatchNotification::LinkLost);
+                self.pending.push_back(WatchNotification::LinkLost);
             }
         }
     }
 
-    /// Reads something, and whatever there is to read because of it.
-    async fn look(&mut self, first: WatchedRead) -> Result<(), TransportError> {
+    /// Executes a read and all further reads that result from it.
+    async fn read(&mut self, first: WatchedRead) -> Result<(), TransportError> {
         let mut todo = VecDeque::from([first]);
         while !todo.is_empty() {
             let batch: Vec<_> = todo.drain(..todo.len().min(BATCH)).collect();
@@ -171,7 +171,7 @@ impl Follower {
                         ..
                     }) => self.saw_children(look.path, names, watch, quota, &mut todo),
                     Ok(other) => return Err(unexpected(&other)),
-                    // It went meanwhile, which its own watch tells, or is none of our business.
+                    // The node was deleted meanwhile, which its own watch reports, or this session may not read it.
                     Err(TransportError::Refused(ErrorKind::NoNode | ErrorKind::NoAuth, _)) => {}
                     Err(fault) => return Err(fault),
                 }
@@ -195,10 +195,10 @@ impl Follower {
         let is_another =
             matches!((before, stat), (Some((czxid, _)), Some(stat)) if czxid != stat.czxid);
         if before.is_some() && (stat.is_none() || is_another) {
-            self.went(&path);
+            self.deleted(&path);
         }
         let Some(stat) = stat else {
-            // Of others that are not there, their parents tell when they come.
+            // The watches on the parents of other missing nodes report their creation.
             if path == self.root {
                 self.wait(WatchedRead::node(path), watch, quota);
             }
@@ -207,7 +207,7 @@ impl Follower {
         match before {
             Some((_, mzxid)) if !is_another => {
                 if mzxid != stat.mzxid {
-                    self.tell(&path, WatchEvent::DataChanged);
+                    self.report(&path, WatchEvent::DataChanged);
                 }
                 if let Some(known) = self.known.get_mut(&path) {
                     known.mzxid = stat.mzxid;
@@ -220,7 +220,7 @@ impl Follower {
                     children: None,
                 };
                 self.known.insert(path.clone(), known);
-                self.tell(&path, WatchEvent::Created);
+                self.report(&path, WatchEvent::Created);
                 todo.push_back(WatchedRead::children(path.clone()));
             }
         }
@@ -243,28 +243,28 @@ impl Follower {
         if self.is_recursive {
             let before = before.unwrap_or_default();
             for gone in before.difference(&names) {
-                self.went(&path.child(gone));
+                self.deleted(&path.child(gone));
             }
             for come in names.difference(&before) {
                 todo.push_back(WatchedRead::node(path.child(come)));
             }
         } else if before.is_some() {
-            self.tell(&path, WatchEvent::ChildrenChanged);
+            self.report(&path, WatchEvent::ChildrenChanged);
         }
         self.wait(WatchedRead::children(path), watch, quota);
     }
 
-    /// A node is gone, and all below it: those first.
-    fn went(&mut self, path: &NodePath) {
+    /// Records the deletion of a node and of all nodes below it, those first.
+    fn deleted(&mut self, path: &NodePath) {
         let Some(known) = self.known.remove(path) else {
             return;
         };
         if self.is_recursive {
             for name in known.children.unwrap_or_default() {
-                self.went(&path.child(&name));
+                self.deleted(&path.child(&name));
             }
         }
-        self.tell(path, WatchEvent::Deleted);
+        self.report(path, WatchEvent::Deleted);
     }
 
     fn wait(&self, look: WatchedRead, watch: Watched, quota: WatchQuota) {
@@ -275,8 +275,8 @@ impl Follower {
         }));
     }
 
-    fn tell(&mut self, path: &NodePath, event: WatchEvent) {
-        self.to_tell.push_back(WatchNotification::Changed {
+    fn report(&mut self, path: &NodePath, event: WatchEvent) {
+        self.pending.push_back(WatchNotification::Changed {
             path: path.clone(),
             event,
             zxid: None,
@@ -284,7 +284,7 @@ impl Follower {
     }
 }
 
-/// A stream that is shared by nobody, whatever its type says.
+/// Makes a stream `Sync`: it is only ever accessed through `&mut`.
 struct Exclusive<S>(Mutex<Pin<Box<S>>>);
 
 impl<S: Stream> Stream for Exclusive<S> {
@@ -296,5 +296,5 @@ impl<S: Stream> Stream for Exclusive<S> {
     }
 }
 
-/// How many reads are in flight at once.
+/// The maximum number of reads in flight.
 const BATCH: usize = 64;

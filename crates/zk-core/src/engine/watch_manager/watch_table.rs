@@ -1,9 +1,9 @@
-//! Who is told of what: the subscriptions of a session, and the watches on the wire that serve them. Pure.
+//! Decides which watches serve the subscriptions of a session, and which subscriptions receive each event.
 //!
-//! Each subscription is served by one watch: the one on its own node, or a recursive one above it.
-//! Subscriptions of one node share a watch, because servers before 3.9 keep one kind of watch for each node and session
-//! (ZOOKEEPER-4466), and because none of them can take back one of two (ZOOKEEPER-4472).
-//! When the paths take more room than there is, watches on neighbours are folded into a recursive one on their parent.
+//! One watch serves each subscription: the watch on its own node, or a recursive one above it.
+//! Subscriptions of one node share a watch, because servers before 3.9 keep one kind of watch per node and session
+//! (ZOOKEEPER-4466), and because no server can remove one of two (ZOOKEEPER-4472).
+//! If the paths exceed the capacity, watches on siblings are folded into a recursive one on their parent.
 //!
 //! Pure: no I/O and no clock.
 
@@ -17,18 +17,18 @@ use crate::transport::WatchEvent;
 /// The number of a subscription.
 pub(crate) type Id = u64;
 
-/// What a subscription is about.
+/// The nodes that a subscription covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchScope {
     /// The node.
     Node,
-    /// The node, and which children it has.
+    /// The node and the names of its children.
     Children,
     /// The node and everything below it.
     Below,
 }
 
-/// What a subscription is told.
+/// An event for one subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SubscriptionEvent {
     Resynchronize,
@@ -36,20 +36,20 @@ pub(crate) enum SubscriptionEvent {
     Changed { path: NodePath, event: WatchEvent },
 }
 
-/// To whom what is told.
+/// An event and the subscription that receives it.
 pub(crate) type Addressed = (Id, SubscriptionEvent);
 
-/// The subscriptions of a session and the watches that are wanted for them.
+/// The subscriptions of a session and the watches that serve them.
 #[derive(Debug)]
 pub(crate) struct WatchTable {
     subscriptions: HashMap<Id, Entry>,
     at: HashMap<NodePath, Vec<Id>>,
     watches: BTreeMap<NodePath, Wanted>,
-    /// What the chroot adds to each path.
+    /// The number of bytes that the chroot adds to each path.
     prefix: usize,
     bytes: usize,
     capacity: usize,
-    /// The paths whose watch is wanted otherwise than before.
+    /// The paths whose wanted watch has changed.
     dirty: BTreeSet<NodePath>,
     events: Vec<Addressed>,
 }
@@ -60,7 +60,7 @@ struct Entry {
     scope: WatchScope,
     /// The path of the watch that serves it.
     watch: NodePath,
-    /// Whether what happens is told, as far as it knows.
+    /// Whether the subscription receives changes, as far as its consumer knows.
     is_live: bool,
 }
 
@@ -68,7 +68,7 @@ struct Entry {
 #[derive(Debug)]
 struct Wanted {
     is_recursive: bool,
-    /// Whether it takes the place of many, and not because anybody asked for it.
+    /// Whether it replaces several watches, and no subscription requested it.
     is_folded: bool,
     is_armed: bool,
     serves: BTreeSet<Id>,
@@ -88,40 +88,40 @@ impl WatchTable {
         }
     }
 
-    /// Whether the watch on `path` is wanted, and if so whether it is to be recursive.
+    /// Returns whether the wanted watch on `path` is recursive, or `None` if no watch is wanted there.
     pub(crate) fn wanted(&self, path: &NodePath) -> Option<bool> {
         self.watches.get(path).map(|watch| watch.is_recursive)
     }
 
-    /// Whether the watch on `path` is known to be set.
+    /// Returns whether the watch on `path` is known to be set.
     pub(crate) fn is_armed(&self, path: &NodePath) -> bool {
         self.watches.get(path).is_some_and(|watch| watch.is_armed)
     }
 
-    /// The subscriptions that the watch on `path` serves.
+    /// Returns the subscriptions that the watch on `path` serves.
     pub(crate) fn served_by(&self, path: &NodePath) -> Vec<Id> {
         let watch = self.watches.get(path);
         watch.map_or_else(Vec::new, |watch| watch.serves.iter().copied().collect())
     }
 
-    /// All subscriptions.
+    /// Returns all subscriptions.
     pub(crate) fn ids(&self) -> Vec<Id> {
         let mut ids: Vec<_> = self.subscriptions.keys().copied().collect();
         ids.sort_unstable();
         ids
     }
 
-    /// How many watches are wanted.
+    /// Returns the number of wanted watches.
     pub(crate) fn len(&self) -> usize {
         self.watches.len()
     }
 
-    /// The paths whose watch is wanted otherwise than when this was last asked.
+    /// Takes the paths whose wanted watch has changed since the last call.
     pub(crate) fn take_dirty(&mut self) -> BTreeSet<NodePath> {
         std::mem::take(&mut self.dirty)
     }
 
-    /// What there is to tell since this was last asked, in order.
+    /// Takes the events since the last call, in order.
     pub(crate) fn take_events(&mut self) -> Vec<Addressed> {
         std::mem::take(&mut self.events)
     }
@@ -160,7 +160,7 @@ impl WatchTable {
         if serves.is_empty() {
             self.drop_watch(&entry.watch);
         } else if is_recursive && !is_folded && !self.is_asked_for(&entry.watch, &serves) {
-            // It told of everything below, for nobody any more.
+            // No subscription needs the events of the whole subtree any longer.
             self.drop_watch(&entry.watch);
             for id in serves {
                 self.assign_watch(id);
@@ -169,7 +169,7 @@ impl WatchTable {
         }
     }
 
-    /// The watch on `path` has been set.
+    /// Records that the watch on `path` was set.
     pub(crate) fn armed(&mut self, path: &NodePath) {
         let Some(watch) = self.watches.get_mut(path) else {
             return;
@@ -183,7 +183,7 @@ impl WatchTable {
         }
     }
 
-    /// The watch on `path` is no longer set, although it is wanted.
+    /// Records that the wanted watch on `path` is no longer set.
     pub(crate) fn lost(&mut self, path: &NodePath) {
         let Some(watch) = self.watches.get_mut(path) else {
             return;
@@ -194,14 +194,14 @@ impl WatchTable {
         }
     }
 
-    /// The watch on `watch` told that something happened to `node`.
+    /// Records an event of `node` that the watch on `watch` reported.
     pub(crate) fn changed(&mut self, watch: &NodePath, node: &NodePath, event: WatchEvent) {
         let Some(wanted) = self.watches.get(watch) else {
             return;
         };
         let is_of_children = event == WatchEvent::ChildrenChanged;
         if wanted.is_recursive && is_of_children {
-            // What is left of a watch that is not recursive; the children tell of themselves.
+            // A leftover of a non-recursive watch; the recursive watch reports the children themselves.
             return;
         }
         let changed = |path: &NodePath, event| SubscriptionEvent::Changed {
@@ -238,7 +238,7 @@ impl WatchTable {
         }
     }
 
-    /// Sets how many bytes of paths there may be, and plans everything anew.
+    /// Sets how many bytes of paths the watches may take, and assigns the watches again.
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         let is_wider = capacity > self.capacity;
         self.capacity = capacity;
@@ -259,18 +259,17 @@ impl WatchTable {
         self.fold();
     }
 
-    /// How many bytes of paths the watches take.
+    /// Returns how many bytes of paths the watches take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What a path takes.
+    /// Returns how many bytes a path takes.
     pub(crate) fn cost(&self, path: &NodePath) -> usize {
         self.prefix + path.as_str().len()
     }
 
-    /// The subscriptions to `node` that the watch on `watch` serves and that are not stale, in the order in which they were
-    /// made.
+    /// Returns the live subscriptions to `node` that the watch on `watch` serves, in the order of their creation.
     fn served(&self, watch: &NodePath, node: &NodePath) -> Vec<(Id, WatchScope)> {
         let ids = self.at.get(node).map_or(&[][..], Vec::as_slice);
         ids.iter()
@@ -280,14 +279,14 @@ impl WatchTable {
             .collect()
     }
 
-    /// Whether one of these asked for the recursive watch on `path`.
+    /// Returns whether one of these subscriptions requested the recursive watch on `path`.
     fn is_asked_for(&self, path: &NodePath, ids: &BTreeSet<Id>) -> bool {
         ids.iter()
             .filter_map(|id| self.subscriptions.get(id))
             .any(|entry| entry.scope == WatchScope::Below && entry.path == *path)
     }
 
-    /// Finds the watch for a subscription that has none.
+    /// Assigns a watch to a subscription that has none.
     fn assign_watch(&mut self, id: Id) {
         let Some(entry) = self.subscriptions.get(&id) else {
             return;
@@ -324,12 +323,12 @@ impl WatchTable {
         }
     }
 
-    /// Folds watches until they fit.
+    /// Folds watches until they fit the capacity.
     fn fold(&mut self) {
         if self.bytes <= self.capacity {
             return;
         }
-        // Well below the limit, so that the next few need no other folding.
+        // Well below the limit, so that the next few subscriptions cause no further folding.
         let target = self.capacity / 2;
         while self.bytes > target {
             let mut families: BTreeMap<NodePath, (usize, usize)> = BTreeMap::new();
@@ -339,13 +338,13 @@ impl WatchTable {
                     *family = (family.0 + self.cost(path), family.1 + 1);
                 }
             }
-            // Those that save most for each that is told too much: the largest families first.
+            // Folds the largest families first: they save the most bytes for each superfluous event.
             let Some(best) = families
                 .iter()
                 .max_by_key(|(_, (bytes, members))| (*members, *bytes))
                 .map(|(parent, _)| parent.clone())
             else {
-                // A recursive watch on the root is the least there can be.
+                // A recursive watch on the root cannot be folded further.
                 return;
             };
             self.fold_into(&best);
@@ -412,7 +411,7 @@ impl WatchTable {
         }
     }
 
-    /// Tells a subscription that nothing is told until it is told to resynchronise.
+    /// Marks a subscription as stale: it receives no changes until it has to resynchronise.
     fn stale(&mut self, id: Id) {
         if let Some(entry) = self.subscriptions.get_mut(&id)
             && std::mem::replace(&mut entry.is_live, false)

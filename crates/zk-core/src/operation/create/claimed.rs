@@ -1,7 +1,7 @@
-//! Creating an ephemeral node under a name that others want as well.
+//! Creates an ephemeral node under a name that other clients use too.
 //!
-//! When the answer to a create is lost and a node of this session is there, its owner does not tell which of several
-//! calls of the session has made it; its data does, if each call has data of its own.
+//! If the reply to a create is lost and a node of this session exists, its owner does not show which call of the
+//! session created it. Its data does, if each call writes different data.
 
 use std::time::Duration;
 
@@ -27,24 +27,20 @@ use crate::transport::CreateRequest;
 use crate::transport::Request;
 use crate::transport::Response;
 
-/// Creates an ephemeral node unless one is there, and answers a handle that removes it; made by [`Create::claimed`].
+/// Creates an ephemeral node unless one exists, and returns a handle that removes it; created by [`Create::claimed`].
 ///
 /// # Errors
 ///
-/// As [`Create`] has them, but for [`NodeExists`](ErrorKind::NodeExists), which is no error here.
+/// Those of [`Create`], except [`NodeExists`](ErrorKind::NodeExists), which is no error here.
 ///
 /// # Cancel safety
 ///
-/// Safe: what was made, or will be by a request that has left, is removed in the background, and a node of anybody else
-/// is not.
-///
-/// # Session loss
-///
-/// A fatal error.
+/// Safe: a node that was created, or will be by a request in flight, is removed in the background. A node of another
+/// client is not.
 ///
 /// # Cost
 ///
-/// As [`Create`] has it.
+/// That of [`Create`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing is created until it is awaited"]
 pub struct CreateClaimed {
@@ -156,7 +152,7 @@ async fn claim(
         in_doubt = true;
         let engine = call.engine();
         let wanted = &request;
-        let found = call.until_told(path, || async move {
+        let found = call.until_settled(path, || async move {
             cleanup::find_claimed(engine, &wanted.path, &wanted.data).await
         });
         match found.await {
@@ -165,7 +161,7 @@ async fn claim(
                 cleanup.job = None;
                 return Ok(Some(stat));
             }
-            // Somebody else's. What is in doubt is still looked after in the background.
+            // It belongs to another client. The cleanup task still removes what this call may have created.
             Ok(None) if is_there => return Ok(None),
             Ok(None) => {}
             Err(found) if found.is_fatal() => return Err(found.maybe_applied()),

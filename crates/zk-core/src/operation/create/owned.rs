@@ -1,4 +1,4 @@
-//! Nodes that go when their handle does.
+//! Creates nodes that are removed when their handle is dropped.
 
 use std::time::Duration;
 
@@ -10,23 +10,19 @@ use crate::path::NodePath;
 use crate::session::Session;
 use crate::stat::Stat;
 
-/// Creates a node and answers a handle that removes it; made by [`Create::owned`].
+/// Creates a node and returns a handle that removes it; created by [`Create::owned`].
 ///
 /// # Errors
 ///
-/// As [`Create`] has them.
+/// Those of [`Create`].
 ///
 /// # Cancel safety
 ///
-/// Safe: what was made, or will be by a request that has left, is removed in the background.
-///
-/// # Session loss
-///
-/// A fatal error.
+/// Safe: a node that was created, or will be by a request in flight, is removed in the background.
 ///
 /// # Cost
 ///
-/// As [`Create`] has it.
+/// That of [`Create`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing is created until it is awaited"]
 pub struct CreateOwned {
@@ -67,17 +63,17 @@ impl IntoFuture for CreateOwned {
     }
 }
 
-/// A node that goes when this handle does.
+/// A node that is removed when this handle is dropped.
 ///
 /// # Dropping
 ///
-/// If there is a connection, the request to remove the node has been sent when the drop is over, and what this session
-/// asks for later is carried out after it.
-/// (A [claimed](Create::claimed) node is looked at first, since another one may have taken its place.)
-/// The session's own task goes on with it: as soon as there is a connection, again and again until the server has said
-/// so or the session is over.
-/// [`Session::settled`] and [`Session::close`] wait for that, [`Session::settled_at`] for the nodes of one parent.
-/// A drop never blocks, and needs no runtime.
+/// If there is a connection, the request to remove the node has been sent when the drop returns, and the ensemble
+/// executes later requests of this session after it.
+/// (A [claimed](Create::claimed) node is read first, because another one may have replaced it.)
+/// A background task of the session repeats the removal whenever there is a connection, until the server has confirmed
+/// it or the session is over.
+/// [`Session::settled`] and [`Session::close`] wait for this, [`Session::settled_at`] for the nodes of one parent.
+/// A drop never blocks and needs no runtime.
 #[derive(Debug)]
 #[must_use = "the node is removed when this is dropped"]
 pub struct OwnedNode {
@@ -85,13 +81,13 @@ pub struct OwnedNode {
     path: NodePath,
     stat: Stat,
     is_ephemeral: bool,
-    /// Whether nobody else uses its name.
+    /// Whether its name is unique.
     is_unique: bool,
     is_there: bool,
 }
 
 impl OwnedNode {
-    /// Makes a handle of an ephemeral node under a name that others use, too.
+    /// Creates a handle of an ephemeral node under a name that other clients use too.
     pub(super) fn claimed(session: Session, path: NodePath, stat: Stat) -> Self {
         Self {
             session,
@@ -108,7 +104,7 @@ impl OwnedNode {
         &self.path
     }
 
-    /// Returns the stat of the node when it was made.
+    /// Returns the stat of the node when it was created.
     pub fn stat(&self) -> &Stat {
         &self.stat
     }
@@ -118,20 +114,21 @@ impl OwnedNode {
         &self.session
     }
 
-    /// Returns whether nobody else uses the name of the node, so that whatever is found under it is this node.
+    /// Returns whether the name of the node is unique, so that any node with this name is this node.
     ///
-    /// It is so of a node made with [`owned`](Create::owned), and not of one made with [`claimed`](Create::claimed).
+    /// This is true for nodes created with [`owned`](Create::owned) and false for those created with
+    /// [`claimed`](Create::claimed).
     pub fn is_unique(&self) -> bool {
         self.is_unique
     }
 
-    /// Removes the node and waits until the server has done it, at most for the operation timeout.
+    /// Removes the node and waits for the server's reply, at most for the operation timeout.
     ///
-    /// That somebody else has removed it is no error.
+    /// It is no error if another client has removed the node.
     ///
     /// # Errors
     ///
-    /// [`Delete`](crate::Delete) has them; but the removal then continues in the background, while the session lives.
+    /// Those of [`Delete`](crate::Delete). The removal then continues in the background while the session is alive.
     ///
     /// # Cancel safety
     ///

@@ -1,8 +1,8 @@
-//! Creating a node under a name that nobody else has.
+//! Creates a node under a unique name.
 //!
-//! When the answer to a create is lost, the name tells whether the node was made: ZooKeeper's own lock recipe has had
-//! this hole since ever (ZOOKEEPER-1262), and Curator's protection closes all of it but one: it looks for the node
-//! without making the server catch up first.
+//! If the reply to a create is lost, the name shows whether the node was created. ZooKeeper's own lock recipe does not
+//! handle this case (ZOOKEEPER-1262). Curator's protection handles it, except that it searches for the node without
+//! making the server catch up first.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::transport::CreateRequest;
 use crate::transport::Request;
 use crate::transport::Response;
 
-/// Creates the node, and finds it again when the answer is lost. Answers the path on the wire.
+/// Creates the node, or finds it if the reply is lost. Returns the path on the wire.
 ///
-/// `prefix` is the name that nobody else has, without the number that the server may append.
+/// `prefix` is the unique name, without the number that the server may append.
 ///
-/// If this is dropped, or fails without knowing, what may have been made is removed in the background.
+/// If this is dropped or fails with an unknown outcome, the node is removed in the background if it was created.
 pub(super) async fn create(
     call: &Call,
     path: &NodePath,
@@ -100,11 +100,11 @@ pub(super) async fn create(
     }
 }
 
-/// Removes what earlier tries may have made in spite of all: a contender that waits for its own first node waits for
-/// ever, and everyone behind it.
+/// Removes nodes that earlier attempts may have created nevertheless: a contender that waits for its own first node
+/// would wait forever, and so would every contender behind it.
 ///
-/// "Not found" was final if the two requests of the look went to one server, which is told from the breaks of the link;
-/// and those are noted by another task, a moment after they happened.
+/// An earlier "not found" was reliable only if both requests of the search went to one server. The search decides that
+/// by the breaks of the link, which another task records a moment after they happen.
 async fn remove_twins(
     call: &Call,
     path: &NodePath,
@@ -113,7 +113,7 @@ async fn remove_twins(
     made: &NodePath,
 ) -> Result<(), Error> {
     let engine = call.engine();
-    call.until_told(path, || async move {
+    call.until_settled(path, || async move {
         for twin in cleanup::find(engine, parent, prefix).await? {
             if twin != *made {
                 tracing::warn!(%twin, "removing a second node of one create");
@@ -125,7 +125,7 @@ async fn remove_twins(
     .await
 }
 
-/// Looks for the node on a server that has caught up, as long as the call lasts.
+/// Searches for the node on a server that has caught up, until the deadline of the call.
 async fn find(
     call: &Call,
     path: &NodePath,
@@ -135,7 +135,7 @@ async fn find(
 ) -> Result<Option<(NodePath, Stat)>, Error> {
     let engine = call.engine();
     let session = engine.transport().session_id();
-    call.until_told(path, || async move {
+    call.until_settled(path, || async move {
         for found in cleanup::find(engine, parent, prefix).await? {
             let request = Request::Exists {
                 path: found.clone(),
@@ -145,7 +145,7 @@ async fn find(
                 Response::Stat { stat, .. } => stat,
                 other => return Err(cleanup::unexpected(&other)),
             };
-            // Nobody else has the name; but what is about to vanish with another session is not ours.
+            // The name is unique, but a node that will be deleted with another session is not ours.
             if let Some(stat) = stat
                 && (!is_ephemeral || stat.ephemeral_owner == Some(session))
             {
@@ -157,7 +157,7 @@ async fn find(
     .await
 }
 
-/// Removes what a create may have left, unless it is told that there is nothing.
+/// Removes on drop what a create may have left behind, unless its job was taken.
 pub(super) struct Cleanup {
     engine: Arc<Engine>,
     pub(super) job: Option<Job>,

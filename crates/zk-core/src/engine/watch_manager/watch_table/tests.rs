@@ -1,4 +1,4 @@
-//! Whatever comes and goes, each change is told once to who is to be told.
+//! Each change reaches each subscription that covers it once, whatever else is added and removed.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -72,14 +72,14 @@ impl Played {
             match told {
                 SubscriptionEvent::Resynchronize => *is_live = true,
                 SubscriptionEvent::Stale => {
-                    assert!(*is_live, "told twice that it is stale");
+                    assert!(*is_live, "marked as stale twice");
                     *is_live = false;
                 }
                 SubscriptionEvent::Changed { .. } => panic!("nothing has changed"),
             }
         }
         let stale: Vec<_> = self.is_live.iter().filter(|(_, live)| !**live).collect();
-        assert!(stale.is_empty(), "{stale:?} do not know that they are told");
+        assert!(stale.is_empty(), "{stale:?} do not know that they are live");
         let paths: Vec<_> = self.set.keys().collect();
         assert_eq!(paths, self.table.watches.keys().collect::<Vec<_>>());
         let bytes: usize = paths.iter().map(|path| path.as_str().len()).sum();
@@ -90,7 +90,7 @@ impl Played {
         );
     }
 
-    /// A server tells what happened.
+    /// A server reports an event.
     fn happens(&mut self, node: &NodePath, event: WatchEvent) {
         let mut happened = vec![(node.clone(), event)];
         if let (WatchEvent::Created | WatchEvent::Deleted, Some(parent)) = (event, node.parent()) {
