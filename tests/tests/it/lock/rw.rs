@@ -21,6 +21,7 @@ use zk_tests::peers::monotonic;
 
 use super::SOON;
 use super::observer;
+use super::until;
 use super::until_empty;
 use super::until_enlisted;
 
@@ -251,8 +252,14 @@ async fn zookeepers_own_lock_recipe_and_ours_exclude_each_other_in_order() {
         theirs.release().await.unwrap();
         let guard = granted(waiting).await;
         let second = lock.clone();
+        let server = ensemble.server(1).unwrap();
         let (acquired, released) = tokio::join!(theirs.acquire(SOON), async {
             until_enlisted(&session, PATH, 2).await;
+            // The recipe waits for ever if its predecessor goes between its list and its watch.
+            until("both sessions have a watch", SOON, async || {
+                server.wchs().await.unwrap().connections >= 2
+            })
+            .await;
             let later = tokio::spawn(async move { second.acquire().await });
             until_enlisted(&session, PATH, 3).await;
             let released = monotonic();
