@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// let path: NodePath = "/app/locks".parse()?;
 /// assert_eq!(path.join("a")?.as_str(), "/app/locks/a");
 /// assert_eq!(path.name(), Some("locks"));
-/// assert_eq!("app".parse::<NodePath>().unwrap_err().to_string(), r#"path "app" does not start with '/'; write
-/// "/app""#);
+/// let error = "app".parse::<NodePath>().unwrap_err();
+/// assert_eq!(error.to_string(), r#"path "app" does not start with '/'; write "/app""#);
 /// # Ok::<(), zk_core::ParsePathError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
