@@ -1,7 +1,7 @@
-//! Class data of the servers' Java: what it reads from jars and verifies at each start, kept in a file it maps instead.
+//! Class-data archives, with which servers start in two thirds of the processor time.
 //!
-//! A server of ZooKeeper 3.9 then needs a third less processor time to start.
-//! The file is Java's own dynamic archive ([JEP 350]); Java ignores one that does not fit its version or its jars.
+//! Java otherwise reads and verifies the same classes from the same jars at each start.
+//! The file is a dynamic archive ([JEP 350]). Java ignores one that does not fit its version or its jars.
 //!
 //! [JEP 350]: https://openjdk.org/jeps/350
 
@@ -17,16 +17,16 @@ use crate::dist::Source;
 use crate::ensemble::Ensemble;
 use crate::error::Error;
 
-/// The class data made for this distribution, if there is any.
+/// Returns the archive of this distribution, if there is one.
 pub(crate) fn find(distribution: &Distribution) -> Option<PathBuf> {
     file(distribution).filter(|file| file.is_file())
 }
 
-/// Makes the class data if this distribution has a place for it and none is there.
+/// Creates the archive of this distribution, unless there is one or the distribution has no place for it.
 ///
-/// Three servers are started for it, because a server of a quorum uses more classes than one that stands alone.
-/// Java writes the file when it is ended with SIGTERM. Processes that do this at once get in nobody's way: each writes a
-/// file of its own, and renames it.
+/// It starts three servers, because a server of a quorum loads more classes than a standalone one. Java writes the
+/// archive when it is stopped with SIGTERM.
+/// Processes may do this concurrently: each writes a file of its own and then renames it.
 pub(crate) async fn make(distribution: &Distribution) -> Result<(), Error> {
     let Some(file) = file(distribution).filter(|file| !file.exists()) else {
         return Ok(());
@@ -67,9 +67,9 @@ pub(crate) async fn make(distribution: &Distribution) -> Result<(), Error> {
     kept.map_err(|error| Error::io("write", &file, error))
 }
 
-/// Where the class data of a distribution is kept: beside its jars in the harness's cache, for one Java.
+/// Returns the path of the archive: beside the jars in the harness's cache, with the Java it is for in its name.
 ///
-/// None for a distribution that belongs to the machine or the caller, and where Java is older than 13.
+/// Returns `None` for a distribution outside the cache, and if Java is older than 13.
 fn file(distribution: &Distribution) -> Option<PathBuf> {
     let in_cache = matches!(distribution.source, Source::Cached | Source::Provisioned);
     if !in_cache || distribution.java_feature()? < FIRST_WITH_DYNAMIC_ARCHIVES {

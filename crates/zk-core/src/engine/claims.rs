@@ -1,13 +1,15 @@
 //! One-shot watches and those of subscriptions on the same node of one session.
 //!
-//! They disturb each other: on servers before 3.9 the kind that is set last takes the place of the other
-//! (ZOOKEEPER-4466), one-shot watches that are taken back take the other kind with them, and the client crate takes
-//! back all watches on a node with the last one it knows, also one whose answer is on its way.
-//! So the watch manager is notified when one-shot watches on a node of its own come or go, and sets its own again; it
-//! gives its own back only while none is on its way; and it tells those that wait for children what it is told in their
-//! place. A read that nobody polls is on its way for as long as it is held. The watch manager does not wait for ever:
-//! the watch of such a read may have been taken back when it comes at last, so that it fires at once, for its holder to
-//! look again.
+//! The two kinds disturb each other. On servers before 3.9 a new watch replaces one of the other kind (ZOOKEEPER-4466).
+//! Removing one-shot watches also removes the other kind. The client crate removes all watches on a node with the last
+//! one it knows, including a watch whose reply is still in flight.
+//!
+//! The watch manager is therefore notified when one-shot watches are set or removed on a node of its own, and sets its
+//! own watch again. It removes its own watch only while no read with a watch is in flight, and forwards notifications
+//! about children to the waiters whose watch its own replaced.
+//! A read that is not polled stays in flight until it is dropped. The watch manager waits for such a read only for a
+//! limited time. The watch of that read may then be gone when its reply arrives; it fires at once, so that its holder
+//! reads again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -93,7 +95,8 @@ impl Claims {
         tidy(&mut uses, path);
     }
 
-    /// Whether one-shot watches are on their way there; then the watch manager is told when none is any more.
+    /// Returns whether reads with one-shot watches are in flight there. If so, the watch manager is notified when the
+    /// last of them is done.
     pub(super) fn waits_for_those_in_flight(&self, path: &NodePath) -> bool {
         let mut uses = self.uses();
         let Some(it) = uses.get_mut(path) else {
