@@ -65,13 +65,13 @@
 //! The proxy works on a thread of its own, so that a test that blocks its runtime does not block the proxy.
 
 mod core;
-mod dialogue;
 mod event;
 mod journal;
 pub(crate) mod link;
 mod log;
 mod matching;
 mod pattern;
+mod protocol_state;
 mod rule;
 mod rules;
 mod shared;

@@ -11,8 +11,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::dialogue::Dialogue;
-use super::dialogue::Said;
 use super::event::Event;
 use super::event::What;
 use super::journal::Journal;
@@ -20,6 +18,8 @@ use super::matching::Direction;
 use super::matching::Frame;
 use super::matching::Match;
 use super::matching::Seen;
+use super::protocol_state::Dialogue;
+use super::protocol_state::Said;
 use super::rules::Action;
 use super::rules::Close;
 use super::rules::Occurrence;
