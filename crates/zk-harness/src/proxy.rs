@@ -66,6 +66,7 @@
 
 mod core;
 mod event;
+mod frame_decoder;
 mod journal;
 pub(crate) mod link;
 mod log;
@@ -75,7 +76,6 @@ mod protocol_state;
 mod rule;
 mod rules;
 mod shared;
-mod splitter;
 pub(crate) mod stage;
 mod steering;
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::event::Event;
 use super::event::What;
+use super::frame_decoder::Piece;
 use super::journal::Journal;
 use super::matching::Direction;
 use super::matching::Frame;
@@ -25,7 +26,6 @@ use super::rules::Close;
 use super::rules::Occurrence;
 use super::rules::RuleId;
 use super::rules::Rules;
-use super::splitter::Piece;
 use super::steering::Clients;
 use super::steering::Steer;
 use super::steering::Steering;

@@ -21,12 +21,12 @@ use super::core::Act;
 use super::core::Cut;
 use super::core::LinkId;
 use super::core::Order;
+use super::frame_decoder::MAX_KEPT;
+use super::frame_decoder::Piece;
+use super::frame_decoder::Splitter;
 use super::matching::Direction;
 use super::rules::Close;
 use super::shared::Shared;
-use super::splitter::MAX_KEPT;
-use super::splitter::Piece;
-use super::splitter::Splitter;
 
 /// A connection while it is being served.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::frame_decoder::Piece;
 use super::matching::Direction;
-use super::splitter::Piece;
 use crate::wire::Request;
 use crate::wire::frame::ReplyHeader;
 use crate::wire::jute::DecodeError;
