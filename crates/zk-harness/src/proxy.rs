@@ -73,11 +73,11 @@ mod log;
 mod matching;
 mod pattern;
 mod protocol_state;
+mod routing;
 mod rule;
 mod rules;
 mod shared;
 pub(crate) mod stage;
-mod steering;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -99,11 +99,11 @@ pub use self::event::What;
 pub use self::log::Log;
 pub use self::matching::Direction;
 pub use self::matching::Match;
+pub use self::routing::Clients;
+pub use self::routing::Steer;
 pub use self::rule::Rule;
 pub use self::rule::RuleBuilder;
 pub use self::rules::Close;
-pub use self::steering::Clients;
-pub use self::steering::Steer;
 pub use crate::wire::Op;
 pub use crate::wire::Request;
 

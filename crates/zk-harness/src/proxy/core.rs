@@ -21,14 +21,14 @@ use super::matching::Match;
 use super::matching::Seen;
 use super::protocol_state::Dialogue;
 use super::protocol_state::Said;
+use super::routing::Clients;
+use super::routing::Steer;
+use super::routing::Steering;
 use super::rules::Action;
 use super::rules::Close;
 use super::rules::Occurrence;
 use super::rules::RuleId;
 use super::rules::Rules;
-use super::steering::Clients;
-use super::steering::Steer;
-use super::steering::Steering;
 use crate::wire::Request;
 use crate::wire::record::Connect;
 
