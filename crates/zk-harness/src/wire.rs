@@ -9,15 +9,15 @@
 //! [`jute`] is the encoding of values, [`frame`] the framing and the headers, [`record`] the bodies of the requests
 //! made here and of the handshake, [`request`] the paths in anybody's requests; all are pure.
 
-mod canary;
 pub(crate) mod frame;
 pub(crate) mod jute;
 mod op;
+mod readiness_probe;
 pub(crate) mod record;
 mod request;
 
-pub(crate) use canary::canary;
-pub(crate) use canary::end;
 pub use op::Op;
+pub(crate) use readiness_probe::canary;
+pub(crate) use readiness_probe::end;
 pub use request::Request;
 pub(crate) use request::notified_path;
