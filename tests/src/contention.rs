@@ -2,7 +2,7 @@
 //!
 //! [`Worker`] drives the program `lock-worker`, which prints lines of JSON, one [`Record`] each, with times of the
 //! clock that all processes of a host share.
-//! It also records a [history](zk_harness::history) of the lock for the checkers.
+//! It also records a [history](zk_history) of the lock for the checkers.
 
 mod journal;
 mod register;

@@ -10,12 +10,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::time::Instant;
 use zk_core::Session;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::FaultProxy;
+use zk_fault_proxy::Match;
+use zk_fault_proxy::Steer;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
-use zk_harness::proxy::Clients;
-use zk_harness::proxy::FaultProxy;
-use zk_harness::proxy::Match;
-use zk_harness::proxy::Steer;
 use zk_lock::FairLock;
 use zk_lock::Guard;
 

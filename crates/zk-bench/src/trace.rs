@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_harness::proxy::Event;
-use zk_harness::proxy::Op;
-use zk_harness::proxy::What;
+use zk_fault_proxy::Event;
+use zk_fault_proxy::Op;
+use zk_fault_proxy::What;
 
 use crate::round::Latencies;
 

@@ -13,9 +13,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 use std::time::Instant;
 
+use zk_fault_proxy::Match;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
-use zk_harness::proxy::Match;
 
 const BLOCKS: usize = 40;
 const BLOCK: usize = 500;

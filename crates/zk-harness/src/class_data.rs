@@ -11,9 +11,10 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::dist::Distribution;
-use crate::dist::Search;
-use crate::dist::Source;
+use zk_provision::Distribution;
+use zk_provision::Search;
+use zk_provision::Source;
+
 use crate::ensemble::Ensemble;
 use crate::error::Error;
 

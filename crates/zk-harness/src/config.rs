@@ -8,8 +8,9 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use zk_fault_proxy::links::LinkPorts;
+use zk_provision::{Distribution, Logging};
 
-use crate::dist::{Distribution, Logging};
 use crate::fault::{CLOCK_FILE, ClockLibrary};
 use crate::spec::Spec;
 
@@ -87,6 +88,23 @@ impl Plan {
                             .iter()
                             .flat_map(|relay| [relay.quorum_port, relay.election_port]),
                     )
+            })
+            .collect()
+    }
+
+    /// The links between the servers, if they are to be relayed.
+    pub(crate) fn links(&self) -> Vec<LinkPorts> {
+        let members = self.members.iter();
+        members
+            .flat_map(|to| {
+                to.relays.iter().map(|relay| LinkPorts {
+                    from: relay.from,
+                    to: to.id,
+                    quorum_port: to.quorum_port,
+                    election_port: to.election_port,
+                    quorum_relay_port: relay.quorum_port,
+                    election_relay_port: relay.election_port,
+                })
             })
             .collect()
     }

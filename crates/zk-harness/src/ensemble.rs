@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::check::{Judgement, ServerLogs, Verdict};
+use zk_history::History;
+use zk_history::check::{Judgement, ServerLogs, Verdict};
+use zk_provision::Distribution;
+
 use crate::config::{Plan, STATE_FILE};
 use crate::container::Fleet;
 use crate::error::Error;
-use crate::history::History;
 use crate::ports;
 use crate::process::ProcessState;
 use crate::reaper::{self, Reaper};
@@ -195,8 +197,9 @@ impl Ensemble {
         &self.plan.directory
     }
 
-    /// The directory, and the one in the machine's memory if the data is there.
-    pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
+    /// The directories with all of its files: [`directory`](Self::directory), and the one in the machine's memory if the
+    /// data is there.
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
         let memory = self.plan.memory_directory.as_deref();
         [self.directory()].into_iter().chain(memory)
     }
@@ -207,7 +210,7 @@ impl Ensemble {
     }
 
     /// The jars and the Java it runs with, for starting ZooKeeper's own programs.
-    pub fn distribution(&self) -> &crate::dist::Distribution {
+    pub fn distribution(&self) -> &Distribution {
         &self.plan.distribution
     }
 

@@ -4,8 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use zk_provision::FindError;
+
 use crate::admin::AdminError;
-use crate::dist::FindError;
 use crate::fault::Unavailable;
 use crate::spec::SpecError;
 
@@ -164,16 +165,9 @@ pub enum Error {
         /// The method of [`EnsembleBuilder`](crate::EnsembleBuilder) that provides it.
         setting: &'static str,
     },
-    /// Something that was waited for has not happened in time.
-    #[error("waited {within:?} in vain for {what}; the last events:\n  {seen}")]
-    NotSeen {
-        /// What was waited for.
-        what: String,
-        /// For how long.
-        within: Duration,
-        /// What the proxy has seen last.
-        seen: String,
-    },
+    /// A fault proxy or the links between the servers reported an error.
+    #[error(transparent)]
+    Proxy(#[from] zk_fault_proxy::Error),
     /// The directory holds no ensemble, or one that this version cannot read.
     #[error("{path} is not the state of an ensemble: {reason}")]
     BadState {

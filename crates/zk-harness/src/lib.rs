@@ -1,5 +1,4 @@
-//! Real ZooKeeper ensembles for tests and development: configured, started, broken and cleaned up; and histories of
-//! what was done to them, judged by checkers.
+//! Real ZooKeeper ensembles for tests and development: configured, started, broken and cleaned up.
 //!
 //! A test that needs ZooKeeper says so in one line and gets real servers of its own, on ports of their own,
 //! ready to serve when the call returns:
@@ -23,8 +22,10 @@
 //! Use it for tests, benchmarks and development machines.
 //! It is not a way to run ZooKeeper in production: its settings favour a quick start and quick failover.
 //!
-//! What a network can do to a client is done by [fault proxies](proxy) in front of the servers, and what it can do to
-//! the servers among themselves by the [`links`] between them.
+//! What a network can do to a client is done by [fault proxies](FaultProxy) in front of the servers, and what it can do
+//! to the servers among themselves by the [links](QuorumLinks) between them; both are those of [`zk_fault_proxy`].
+//! [`zk_provision`] finds or downloads ZooKeeper and Java.
+//! [`zk_history`] records what a test does to an ensemble, and judges it.
 //!
 //! # Guarantees
 //!
@@ -48,39 +49,6 @@
 //! | a server exits while starting | [`Error::ServerExited`] with its exit status and the end of its log |
 //! | no quorum before the deadline | [`Error::NotServing`] with what each server answered last |
 //!
-//! # Histories and checkers
-//!
-//! What the processes of a test do is recorded as a [history] and judged by [checkers](check), instead of
-//! asserting what one hopes for: two holders of a lock, an item that was lost, an id that was made twice.
-//! A [`Run`] keeps both together, and keeps them when something is wrong:
-//!
-//! ```
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use zk_harness::Run;
-//! use zk_harness::check::FencedMutex;
-//! use zk_harness::history::{Answer, Op};
-//!
-//! let run = Run::seeded("lock")?.judged_by(FencedMutex::default())?;
-//! let recorder = run.recorder("worker-1")?;
-//!
-//! let pending = recorder.invoke(Op::acquire("/locks/a"));
-//! // let guard = lock.acquire().await?;           an early return is recorded as unknown
-//! let held = pending.granted(Answer::token(7)); // guard.fencing_token()
-//! // … what the lock protects …
-//! let pending = held.release();
-//! // guard.release().await?;
-//! pending.ok(());
-//!
-//! run.finish()?; // or says who did what, where it is kept, and how to judge and to run it again
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! The program `zk-check` (in this workspace `cargo xtask check`) judges a kept run again, and any other history.
-//! The format is [documented](history#format), so that programs in other languages can record, too.
-//!
-//! A checker says nothing of what was not recorded: that nodes are left behind, or that a server was never asked.
-//!
 //! # Files of an ensemble
 //!
 //! ```text
@@ -99,23 +67,18 @@
 //!
 //! # Features
 //!
-//! - `provision` (default): download ZooKeeper, and Java if there is none, when the machine has none.
+//! - `download` (default): download ZooKeeper, and Java if there is none, when the machine has none.
 //! - `containers`: servers in [containers](container), through testcontainers.
-//! - `cli`: what the `zk-ensemble` and `zk-check` programs need.
+//! - `cli`: what the `zk-ensemble` program needs.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
 
 pub mod admin;
-pub mod check;
 pub mod container;
-pub mod dist;
 pub mod fault;
-pub mod history;
-pub mod links;
 pub mod nemesis;
-pub mod proxy;
 
 mod class_data;
 mod config;
@@ -127,12 +90,10 @@ mod ports;
 mod process;
 mod profile;
 mod reaper;
-mod run;
 mod select;
 mod server;
 mod spec;
 mod wait;
-mod wire;
 
 pub use ensemble::{Ensemble, EnsembleBuilder, Keep, ServerStatus, StartReport, Status};
 pub use error::Error;
@@ -140,7 +101,9 @@ pub use health::{Health, Role};
 pub use older::program_of_next_process;
 pub use process::ProcessState;
 pub use profile::{ParseProfileError, Profile};
-pub use run::{Description, DescriptionError, Run, RunError};
 pub use select::{ParseSelectorError, Selector};
 pub use server::Server;
 pub use spec::{DataStore, ServerSpec, Spec, SpecError, Warning};
+pub use zk_fault_proxy::FaultProxy;
+pub use zk_fault_proxy::links::QuorumLinks;
+pub use zk_provision::Distribution;

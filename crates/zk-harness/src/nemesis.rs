@@ -4,7 +4,8 @@
 //! # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::time::Duration;
 //! use zk_harness::nemesis::{Fault, Nemesis};
-//! use zk_harness::{Ensemble, Run};
+//! use zk_harness::Ensemble;
+//! use zk_history::Run;
 //!
 //! let run = Run::seeded("my-recipe")?;
 //! let ensemble = Ensemble::builder().servers(3).proxied(true).quorum_links(true).start().await?;
@@ -25,14 +26,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zk_fault_proxy::{Clients, Close, Match};
+use zk_history::Recorder;
 
 use self::draw::Draw;
 use crate::ensemble::Ensemble;
 use crate::error::Error;
 use crate::fault::ClockShift;
-use crate::history::Recorder;
 use crate::process::ProcessState;
-use crate::proxy::{Clients, Close, Match};
 use crate::server::Server;
 
 pub use self::draw::Fault;
@@ -80,7 +81,7 @@ pub struct InjectedFault {
     /// Whoever acts for that session cannot know for a while: a lock that it holds may be somebody else's since
     /// [`began`](Self::began).
     pub session: Option<i64>,
-    /// When it began, on the clock of [`history::now`](crate::history::now).
+    /// When it began, on the clock of [`zk_history::now`].
     pub began: u64,
     /// When it was undone.
     pub ended: u64,
@@ -197,7 +198,7 @@ impl Nemesis {
             .recorder
             .as_ref()
             .map(|recorder| recorder.fault(fault.name(), target));
-        let began = crate::history::now();
+        let began = zk_history::now();
         let mut session = None;
         match fault {
             Fault::Kill => {
@@ -283,7 +284,7 @@ impl Nemesis {
             server: (!fault.is_for_a_session()).then_some(id),
             session,
             began,
-            ended: crate::history::now(),
+            ended: zk_history::now(),
         })
     }
 }

@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 
 use serde::Deserialize;
 use serde::Serialize;
-use zk_harness::check::Span;
-use zk_harness::history::now;
+use zk_history::check::Span;
+use zk_history::now;
 
 /// One line of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use sha2::Digest as _;
 use sha2::Sha256;
-use zk_harness::dist::Search;
+use zk_provision::Search;
 
 use super::jars;
 use super::run;

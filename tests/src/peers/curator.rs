@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::process::Command;
-use zk_harness::dist::Search;
+use zk_provision::Search;
 
 use super::compiler::Compiler;
 use super::compiler::packaged;

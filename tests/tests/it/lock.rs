@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_harness::Run;
-use zk_harness::check::FencedMutex;
-use zk_harness::check::Linearizable;
 use zk_harness::program_of_next_process;
+use zk_history::Run;
+use zk_history::check::FencedMutex;
+use zk_history::check::Linearizable;
 use zk_tests::contention::Worker;
 
 mod counter;

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
-use zk_harness::Run;
 use zk_harness::nemesis::Fault;
 use zk_harness::nemesis::InjectedFault;
 use zk_harness::nemesis::Nemesis;
 use zk_harness::nemesis::fault_time;
+use zk_history::Run;
 
 /// Three servers that the nemesis can do everything to.
 async fn stage() -> Ensemble {

@@ -15,15 +15,15 @@ use futures_util::future::join_all;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use zk_core::Session;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::FaultProxy;
+use zk_fault_proxy::Match;
+use zk_fault_proxy::Rule;
+use zk_fault_proxy::RuleBuilder;
+use zk_fault_proxy::Steer;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
-use zk_harness::proxy::Clients;
-use zk_harness::proxy::Close;
-use zk_harness::proxy::FaultProxy;
-use zk_harness::proxy::Match;
-use zk_harness::proxy::Rule;
-use zk_harness::proxy::RuleBuilder;
-use zk_harness::proxy::Steer;
 
 /// For what takes moments on an idle machine.
 const SOON: Duration = Duration::from_secs(60);

@@ -8,12 +8,12 @@ use zk_cache::NodeCache;
 use zk_cache::Select;
 use zk_cache::TreeCache;
 use zk_core::Session;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::Match;
+use zk_fault_proxy::Steer;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
-use zk_harness::proxy::Clients;
-use zk_harness::proxy::Close;
-use zk_harness::proxy::Match;
-use zk_harness::proxy::Steer;
 
 use crate::connect;
 use crate::soon;

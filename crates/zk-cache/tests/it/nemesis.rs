@@ -9,13 +9,13 @@ use zk_cache::Events;
 use zk_cache::TreeCache;
 use zk_core::NodePath;
 use zk_core::Session;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
 use zk_harness::nemesis::Fault;
 use zk_harness::nemesis::Nemesis;
 use zk_harness::nemesis::fault_time;
-use zk_harness::proxy::Clients;
-use zk_harness::proxy::Close;
 
 use crate::connect;
 use crate::pass;

@@ -16,8 +16,8 @@ use zk_core::Session;
 use zk_core::codec::DecodeErrorKind;
 use zk_core::codec::Text;
 use zk_core::codec::Toml;
+use zk_fault_proxy::Match;
 use zk_harness::Ensemble;
-use zk_harness::proxy::Match;
 
 use crate::connect;
 use crate::scenario;

@@ -15,11 +15,11 @@ use zk_config::ValueDelivery;
 use zk_core::Session;
 use zk_core::codec::Codec;
 use zk_core::codec::Text;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::Match;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
-use zk_harness::proxy::Clients;
-use zk_harness::proxy::Close;
-use zk_harness::proxy::Match;
 
 use crate::connect;
 use crate::scenario::expect_events;

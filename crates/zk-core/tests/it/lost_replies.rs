@@ -7,10 +7,10 @@ use zk_core::AclEntry;
 use zk_core::Error;
 use zk_core::Permissions;
 use zk_core::Session;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Match;
+use zk_fault_proxy::Steer;
 use zk_harness::Ensemble;
-use zk_harness::proxy::Clients;
-use zk_harness::proxy::Match;
-use zk_harness::proxy::Steer;
 
 use crate::MAX_WAIT;
 use crate::connect;

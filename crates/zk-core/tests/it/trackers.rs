@@ -14,11 +14,11 @@ use zk_core::WatchEvent;
 use zk_core::WatchEvent::Created;
 use zk_core::WatchEvent::DataChanged;
 use zk_core::WatchEvent::Deleted;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::Steer;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
-use zk_harness::proxy::Clients;
-use zk_harness::proxy::Close;
-use zk_harness::proxy::Steer;
 
 use crate::MAX_WAIT;
 use crate::connect;

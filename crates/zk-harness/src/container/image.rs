@@ -9,9 +9,9 @@ use testcontainers::core::BuildImageOptions;
 use testcontainers::core::client::docker_client_instance;
 use testcontainers::runners::AsyncBuilder as _;
 use testcontainers::{GenericBuildableImage, GenericImage};
+use zk_provision::{Distribution, Installed, Search};
 
 use crate::config::MAIN_CLASS;
-use crate::dist::{Distribution, Installed, Search};
 use crate::error::Error;
 
 /// The image that the servers of an ensemble run from.

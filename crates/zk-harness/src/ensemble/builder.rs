@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use zk_provision::{Distribution, Search, Wanted};
+
 use super::{Ensemble, Keep, StartReport, files};
 use crate::class_data;
 use crate::config::{Member, Plan, RelayPorts};
 use crate::container::{self, ContainerImage};
-use crate::dist::{Distribution, Search, Wanted};
 use crate::error::Error;
 use crate::fault::ClockLibrary;
 use crate::ports;
@@ -190,7 +191,7 @@ impl EnsembleBuilder {
         self
     }
 
-    /// Puts a [fault proxy](crate::proxy) in front of each server's client port. Default false.
+    /// Puts a [fault proxy](zk_fault_proxy::FaultProxy) in front of each server's client port. Default false.
     ///
     /// [`Ensemble::connect_string`] then leads to the proxies. They live in this process, so they are no part of a
     /// [`Spec`].
@@ -199,7 +200,7 @@ impl EnsembleBuilder {
         self
     }
 
-    /// Has the servers reach each other through [links](crate::links) that can be slowed, blocked and cut. Default false.
+    /// Has the servers reach each other through [links](zk_fault_proxy::links) that can be slowed, blocked and cut. Default false.
     ///
     /// The links live in this process, so they are no part of a [`Spec`]. At most 32 servers can have them, and
     /// `reconfigEnabled` cannot be set.

@@ -1,11 +1,12 @@
 //! How clients reach an ensemble, and the proxies and links on the way.
 
+use zk_fault_proxy::FaultProxy;
+use zk_fault_proxy::links::QuorumLinks;
+
 use super::Ensemble;
 #[cfg(doc)]
 use super::EnsembleBuilder;
 use crate::error::Error;
-use crate::links::QuorumLinks;
-use crate::proxy::FaultProxy;
 use crate::server::Server;
 
 /// A proxy that ends with its ensemble, whoever else has a handle to it.
@@ -99,7 +100,7 @@ impl Ensemble {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if a port is taken, as by another process that has attached to the ensemble.
+    /// [`Error::Proxy`] if a port is taken, as by another process that has attached to the ensemble.
     pub fn start_proxies(&mut self) -> Result<(), Error> {
         let members = self.plan.members.iter().zip(&self.servers);
         let proxied: Vec<_> = members
@@ -110,8 +111,9 @@ impl Ensemble {
         if self.proxy.is_none() && !proxied.is_empty() {
             self.proxy = Some(Proxy(FaultProxy::start_on(proxied)?));
         }
-        if self.links.is_none() {
-            self.links = QuorumLinks::start(&self.plan)?.map(Links);
+        let links = self.plan.links();
+        if self.links.is_none() && !links.is_empty() {
+            self.links = Some(Links(QuorumLinks::start(&links)?));
         }
         Ok(())
     }

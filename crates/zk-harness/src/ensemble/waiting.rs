@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
+use zk_fault_proxy::probe_writes;
 
 use super::Ensemble;
 use super::LOOK_EVERY;
@@ -10,7 +11,6 @@ use super::status::Status;
 use crate::error::Error;
 use crate::health::Health;
 use crate::wait::Looks;
-use crate::wire;
 
 impl Ensemble {
     /// Waits until every server serves, one leads, and a node was written through each; for at most the spec's
@@ -42,7 +42,7 @@ impl Ensemble {
         loop {
             let mut status = self.status().await;
             if let Some(leader) = status.health.leader() {
-                match wire::canary(self.servers[leader].client_address(), CANARY_WITHIN).await {
+                match probe_writes(self.servers[leader].client_address(), CANARY_WITHIN).await {
                     Ok(()) => return Ok(()),
                     Err(error) => status.servers[leader].problem = Some(error.to_string()),
                 }
@@ -88,7 +88,7 @@ impl Ensemble {
         for (index, server) in self.servers.iter().enumerate() {
             let address = server.client_address();
             canaries.spawn(async move {
-                wire::canary(address, CANARY_WITHIN)
+                probe_writes(address, CANARY_WITHIN)
                     .await
                     .map_err(|error| (index, error.to_string()))
             });

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use zk_provision::Search;
 
 use super::Unavailable;
-use crate::dist::Search;
 use crate::error::Error;
 use crate::server::Server;
 

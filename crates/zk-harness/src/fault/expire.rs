@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zk_fault_proxy::end_session;
+use zk_fault_proxy::probe_writes;
 
 use super::java::session_password;
 use crate::ensemble::Ensemble;
 use crate::error::Error;
 use crate::wait::Looks;
-use crate::wire;
 
 impl Ensemble {
     /// Has the ensemble end a session of any client, now: its ephemeral nodes go, and its client hears that it expired.
@@ -36,7 +37,8 @@ impl Ensemble {
         loop {
             let addr = leader.client_address();
             let remaining = deadline.saturating_duration_since(Instant::now());
-            let (answer, mut failed) = match wire::end(addr, session, &password, remaining).await {
+            let (answer, mut failed) = match end_session(addr, session, &password, remaining).await
+            {
                 Ok(true) => (Answer::Ended, None),
                 Ok(false) => (Answer::Denied, None),
                 Err(error) if error.is_broken() => (Answer::Broken, Some(error)),
@@ -46,7 +48,7 @@ impl Ensemble {
                 Next::Done => return Ok(()),
                 Next::NoSession => return Err(Error::NoSuchSession { session }),
                 Next::Write => {
-                    let written = wire::canary(addr, remaining).await;
+                    let written = probe_writes(addr, remaining).await;
                     known.is_written_since = written.is_ok();
                     failed = written.err();
                 }

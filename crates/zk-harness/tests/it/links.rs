@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use std::time::Instant;
 
+use zk_fault_proxy::Close;
 use zk_harness::Ensemble;
 use zk_harness::Error;
 use zk_harness::Role;
-use zk_harness::proxy::Close;
 
 use crate::support::eventually;
 use crate::support::in_memory;

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::Error;
+use zk_fault_proxy::FaultProxy;
+use zk_fault_proxy::Match;
+use zk_fault_proxy::Steer;
+use zk_fault_proxy::What;
 use zk_harness::Ensemble;
-use zk_harness::Error;
-use zk_harness::proxy::Clients;
-use zk_harness::proxy::Close;
-use zk_harness::proxy::FaultProxy;
-use zk_harness::proxy::Match;
-use zk_harness::proxy::Steer;
-use zk_harness::proxy::What;
 
 use crate::support::eventually;
 use crate::support::in_memory;

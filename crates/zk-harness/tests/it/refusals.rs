@@ -169,7 +169,7 @@ async fn dropped_start_leaves_nothing() {
 async fn taken_port_is_replaced_and_the_directory_stays_the_same() {
     let root = tempfile::tempdir().unwrap();
     let java = root.path().join("java");
-    let real = zk_harness::dist::Search::from_env()
+    let real = zk_provision::Search::from_env()
         .unwrap()
         .find()
         .unwrap()

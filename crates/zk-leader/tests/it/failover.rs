@@ -4,10 +4,10 @@ use std::time::Duration;
 use std::time::Instant;
 
 use zk_core::Session;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::Steer;
 use zk_harness::Ensemble;
-use zk_harness::proxy::Clients;
-use zk_harness::proxy::Close;
-use zk_harness::proxy::Steer;
 use zk_leader::LeaderLatch;
 use zk_leader::LeadershipLoss;
 use zk_leader::ParticipantEnd;

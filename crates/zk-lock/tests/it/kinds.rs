@@ -5,12 +5,12 @@ use std::time::Duration;
 use std::time::Instant;
 
 use zk_core::Session;
+use zk_fault_proxy::Clients;
+use zk_fault_proxy::Close;
+use zk_fault_proxy::Match;
+use zk_fault_proxy::Steer;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
-use zk_harness::proxy::Clients;
-use zk_harness::proxy::Close;
-use zk_harness::proxy::Match;
-use zk_harness::proxy::Steer;
 use zk_lock::AcquireError;
 use zk_lock::FairLock;
 use zk_lock::Inspector;

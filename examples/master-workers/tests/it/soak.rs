@@ -27,15 +27,15 @@ use zk_core::codec::DecodeErrorKind;
 use zk_core::codec::Toml;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
-use zk_harness::Run;
-use zk_harness::check::TotalQueue;
-use zk_harness::history::Answer;
-use zk_harness::history::Op;
-use zk_harness::history::Recorder;
 use zk_harness::nemesis::Fault;
 use zk_harness::nemesis::Nemesis;
 use zk_harness::nemesis::fault_time;
 use zk_harness::nemesis::tally;
+use zk_history::Answer;
+use zk_history::Op;
+use zk_history::Recorder;
+use zk_history::Run;
+use zk_history::check::TotalQueue;
 use zk_leader::Selector;
 
 use crate::children;
@@ -198,7 +198,7 @@ async fn every_task_is_done_once_whoever_is_killed_or_stopped() {
     let run = Run::seeded("master-workers").unwrap();
     // A result is what the application delivers: exactly once for each text.
     let run = run.judged_by(TotalQueue::default()).unwrap();
-    run.keep_with(&ensemble);
+    run.keep_with(ensemble.directories());
     let mut random = fastrand::Rng::with_seed(run.seed());
     let session = observer(&ensemble).await;
     let settings = Settings {

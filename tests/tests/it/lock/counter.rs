@@ -21,7 +21,7 @@ const TIMES: usize = 50;
 async fn twenty_processes_count_to_a_thousand_in_a_file_without_losing_an_update() {
     let run = judged("count");
     let ensemble = three_servers().await;
-    run.keep_with(&ensemble);
+    run.keep_with(ensemble.directories());
     let session = observer(&ensemble).await;
     // Not a container, which could be removed between the last two turns and begin a new row of numbers.
     session.create("/count", "").await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_harness::check::FencedRegister;
+use zk_history::check::FencedRegister;
 use zk_tests::contention::Event;
 use zk_tests::contention::Register;
 use zk_tests::contention::turns;
@@ -27,7 +27,7 @@ async fn a_holder_that_stood_still_finds_its_lock_lost_before_it_acts_and_its_wr
     let run = judged("stopped-holder");
     let run = run.judged_by(FencedRegister::default()).unwrap();
     let ensemble = three_servers().await;
-    run.keep_with(&ensemble);
+    run.keep_with(ensemble.directories());
     let session = observer(&ensemble).await;
     session.create("/lock", "").await.unwrap();
     session.create("/data", "first").await.unwrap();
@@ -108,7 +108,7 @@ async fn the_lock_of_a_killed_process_is_granted_when_its_session_ends() {
     const TICK: Duration = Duration::from_millis(500);
     let run = judged("killed-holder");
     let ensemble = three_servers_with_ticks_of(TICK).await;
-    run.keep_with(&ensemble);
+    run.keep_with(ensemble.directories());
     let session = observer(&ensemble).await;
     let connect = ensemble.connect_string();
     let mut holder = worker(&run, "holder", &connect, "/lock", SESSION_TIMEOUT).await;
@@ -145,7 +145,7 @@ async fn the_lock_of_a_killed_process_is_granted_when_its_session_ends() {
 async fn a_chroot_is_no_border_for_a_lock() {
     let run = judged("chroot");
     let ensemble = three_servers().await;
-    run.keep_with(&ensemble);
+    run.keep_with(ensemble.directories());
     let session = observer(&ensemble).await;
     session.create("/app/one", "").parents().await.unwrap();
     session.create("/app/one/lock", "").await.unwrap();

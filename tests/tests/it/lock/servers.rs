@@ -35,7 +35,7 @@ async fn survives(name: &str, fault: impl AsyncFn(&Ensemble, &BTreeSet<u64>)) {
     const TURNS: usize = 10;
     let run = judged(name);
     let ensemble = three_servers().await;
-    run.keep_with(&ensemble);
+    run.keep_with(ensemble.directories());
     let session = observer(&ensemble).await;
     session.create("/lock", "").await.unwrap();
     let connect = ensemble.connect_string();
@@ -163,7 +163,7 @@ async fn all_servers_are_restarted_one_by_one_under_a_lock() {
 async fn a_holder_cut_off_with_its_server_stops_to_trust_its_lock_before_the_next_one_has_it() {
     let run = judged("cut-off-holder");
     let ensemble = three_servers().await;
-    run.keep_with(&ensemble);
+    run.keep_with(ensemble.directories());
     let session = observer(&ensemble).await;
     session.create("/lock", "").await.unwrap();
     session.create("/data", "first").await.unwrap();

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use zk_core::Session;
-use zk_harness::Run;
-use zk_harness::check::FencedMutex;
-use zk_harness::history::Answer;
-use zk_harness::history::Op;
-use zk_harness::history::now;
+use zk_history::Answer;
+use zk_history::Op;
+use zk_history::Run;
+use zk_history::check::FencedMutex;
+use zk_history::now;
 use zk_leader::LatchParticipant;
 use zk_leader::LeaderLatch;
 use zk_leader::ParticipantEnd;

@@ -9,16 +9,16 @@ use zk_core::ErrorKind;
 use zk_core::Sequence;
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_harness::Run;
-use zk_harness::check::Counter;
-use zk_harness::check::FencedMutex;
-use zk_harness::check::Progress;
-use zk_harness::history::Answer;
-use zk_harness::history::Op;
-use zk_harness::history::Recorder;
 use zk_harness::nemesis::Fault;
 use zk_harness::nemesis::InjectedFault;
 use zk_harness::nemesis::tally;
+use zk_history::Answer;
+use zk_history::Op;
+use zk_history::Recorder;
+use zk_history::Run;
+use zk_history::check::Counter;
+use zk_history::check::FencedMutex;
+use zk_history::check::Progress;
 use zk_lock::FairLock;
 use zk_lock::Guard;
 
@@ -163,7 +163,7 @@ async fn whatever_breaks_one_holds_the_lock_and_nothing_is_lost_or_left() {
                 .with_bound(BOUND),
         )
         .unwrap();
-    run.keep_with(&ensemble);
+    run.keep_with(ensemble.directories());
     let observer = observer(&ensemble).await;
     // A parent that stays, so that numbers do not begin anew.
     observer.create(PATH, "").parents().await.unwrap();

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use zk_core::ConnectionState;
 use zk_core::Session;
-use zk_harness::Run;
-use zk_harness::check;
-use zk_harness::history::Op;
+use zk_history::Op;
+use zk_history::Run;
+use zk_history::check;
 use zk_lock::Semaphore;
 
 use super::work::Beside;

@@ -8,14 +8,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use zk_core::Session;
 use zk_harness::Ensemble;
-use zk_harness::Run;
-use zk_harness::check::Progress;
-use zk_harness::history::Answer;
-use zk_harness::history::Held;
-use zk_harness::history::Pending;
-use zk_harness::history::Recorder;
-use zk_harness::history::now;
 use zk_harness::nemesis::InjectedFault;
+use zk_history::Answer;
+use zk_history::Held;
+use zk_history::Pending;
+use zk_history::Recorder;
+use zk_history::Run;
+use zk_history::check::Progress;
+use zk_history::now;
 
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// Longer than a waiter waits when nothing is broken any more: an expiry, and some room on a machine that is busy.
@@ -104,7 +104,7 @@ impl Beside {
             counts,
         } = self;
         workers.join_all().await;
-        run.keep_with(ensemble);
+        run.keep_with(ensemble.directories());
         let excused = grants.excuse(&recorder, struck);
         drop(recorder);
         let seed = run.seed();

@@ -13,16 +13,16 @@ use tokio::time::Instant;
 use zk_core::codec::Text;
 use zk_harness::DataStore;
 use zk_harness::Ensemble;
-use zk_harness::Run;
-use zk_harness::check::Delivery;
-use zk_harness::check::TotalQueue;
-use zk_harness::history::Answer;
-use zk_harness::history::Op;
 use zk_harness::nemesis::Fault;
 use zk_harness::nemesis::Nemesis;
 use zk_harness::nemesis::fault_time;
 use zk_harness::nemesis::tally;
 use zk_harness::program_of_next_process;
+use zk_history::Answer;
+use zk_history::Op;
+use zk_history::Run;
+use zk_history::check::Delivery;
+use zk_history::check::TotalQueue;
 use zk_queue::WorkOptions;
 use zk_queue::WorkQueue;
 
@@ -124,7 +124,7 @@ async fn every_offer_that_was_acknowledged_is_delivered_whoever_is_killed_or_pau
         .unwrap()
         .judged_by(checker)
         .unwrap();
-    run.keep_with(&ensemble);
+    run.keep_with(ensemble.directories());
     let mut random = fastrand::Rng::with_seed(run.seed());
     let mut crew = Crew {
         run: &run,

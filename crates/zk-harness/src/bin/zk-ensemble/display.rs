@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use zk_harness::dist::Progress;
+use zk_provision::Progress;
 
 use crate::say::note;
 

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use zk_harness::dist::{Progress, Search};
 use zk_harness::{Ensemble, Spec};
+use zk_provision::{Progress, Search};
 
 use crate::display::Display;
 use crate::say::print;

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use zk_harness::proxy::{Clients, Close, Steer};
+use zk_fault_proxy::{Clients, Close, Steer};
 use zk_harness::{Ensemble, Selector, Server};
 
 use crate::network::{Cut, Files, LOOK_EVERY, Network};

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use zk_harness::dist::{Progress, Search};
 use zk_harness::{DataStore, Ensemble, EnsembleBuilder, Keep, ProcessState, Spec};
+use zk_provision::{Progress, Search};
 
 use super::ELECTION_WITHIN;
 use super::KEEP_FILE;

@@ -1,0 +1,355 @@
+//! A fault proxy that understands ZooKeeper's protocol: it loses exactly the request or the reply that a test names.
+//!
+//! A proxy has one address per server, which stays the same when the server is killed and started again. Clients connect
+//! to these addresses. Rules say what becomes of a frame: by its kind, its path, its session, its server and its number.
+//!
+//! ```no_run
+//! # async fn demo(servers: [std::net::SocketAddr; 3]) -> Result<(), zk_fault_proxy::Error> {
+//! use std::time::Duration;
+//! use zk_fault_proxy::{Clients, FaultProxy, Match, Steer};
+//!
+//! let proxy = FaultProxy::start(servers)?;
+//!
+//! // The server makes the node, and the client never hears of it.
+//! let lost = proxy.on(Match::create("/locks/**")).once().cut_on_reply();
+//! // Whoever connects from now on comes to server 3.
+//! proxy.steer(Clients::All, Steer::To(3))?;
+//!
+//! // … a client that connects to proxy.connect_string() takes the lock …
+//!
+//! lost.happened(Duration::from_secs(5)).await?;
+//! assert_eq!(proxy.log().count(&Match::create("/locks/**")), 1, "it was not sent twice");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An ensemble of `zk-harness` starts a proxy in front of its servers with `EnsembleBuilder::proxied`.
+//!
+//! # Rules
+//!
+//! - A rule takes frames by a [`Match`] and does one thing: [pass](RuleBuilder::pass), [delay](RuleBuilder::delay),
+//!   [hold](RuleBuilder::hold), [slow down](RuleBuilder::rate), cut [instead of](RuleBuilder::drop_then_cut),
+//!   [after](RuleBuilder::forward_then_cut) or [on the answer to](RuleBuilder::cut_on_reply) the frame, or
+//!   [swallow](RuleBuilder::black_hole) everything from there on.
+//! - The first rule whose turn it is takes the frame, in the order in which they were made. A rule counts the frames
+//!   that match it and that no rule before it has taken. One for the n-th frame is spent when it has taken it.
+//! - The frames of one direction of a connection never overtake each other: what is behind a delayed or held frame
+//!   waits too. A cut waits for what came before it in its direction.
+//! - A delay is as exact as a timer of tokio: to about a millisecond, and never too short.
+//!
+//! # What passes
+//!
+//! Four-letter words come to the same address and pass as they are. So does whatever is not understood: a stream that
+//! does not begin with a handshake, such as TLS, is passed on without being looked at, and a frame that cannot be read
+//! passes untouched; both are [noted](What::NotUnderstood). A frame of more than 4 MiB is known by its header only:
+//! its path fits no pattern, and it is passed on as it comes.
+//! For each direction of a connection at most 8 MiB or 1024 frames wait in the proxy; then its sender waits.
+//!
+//! # What a client sees that is different
+//!
+//! - When a server is down, or new connections are [steered nowhere](Steer::Nowhere), a client's connection is still
+//!   accepted, and then reset at once; a refused connection would fail a moment earlier.
+//! - The proxy connects to the server when the client has sent its first frame. A client that connects and says nothing
+//!   is connected to nobody.
+//! - When a server closes or resets its connection, so does the proxy, after what it had still to deliver.
+//! - A round trip takes longer: on a machine with two cores, busy with other work, 0.06 to 0.12 ms longer in the median
+//!   of three runs each with no rules and with 20 that do not match (0.22–0.29 ms direct, 0.29–0.41 ms through the
+//!   proxy; in each run a tenth of the direct ones took more than 0.31–0.54 ms). That is
+//!   `cargo run --release --example proxy_overhead`: one server with its data in memory, two sessions that ask `exists`
+//!   20,000 times each, in turn in blocks of 500.
+//!
+//! # Threads
+//!
+//! The proxy works on a thread of its own, so that a test that blocks its runtime does not block the proxy.
+
+mod core;
+mod event;
+mod frame_decoder;
+mod journal;
+pub(crate) mod link;
+mod log;
+mod matching;
+mod pattern;
+mod protocol_state;
+mod routing;
+mod rule;
+mod rules;
+mod shared;
+pub(crate) mod stage;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+use self::core::Core;
+use self::shared::Shared;
+use self::stage::Stage;
+use crate::error::Error;
+
+pub use self::event::Event;
+pub use self::event::What;
+pub use self::log::Log;
+pub use self::matching::Direction;
+pub use self::matching::Match;
+pub use self::routing::Clients;
+pub use self::routing::Steer;
+pub use self::rule::Rule;
+pub use self::rule::RuleBuilder;
+pub use self::rules::Close;
+pub use crate::wire::Op;
+pub use crate::wire::Request;
+
+pub(crate) use self::core::time_for;
+
+/// A proxy in front of one or more servers; see the [module](self).
+///
+/// It is a handle: clones are the same proxy.
+///
+/// # Dropping
+///
+/// When the last clone is dropped the proxy ends: its addresses are closed, its connections too, and its thread is gone
+/// when the drop returns. That of an ensemble of `zk-harness` ends with the ensemble, whoever has a handle.
+#[derive(Clone, Debug)]
+pub struct FaultProxy {
+    shared: Arc<Shared>,
+    addresses: Arc<BTreeMap<u32, SocketAddr>>,
+    stage: Arc<Stage>,
+}
+
+/// A session that came to be through a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionSeen {
+    /// Its id.
+    pub id: i64,
+    /// After how much silence it expires.
+    pub timeout: Duration,
+    /// The server that its connection leads to; nothing if it has none now.
+    pub server: Option<u32>,
+}
+
+impl FaultProxy {
+    /// Starts a proxy in front of these servers, which need not run yet.
+    ///
+    /// The first of them is server 1, the next server 2, and so on. The addresses of the proxy are on 127.0.0.1, on
+    /// ports that the system chooses.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] if no port or no thread can be had.
+    pub fn start(servers: impl IntoIterator<Item = SocketAddr>) -> Result<Self, Error> {
+        Self::start_on((1..).zip(servers).map(|(id, server)| (id, 0, server)))
+    }
+
+    /// Starts a proxy in front of servers, each with its id, the port of the proxy's address for it, and its own address.
+    ///
+    /// The addresses of the proxy are on 127.0.0.1. For port 0 the system chooses one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] if a port is taken or no thread can be started.
+    pub fn start_on(
+        servers: impl IntoIterator<Item = (u32, u16, SocketAddr)>,
+    ) -> Result<Self, Error> {
+        let failed = |source| Error::start("the fault proxy", source);
+        let mut targets = BTreeMap::new();
+        let mut addresses = BTreeMap::new();
+        let mut listeners = Vec::new();
+        for (id, port, server) in servers {
+            let listener = listen(port).map_err(failed)?;
+            addresses.insert(id, listener.local_addr().map_err(failed)?);
+            listeners.push((id, listener));
+            targets.insert(id, server);
+        }
+        let shared = Arc::new(Shared::new(Core::new(targets, JOURNAL_CAPACITY)));
+        let for_thread = Arc::clone(&shared);
+        // Named by its first port, to be told apart from others of the process.
+        let first = addresses.values().next().map_or(0, SocketAddr::port);
+        let stage = Stage::start(&format!("zk-proxy-{first}"), move || async move {
+            for (id, listener) in listeners {
+                let shared = Arc::clone(&for_thread);
+                serve_all(listener, move |client| {
+                    link::serve(Arc::clone(&shared), client, id)
+                });
+            }
+            std::future::pending::<()>().await;
+        })
+        .map_err(failed)?;
+        Ok(Self {
+            shared,
+            addresses: Arc::new(addresses),
+            stage: Arc::new(stage),
+        })
+    }
+
+    /// The proxy's address for a server.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchServer`].
+    pub fn address(&self, server: u32) -> Result<SocketAddr, Error> {
+        self.known(server)?;
+        Ok(self.addresses[&server])
+    }
+
+    /// The proxy's addresses for all servers: `host:port,host:port,…`.
+    pub fn connect_string(&self) -> String {
+        let addresses: Vec<_> = self.addresses.values().map(SocketAddr::to_string).collect();
+        addresses.join(",")
+    }
+
+    /// Begins a rule for the frames that match.
+    pub fn on(&self, matching: Match) -> RuleBuilder {
+        RuleBuilder::new(Arc::clone(&self.shared), matching)
+    }
+
+    /// Leads new connections elsewhere. Live ones stay where they are; see [`cut`](Self::cut).
+    ///
+    /// An order for one session counts before one for those who come to one address, and this before one for all.
+    /// A session is recognized when its client resumes it: a new session has no id yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchServer`].
+    pub fn steer(&self, clients: Clients, steer: Steer) -> Result<(), Error> {
+        if let Clients::At(server) = clients {
+            self.known(server)?;
+        }
+        if let Steer::To(server) = steer {
+            self.known(server)?;
+        }
+        self.shared.look().steer(clients, steer);
+        Ok(())
+    }
+
+    /// Cuts live connections, and returns how many there were when all of them are cut.
+    ///
+    /// What has arrived at the proxy and has not left it yet is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// The connections are cut from the first poll on; dropping the future only stops the waiting.
+    pub async fn cut(&self, clients: Clients, close: Close) -> usize {
+        let wanted = self.shared.want(|core| core.want_cut(clients, close));
+        let done = |core: &Core| (!core.is_any_alive(&wanted)).then_some(());
+        // A proxy that has ended has no connections, so nothing is left to be cut.
+        drop(self.shared.until("the cut", CUT_WITHIN, done).await);
+        wanted.len()
+    }
+
+    /// Ends all rules, lets go what they hold, and leads every new connection home.
+    ///
+    /// Connections in a black hole are cut.
+    pub fn heal(&self) {
+        self.shared.want(Core::heal);
+    }
+
+    /// What the proxy has seen and done.
+    pub fn log(&self) -> Log {
+        Log::new(Arc::clone(&self.shared))
+    }
+
+    /// Waits for at most `within` until the [log](Self::log) counts at least `n` arrivals that match.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSeen`] if it does not, with the last events.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn wait_for(
+        &self,
+        matching: &Match,
+        n: usize,
+        within: Duration,
+    ) -> Result<(), Error> {
+        let what = format!("{n} × {matching}");
+        let enough = |core: &Core| (core.journal.arrivals(matching).count() >= n).then_some(());
+        self.shared.until(&what, within, enough).await
+    }
+
+    /// Every session that was granted through the proxy, in the order of their ids.
+    pub fn sessions(&self) -> Vec<SessionSeen> {
+        let core = self.shared.look();
+        let seen = core.sessions().iter().map(|(&id, session)| SessionSeen {
+            id,
+            timeout: session.timeout,
+            server: session.link.map(|(_, server)| server),
+        });
+        seen.collect()
+    }
+
+    /// Tells where a server is now, as when a container has come back with another port.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchServer`].
+    pub fn set_server(&self, id: u32, address: SocketAddr) -> Result<(), Error> {
+        self.known(id)?;
+        self.shared.look().set_server(id, address);
+        Ok(())
+    }
+
+    /// Ends the proxy for all who have a handle, and waits until its sockets are closed.
+    pub fn stop(&self) {
+        self.stage.stop();
+    }
+
+    fn known(&self, id: u32) -> Result<(), Error> {
+        if self.addresses.contains_key(&id) {
+            return Ok(());
+        }
+        let core = self.shared.look();
+        Err(Error::NoSuchServer {
+            id,
+            known: core.servers().keys().copied().collect(),
+        })
+    }
+}
+
+/// Listens on a port of the loopback address; 0 is any that is free.
+pub(crate) fn listen(port: u16) -> io::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Serves whoever comes to the listener, each in a task of its own.
+pub(crate) fn serve_all<F: Future<Output = ()> + Send + 'static>(
+    listener: std::net::TcpListener,
+    serve: impl Fn(tokio::net::TcpStream) -> F + Send + 'static,
+) {
+    tokio::spawn(async move {
+        let listener = match TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(%error, "a listener of the harness does not work");
+                return;
+            }
+        };
+        loop {
+            match listener.accept().await {
+                Ok((client, _)) => drop(tokio::spawn(serve(client))),
+                Err(error) => {
+                    // Too many open files, most likely: it will not be better at once.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    let again = tokio::time::Instant::now() + ACCEPT_AGAIN_AFTER;
+                    link::pause_until(again).await;
+                }
+            }
+        }
+    });
+}
+
+const JOURNAL_CAPACITY: usize = 200_000;
+const CUT_WITHIN: Duration = Duration::from_secs(5);
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! A node written through one server, read back and removed.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::frame;
+use super::frame::ErrorCode;
+use super::frame::FrameError;
+use super::frame::ReplyHeader;
+use super::jute::DecodeError;
+use super::jute::Decoder;
+use super::record;
+
+/// Opens a session on the server at `addr`, creates an ephemeral node, reads it back and closes the session.
+///
+/// `Ok` means that a quorum has accepted writes through this server, and that nothing stays behind: the server answers
+/// the last request after it has removed the node.
+///
+/// # Errors
+///
+/// A [`WireError`] that says what was waited for.
+/// The node of a failed canary goes with its session, which expires after four seconds or the server's minimum.
+///
+/// # Cancel safety
+///
+/// Safe: as after an error, the node goes with its session.
+pub async fn probe_writes(addr: SocketAddr, within: Duration) -> Result<(), WireError> {
+    let path = format!("/zk-harness-canary-{:016x}", fastrand::u64(..));
+    let mut waiting_for = "a connection";
+    let outcome = timeout(within, sing(addr, &path, &mut waiting_for)).await;
+    outcome
+        .unwrap_or(Err(Cause::TimedOut(within)))
+        .map_err(|cause| WireError {
+            what: "the canary",
+            addr,
+            waiting_for,
+            cause,
+        })
+}
+
+/// Ends the session with this id and password; answers whether there was one.
+///
+/// `Ok(true)` means that the end is committed: the server answers after it has removed the session's nodes.
+/// `Ok(false)` may also mean that somebody else has begun to end it.
+///
+/// # Errors
+///
+/// A [`WireError`] that says what was waited for. Whether the session ended is then not known: its client may have taken
+/// it back before the server had read the request that ends it, or before it had sent the answer.
+///
+/// # Cancel safety
+///
+/// As after an error.
+pub async fn end_session(
+    addr: SocketAddr,
+    session: i64,
+    password: &[u8; 16],
+    within: Duration,
+) -> Result<bool, WireError> {
+    let mut waiting_for = "a connection";
+    let outcome = timeout(within, close(addr, session, password, &mut waiting_for)).await;
+    match outcome.unwrap_or(Err(Cause::TimedOut(within))) {
+        Ok(()) => Ok(true),
+        Err(Cause::NoSession) => Ok(false),
+        Err(cause) => Err(WireError {
+            what: "the end of a session",
+            addr,
+            waiting_for,
+            cause,
+        }),
+    }
+}
+
+/// Why something said over the wire failed, and at which step.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} through {addr} failed while waiting for {waiting_for}")]
+pub struct WireError {
+    what: &'static str,
+    addr: SocketAddr,
+    waiting_for: &'static str,
+    #[source]
+    cause: Cause,
+}
+
+impl WireError {
+    /// Whether the connection broke, where another one may do.
+    pub fn is_broken(&self) -> bool {
+        matches!(self.cause, Cause::Closed | Cause::Io(_))
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Cause {
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    #[error(
+        "the server closed the connection: it serves no requests, or has reached maxClientCnxns"
+    )]
+    Closed,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("the server grants no session")]
+    NoSession,
+    #[error("the server says {0}")]
+    Refused(ErrorCode),
+    #[error("a reply to request {got} came, where one to request {wanted} was due")]
+    OutOfOrder { got: i32, wanted: i32 },
+    #[error("the node at {path} holds {} other bytes than were written", found.len())]
+    OtherData { path: String, found: Vec<u8> },
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("the reply cannot be read")]
+    Decode(#[from] DecodeError),
+}
+
+/// The steps; `waiting_for` always names the current one.
+async fn sing(addr: SocketAddr, path: &str, waiting_for: &mut &'static str) -> Result<(), Cause> {
+    let mut connection = Connection::open(addr).await?;
+
+    *waiting_for = "a session";
+    connection.greet(&record::connect(SESSION_TIMEOUT)).await?;
+
+    *waiting_for = "the canary node to be written";
+    connection
+        .request(1, &record::create_ephemeral(1, path, DATA))
+        .await?;
+
+    *waiting_for = "the canary node to be read back";
+    let reply = connection.request(2, &record::get_data(2, path)).await?;
+    let found = record::decode_data(&mut Decoder::new(&reply))?;
+    if found != DATA {
+        return Err(Cause::OtherData {
+            path: path.to_owned(),
+            found: found.to_vec(),
+        });
+    }
+
+    *waiting_for = "the session to be closed";
+    connection.request(3, &record::close_session(3)).await?;
+    Ok(())
+}
+
+/// The steps of [`end_session`].
+async fn close(
+    addr: SocketAddr,
+    session: i64,
+    password: &[u8; 16],
+    waiting_for: &mut &'static str,
+) -> Result<(), Cause> {
+    let mut connection = Connection::open(addr).await?;
+
+    *waiting_for = "the session to be resumed";
+    // At once: the server cuts the client off when it reads the first frame, and cuts this connection off when the
+    // client is back, whatever is unread then. Waiting for the answer to the first would leave the client that time.
+    let hello = record::resume(SESSION_TIMEOUT, session, password);
+    let both = [hello, record::close_session(1)].map(|payload| frame::wrap(&payload));
+    connection.stream.write_all(&both.concat()).await?;
+    connection.granted().await?;
+
+    *waiting_for = "the session to be closed";
+    connection.reply(1).await?;
+    Ok(())
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// What has been received beyond the last frame taken.
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    async fn open(addr: SocketAddr) -> Result<Self, Cause> {
+        let stream = TcpStream::connect(addr).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Asks for a session, and fails if none is granted.
+    async fn greet(&mut self, hello: &[u8]) -> Result<(), Cause> {
+        self.send(hello).await?;
+        self.granted().await
+    }
+
+    /// Waits for the answer to a handshake.
+    async fn granted(&mut self) -> Result<(), Cause> {
+        let granted = record::Connected::decode(&self.receive().await?)?;
+        if granted.session == 0 || granted.timeout <= 0 {
+            return Err(Cause::NoSession);
+        }
+        Ok(())
+    }
+
+    /// Sends one request and returns the body of its reply.
+    async fn request(&mut self, xid: i32, payload: &[u8]) -> Result<Vec<u8>, Cause> {
+        self.send(payload).await?;
+        self.reply(xid).await
+    }
+
+    /// Waits for the reply to the request with this number, and returns its body.
+    async fn reply(&mut self, xid: i32) -> Result<Vec<u8>, Cause> {
+        loop {
+            let mut reply = self.receive().await?;
+            let header = ReplyHeader::decode(&mut Decoder::new(&reply))?;
+            match header {
+                // Notifications and answers to pings come whenever they like.
+                ReplyHeader { xid: ..0, .. } => {}
+                ReplyHeader {
+                    xid: got,
+                    code: ErrorCode::OK,
+                    ..
+                } if got == xid => {
+                    return Ok(reply.split_off(ReplyHeader::LEN));
+                }
+                ReplyHeader { xid: got, code, .. } if got == xid => {
+                    return Err(Cause::Refused(code));
+                }
+                ReplyHeader { xid: got, .. } => return Err(Cause::OutOfOrder { got, wanted: xid }),
+            }
+        }
+    }
+
+    async fn send(&mut self, payload: &[u8]) -> Result<(), Cause> {
+        Ok(self.stream.write_all(&frame::wrap(payload)).await?)
+    }
+
+    async fn receive(&mut self) -> Result<Vec<u8>, Cause> {
+        loop {
+            if let Some(payload) = frame::split(&mut self.buffer)? {
+                return Ok(payload);
+            }
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                return Err(Cause::Closed);
+            }
+        }
+    }
+}
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+const DATA: &[u8] = b"written by zk-harness to see whether a quorum serves";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{ColorChoice, Parser};
+use zk_history::check::Checker;
+
+/// Judge what a run recorded.
+///
+/// A run that failed is kept as a directory with `run.json` and `history*.jsonl`; its path is in the failure.
+/// Judge it again after a checker was changed, or with other checkers.
+#[derive(Debug, Parser)]
+#[command(name = "zk-check", version, after_help = EXIT)]
+pub(crate) struct Args {
+    /// Directory of a run, or a file of a history [default: the newest run below `$ZK_RUNS_DIR` or the target directory]
+    pub(crate) run: Option<PathBuf>,
+
+    /// Checker to judge with, instead of those of run.json; may be given several times
+    ///
+    /// NAME, or NAME:SETTING=VALUE,SETTING=VALUE; `path` restricts any of them to a path, or to all that begin like
+    /// `/locks/*`.
+    #[arg(long = "checker", short = 'c', value_name = "SPEC")]
+    pub(crate) checkers: Vec<Checker>,
+
+    /// Print one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// List the checkers with their settings
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// When to use colours; `auto` does on a terminal unless `NO_COLOR` is set
+    #[arg(long, value_name = "WHEN", default_value_t)]
+    pub(crate) color: ColorChoice,
+}
+
+const EXIT: &str = "\
+Exit status: 0 if nothing is wrong, 1 if there is a violation, \
+2 if it cannot be judged: too little was recorded, or it cannot be read; \
+3 if the servers lost acknowledged writes, so that a violation need not be a fault of what was tested.";
+
+/// What `--list` prints; a test compares it with the checkers there are.
+pub(crate) const CHECKERS: &str = "\
+fenced-mutex     one holder at a time, tokens rise
+                   session_timeout=2s  excuse holders paused for longer
+                   ordered=true        grants in the order of sequence numbers
+                   per_value=true      each granted value is a lock of its own
+reentrant-mutex  the same, and the holder may acquire again with its token
+                   session_timeout=2s
+read-write-lock  readers share, a writer is alone
+                   session_timeout=2s
+semaphore        never more permits than there are
+                   permits=3           needed: how many there are at first
+                   session_timeout=2s
+linearizable     an order of all operations that a model allows
+                   model=mutex         or register
+                   initial=0           what a register begins with
+                   session_timeout=2s
+                   budget=10000000     steps of the search
+fenced-register  a resource accepts no lower token
+total-queue      nothing lost, made up or delivered too often
+                   delivery=exactly-once, at-least-once or at-most-once
+                   fifo=true           items of one producer in their order
+unique-ids       no id twice
+                   rising=true         ids of one client rise
+set-full         what was added stays
+                   fresh_reads=true    reads see what was known before
+counter          no update lost or applied twice
+                   initial=0           the value before all updates
+                   stale_reads=true    reads may be older
+versions         what is seen never goes back
+                   convergence=true    all see the last version at the end
+progress         enough succeeds
+                   op=acquire          only operations of this name
+                   rate=100            successes a second before the first fault
+                   after=1             successes after the last fault
+                   bound=10s           the longest wait while there is no fault
+";

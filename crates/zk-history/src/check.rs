@@ -1,0 +1,88 @@
+//! Checkers: what a [history](crate) has to be like, and what of it is not.
+//!
+//! A checker is a pure function of a history. It assumes as little as it can: what the history does not tell for certain
+//! is not held against anybody, so that a violation is one.
+//!
+//! ```
+//! use zk_history::check::FencedMutex;
+//! use zk_history::History;
+//!
+//! let history = History::parse([("history.jsonl", r#"
+//! {"type":"begin","proc":"a","t_mono_ns":0,"version":1}
+//! {"type":"invoke","proc":"a","task":"1","t_mono_ns":10,"id":1,"op":"acquire","path":"/locks/x"}
+//! {"type":"return","proc":"a","t_mono_ns":20,"id":1,"outcome":"ok","token":7}
+//! {"type":"invoke","proc":"a","task":"2","t_mono_ns":30,"id":2,"op":"acquire","path":"/locks/x"}
+//! {"type":"return","proc":"a","t_mono_ns":40,"id":2,"outcome":"ok","token":9}
+//! {"type":"invoke","proc":"a","task":"1","t_mono_ns":50,"id":3,"op":"release","path":"/locks/x"}
+//! {"type":"return","proc":"a","t_mono_ns":60,"id":3,"outcome":"ok"}
+//! "#)])?;
+//! let verdict = FencedMutex::default().check(&history);
+//! assert_eq!(verdict.violations[0].rule, "overlap");
+//! assert_eq!(
+//!     verdict.violations[0].sentence,
+//!     "a/2 (token 9) was granted /locks/x while a/1 (token 7) still relied on it: both did for 10 ns"
+//! );
+//! # Ok::<(), zk_history::ParseError>(())
+//! ```
+//!
+//! | checker | name | judges |
+//! |---|---|---|
+//! | [`FencedMutex`] | `fenced-mutex` | one holder at a time, tokens rise |
+//! | [`ReentrantMutex`] | `reentrant-mutex` | the same, and the holder may acquire again |
+//! | [`ReadWriteLock`] | `read-write-lock` | readers share, a writer is alone |
+//! | [`Semaphore`] | `semaphore` | never more permits than there are |
+//! | [`Linearizable`] | `linearizable` | an order that a model of a mutex or register allows |
+//! | [`FencedRegister`] | `fenced-register` | a resource accepts no lower token |
+//! | [`TotalQueue`] | `total-queue` | nothing lost, nothing made up, the order of a producer |
+//! | [`UniqueIds`] | `unique-ids` | no id twice |
+//! | [`SetFull`] | `set-full` | what was added stays |
+//! | [`Counter`] | `counter` | no update lost or applied twice |
+//! | [`Versions`] | `versions` | what is seen never goes back, all see the last |
+//! | [`Progress`] | `progress` | enough succeeds, nobody waits for ever |
+//!
+//! All but `linearizable` are O(n log n).
+//!
+//! A verdict is *valid*, *violated*, or *cannot judge*: a history without an operation of the kind shows nothing, and is
+//! never valid. Where the servers' logs are at hand, [`ServerLogs`] adds a verdict on the servers: *rolled back* says that
+//! they lost writes which they had acknowledged, so that a violation need not be a fault of what is tested.
+
+mod checker;
+mod counter;
+mod fenced_register;
+mod holds;
+pub mod linear;
+mod linearizable;
+mod mutex;
+mod order;
+mod picture;
+mod progress;
+mod queue;
+mod read_write;
+mod reentrant;
+mod report;
+mod semaphore;
+mod servers;
+mod set;
+mod unique_ids;
+mod verdict;
+mod versions;
+
+pub use checker::{Checker, NAMES, ParseCheckerError};
+pub use counter::Counter;
+pub use fenced_register::FencedRegister;
+pub use linearizable::{Linearizable, ModelName};
+pub use mutex::FencedMutex;
+pub use progress::Progress;
+pub use queue::{Delivery, TotalQueue};
+pub use read_write::ReadWriteLock;
+pub use reentrant::ReentrantMutex;
+pub use report::{Report, judge};
+pub use semaphore::Semaphore;
+pub use servers::ServerLogs;
+pub use set::SetFull;
+pub use unique_ids::{UniqueIds, repeated};
+pub use verdict::{Evidence, Judgement, LISTED, Span, Verdict, Violation};
+pub use versions::Versions;
+
+#[cfg(test)]
+mod sketch;

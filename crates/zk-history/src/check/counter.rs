@@ -1,0 +1,184 @@
+//! A counter that many add to.
+//!
+//! Pure: no I/O and no clock.
+
+use serde::{Deserialize, Serialize};
+
+use super::holds::by_path;
+use super::mutex::is_false;
+use super::verdict::{Evidence, Findings, Verdict};
+use crate::{Call, History, Op, Value};
+
+/// Each read lies between what certainly was added and what may have been.
+///
+/// The rule `too low` is broken if a read returns less than all that certainly was added before it began, and what may
+/// have been subtracted; `too high` if it returns more than what may have been added until it ended.
+/// A lost update shows as a value that is too low, an update that was applied twice as one that is too high, at the
+/// latest in a read after all updates.
+///
+/// The counter begins at zero, or at [`with_initial`](Self::with_initial).
+///
+/// Time is O(n log n) in the number of operations.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Counter {
+    initial: i64,
+    #[serde(skip_serializing_if = "is_false")]
+    stale_reads: bool,
+}
+
+impl Counter {
+    /// The value before all updates. Default: zero.
+    #[must_use]
+    pub const fn with_initial(mut self, initial: i64) -> Self {
+        self.initial = initial;
+        self
+    }
+
+    /// Lets a read return an older value, as a ZooKeeper server that lags does without a `sync` before the read.
+    ///
+    /// Then a value is too low only if it is below the lowest one there may ever have been. Default: reads are fresh.
+    #[must_use]
+    pub const fn with_stale_reads(mut self) -> Self {
+        self.stale_reads = true;
+        self
+    }
+
+    /// Judges a history.
+    pub fn check(&self, history: &History) -> Verdict {
+        let mut findings = Findings::default();
+        for (path, calls) in by_path(history) {
+            self.judge(path, &calls, &mut findings);
+        }
+        if findings.counted("updates") == 0 || findings.counted("reads") == 0 {
+            findings.cannot_judge("the history has no update of a counter, or no read of one");
+        }
+        findings.verdict("counter")
+    }
+
+    fn judge(&self, path: &str, calls: &[&Call], findings: &mut Findings) {
+        let mut begun = Sums::default();
+        let mut done = Sums::default();
+        for call in calls {
+            let Op::Increment { by, .. } = call.op else {
+                continue;
+            };
+            findings.count("updates", 1);
+            match (&call.outcome, call.returned) {
+                (outcome, _) if outcome.is_failed() => findings.count("updates failed", 1),
+                (outcome, Some(returned)) if outcome.is_ok() => {
+                    begun.add(call.invoked, by);
+                    done.add(returned, by);
+                }
+                _ => {
+                    findings.count("updates unknown", 1);
+                    begun.add(call.invoked, by);
+                }
+            }
+        }
+        if begun.is_empty() {
+            return;
+        }
+        begun.sum();
+        done.sum();
+        let initial = i128::from(self.initial);
+        for call in calls {
+            let value = match (&call.op, call.outcome.answer()) {
+                (Op::Read { .. }, Some(answer)) => answer.value.as_ref(),
+                _ => continue,
+            };
+            let Some(Value::Number(value)) = value else {
+                findings.count("reads without a number", 1);
+                continue;
+            };
+            findings.count("reads", 1);
+            // What had returned before the read began is there; what began before the read returned may be.
+            let (done, begun) = (
+                done.before(call.invoked),
+                begun.until(call.returned.unwrap_or(u64::MAX)),
+            );
+            let lowest = if self.stale_reads {
+                initial + begun.down
+            } else {
+                initial + done.up + begun.down
+            };
+            let highest = if self.stale_reads {
+                initial + begun.up
+            } else {
+                initial + begun.up + done.down
+            };
+            let value = i128::from(*value);
+            let rule = if value < lowest {
+                "too low"
+            } else if highest < value {
+                "too high"
+            } else {
+                continue;
+            };
+            findings.violation(
+                rule,
+                || {
+                    format!(
+                        "{} read {value} from {path}, which was between {lowest} and {highest}",
+                        call.client
+                    )
+                },
+                [Evidence::of(call)],
+            );
+        }
+    }
+}
+
+/// Sums of updates by time.
+#[derive(Default)]
+struct Sums {
+    /// Each moment, and the sums up to and with it.
+    updates: Vec<(u64, Sum)>,
+}
+
+/// What was added and what was subtracted, which is negative.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    up: i128,
+    down: i128,
+}
+
+impl Sums {
+    fn add(&mut self, at: u64, by: i64) {
+        let by = i128::from(by);
+        let (up, down) = (by.max(0), by.min(0));
+        self.updates.push((at, Sum { up, down }));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.updates.is_empty()
+    }
+
+    fn sum(&mut self) {
+        self.updates.sort_by_key(|(at, _)| *at);
+        let mut total = Sum::default();
+        for (_, sum) in &mut self.updates {
+            total.up += sum.up;
+            total.down += sum.down;
+            *sum = total;
+        }
+    }
+
+    fn before(&self, at: u64) -> Sum {
+        self.first(self.updates.partition_point(|(update, _)| *update < at))
+    }
+
+    fn until(&self, at: u64) -> Sum {
+        self.first(self.updates.partition_point(|(update, _)| *update <= at))
+    }
+
+    fn first(&self, count: usize) -> Sum {
+        count
+            .checked_sub(1)
+            .map_or_else(Sum::default, |last| self.updates[last].1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

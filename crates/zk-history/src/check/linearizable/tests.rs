@@ -1,0 +1,80 @@
+use super::super::sketch::{Sketch, counted, unjudged, valid, violated};
+use super::*;
+use crate::Answer;
+
+fn mutex(sketch: &Sketch) -> Verdict {
+    Linearizable::mutex().check(&sketch.history())
+}
+
+fn register(sketch: &Sketch) -> Verdict {
+    Linearizable::register().check(&sketch.history())
+}
+
+// covers: H9
+#[test]
+fn a_lock_that_two_hold_has_no_order() {
+    let mut s = Sketch::new();
+    s.acquire("a", 0..10, 7);
+    s.release("a", 20..35);
+    s.acquire("b", 5..30, 9);
+    s.release("b", 40..45);
+    let verdict = mutex(&s);
+    valid(&verdict);
+    assert_eq!(counted(&verdict, "operations"), 4);
+    s.acquire("c", 0..39, 10);
+    let verdict = mutex(&s);
+    violated(&verdict, &["not linearizable: 1 2 5 3"]);
+    assert_eq!(
+        verdict.violations[0].sentence,
+        "b: acquire /x (ok, token 9) has no place in any order of the operations on /x; \
+         the longest order has 3 of 6, and these last"
+    );
+}
+
+#[test]
+fn a_holder_that_was_paused_for_too_long_is_excused_when_told_so() {
+    let mut s = Sketch::new();
+    s.acquire("a", 0..10, 7);
+    s.acquire("b", 5..3000, 9);
+    s.release("b", 4000..4005);
+    s.failed("a", &Op::release("/x"), 6000..6005);
+    s.fault("pause", "a", 100, Some(5000));
+    assert!(mutex(&s).found > 0);
+    let patient = Linearizable::mutex().with_session_timeout(Duration::from_micros(4));
+    valid(&patient.check(&s.history()));
+}
+
+#[test]
+fn a_stale_read_has_no_order() {
+    let mut s = Sketch::new();
+    s.ok("a", &Op::read("/r"), 0..1, ());
+    s.ok("a", &Op::write("/r", "one"), 2..3, ());
+    s.ok("a", &Op::cas("/r", "one", "two"), 4..10, ());
+    s.failed("a", &Op::cas("/r", "one", "three"), 11..12);
+    s.unknown("a", &Op::write("/r", "four"), 13..14);
+    s.ok("b", &Op::read("/r"), 5..6, Answer::value("one"));
+    s.ok("b", &Op::read("/r"), 15..16, Answer::value("two"));
+    s.ok("b", &Op::read("/r"), 17..18, Answer::value("four"));
+    valid(&register(&s));
+    s.ok("c", &Op::read("/r"), 19..20, Answer::value("two"));
+    violated(&register(&s), &["not linearizable: 7 5 8 9"]);
+}
+
+#[test]
+fn a_register_may_begin_with_a_value() {
+    let mut s = Sketch::new();
+    s.ok("a", &Op::read("/r"), 0..1, Answer::value(3));
+    violated(&register(&s), &["not linearizable: 1"]);
+    let three = Linearizable::register().with_initial(3);
+    valid(&three.check(&s.history()));
+}
+
+#[test]
+fn too_few_steps_or_operations_judge_nothing() {
+    let mut s = Sketch::new();
+    s.ok("a", &Op::write("/r", 1), 0..5, ());
+    s.ok("b", &Op::write("/r", 2), 0..5, ());
+    unjudged(&mutex(&s), "no operation of the model");
+    let hasty = Linearizable::register().with_budget(1);
+    unjudged(&hasty.check(&s.history()), "1 steps were not enough");
+}

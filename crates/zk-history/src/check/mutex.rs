@@ -1,0 +1,278 @@
+//! A lock that one may hold at a time, with fencing tokens.
+//!
+//! Pure: no I/O and no clock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::holds::{Hold, Holds, Latest, Pauses, by_path};
+use super::picture::seconds;
+use super::verdict::{Evidence, Findings, Verdict};
+use crate::{Call, History};
+
+/// At most one holder at a time relies on the lock, and tokens rise.
+///
+/// | rule | broken if |
+/// |---|---|
+/// | `overlap` | somebody is told of a grant while another one still relies on theirs |
+/// | `token not higher` | a later holder has a lower token than an earlier one, or the same |
+/// | `token used twice` | two grants have one token |
+/// | `out of order` | with [`with_order`](Self::with_order): a later holder has a lower sequence number |
+/// | `released twice` | a release succeeds though nothing is held |
+///
+/// A holder relies on its grant from the return of the acquire until the release begins, it says that it lost it, or its
+/// process writes its last line, whichever is first.
+/// What happens after that is no violation: a holder that was paused for longer than its session lasts, and says until
+/// when its guard was trusted, may find its successor at work.
+/// An acquire whose outcome is unknown is held by nobody.
+///
+/// Time is O(n log n) in the number of operations.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct FencedMutex {
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    pub(super) session_timeout: Option<Duration>,
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) ordered: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) per_value: bool,
+}
+
+impl FencedMutex {
+    /// Excuses holders that were paused for as long as this or longer: they do not know how the time passes.
+    ///
+    /// A pause is a fault named `pause` whose target is the name of the process. From its beginning on the grant does
+    /// not count as relied on. Default: nobody is excused.
+    #[must_use]
+    pub const fn with_session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = Some(timeout);
+        self
+    }
+
+    /// Also requires that grants come in the order of their sequence numbers. Default: any order.
+    #[must_use]
+    pub const fn with_order(mut self) -> Self {
+        self.ordered = true;
+        self
+    }
+
+    /// Judges each value that was granted as a lock of its own: one path leases many worker ids. Default: each path.
+    #[must_use]
+    pub const fn with_lock_per_value(mut self) -> Self {
+        self.per_value = true;
+        self
+    }
+
+    /// Judges a history.
+    pub fn check(&self, history: &History) -> Verdict {
+        let findings = judge_each(history, self.session_timeout, |lock, findings| {
+            let path = lock.path;
+            if self.per_value {
+                for (value, holds) in by_value(&lock.granted) {
+                    self.judge(&format!("{value} of {path}"), &holds, findings);
+                }
+            } else {
+                self.judge(path, &lock.granted, findings);
+            }
+        });
+        findings.verdict("fenced-mutex")
+    }
+
+    fn judge(&self, path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
+        let mut latest = Latest::default();
+        for hold in holds.iter().filter(|hold| !hold.span.is_empty()) {
+            if let Some(other) = latest.of_all() {
+                overlap(path, other, hold, findings);
+            }
+            latest.add(hold);
+        }
+        tokens_rise(path, holds, findings);
+        if self.ordered {
+            in_order(path, holds, findings);
+        }
+    }
+}
+
+/// One lock of a history.
+pub(super) struct Lock<'a, 'h> {
+    pub(super) path: &'h str,
+    pub(super) calls: &'a [&'h Call],
+    /// In the order in which the holders were told.
+    pub(super) granted: Vec<Hold<'h>>,
+}
+
+/// Judges each lock by itself, after what all kinds of locks have in common.
+///
+/// Nothing is known of a history in which nothing was granted.
+pub(super) fn judge_each<'h>(
+    history: &'h History,
+    session_timeout: Option<Duration>,
+    mut judge: impl FnMut(&Lock<'_, 'h>, &mut Findings),
+) -> Findings {
+    let mut findings = Findings::default();
+    let pauses = Pauses::longer_than(session_timeout, history);
+    for (path, calls) in by_path(history) {
+        let holds = Holds::of(&calls, history, &pauses);
+        count(&mut findings, &holds);
+        released_twice(&mut findings, &holds);
+        let lock = Lock {
+            path,
+            calls: &calls,
+            granted: holds.granted,
+        };
+        judge(&lock, &mut findings);
+    }
+    if_granted(findings)
+}
+
+/// Reports two holders at a time, the first of which was told first.
+pub(super) fn overlap(path: &str, first: &Hold<'_>, second: &Hold<'_>, findings: &mut Findings) {
+    let both = first.span.intersection(second.span);
+    if both.is_empty() {
+        return;
+    }
+    findings.violation(
+        "overlap",
+        || {
+            format!(
+                "{} was granted {path} while {} still relied on it: both did for {}",
+                second.name(),
+                first.name(),
+                seconds(both.nanos())
+            )
+        },
+        [first.evidence(), second.evidence()],
+    );
+}
+
+/// Whoever is told later has the higher token, and no two have the same.
+pub(super) fn tokens_rise(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
+    let mut seen: HashMap<u64, &Hold<'_>> = HashMap::new();
+    let mut highest: Option<&Hold<'_>> = None;
+    for hold in holds {
+        let Some(token) = hold.token() else { continue };
+        if let Some(earlier) = seen.insert(token, hold) {
+            findings.violation(
+                "token used twice",
+                || {
+                    format!(
+                        "{} and {} were both granted {path}",
+                        earlier.name(),
+                        hold.name()
+                    )
+                },
+                [earlier.evidence(), hold.evidence()],
+            );
+            continue;
+        }
+        // Who was told too late relies on nothing, and may be told after its successor.
+        if hold.span.is_empty() {
+            continue;
+        }
+        match highest {
+            Some(before) if token < before.token().unwrap_or(0) => {
+                if before.span.to <= hold.span.from {
+                    lower_token(path, before, hold, findings);
+                }
+            }
+            _ => highest = Some(hold),
+        }
+    }
+}
+
+pub(super) fn lower_token(path: &str, before: &Hold<'_>, hold: &Hold<'_>, findings: &mut Findings) {
+    findings.violation(
+        "token not higher",
+        || {
+            format!(
+                "{} held {path} after {}: the token must be higher",
+                hold.name(),
+                before.name()
+            )
+        },
+        [before.evidence(), hold.evidence()],
+    );
+}
+
+fn in_order(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
+    let mut highest: Option<(&Hold<'_>, i64)> = None;
+    for hold in holds.iter().filter(|hold| !hold.span.is_empty()) {
+        let Some(sequence) = hold.sequence() else {
+            continue;
+        };
+        match highest {
+            Some((before, passed)) if sequence <= passed => findings.violation(
+                "out of order",
+                || {
+                    format!(
+                        "{} with sequence {sequence} was granted {path} after {} with sequence {passed}",
+                        hold.name(),
+                        before.name()
+                    )
+                },
+                [before.evidence(), hold.evidence()],
+            ),
+            _ => highest = Some((hold, sequence)),
+        }
+    }
+}
+
+/// Counts what happened to one lock.
+fn count(findings: &mut Findings, holds: &Holds<'_>) {
+    findings.count("grants", holds.granted.len());
+    findings.count("acquires unknown", holds.unknown);
+    findings.count("acquires failed", holds.failed);
+    let paused = holds.granted.iter().filter(|hold| hold.paused).count();
+    if paused > 0 {
+        findings.count("holders paused too long", paused);
+    }
+}
+
+/// A release succeeds once for each grant.
+fn released_twice(findings: &mut Findings, holds: &Holds<'_>) {
+    for (release, earlier) in &holds.strays {
+        let (client, op) = (&release.client, &release.op);
+        let evidence = earlier.iter().chain([release]);
+        findings.violation(
+            "released twice",
+            || match earlier {
+                Some(_) => format!("{client}: {op} succeeded a second time for one grant"),
+                None => format!("{client}: {op} succeeded though it held nothing"),
+            },
+            evidence.map(|call: &&Call| Evidence::of(call)),
+        );
+    }
+}
+
+/// Without a grant there was nothing to judge.
+fn if_granted(mut findings: Findings) -> Findings {
+    if findings.counted("grants") == 0 {
+        findings.cannot_judge("the history has no acquire that was granted");
+    }
+    findings
+}
+
+fn by_value<'a>(holds: &[Hold<'a>]) -> BTreeMap<String, Vec<Hold<'a>>> {
+    let mut values: BTreeMap<String, Vec<Hold<'a>>> = BTreeMap::new();
+    for hold in holds {
+        let answer = hold.call.outcome.answer();
+        let value = answer.and_then(|answer| answer.value.as_ref());
+        let value = value.map_or_else(|| "?".to_owned(), ToString::to_string);
+        values.entry(value).or_default().push(hold.clone());
+    }
+    values
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+pub(super) const fn is_false(setting: &bool) -> bool {
+    !*setting
+}
+
+#[cfg(test)]
+mod tests;

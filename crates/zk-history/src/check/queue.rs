@@ -1,0 +1,292 @@
+//! A queue: what was offered is delivered.
+//!
+//! Pure: no I/O and no clock.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::holds::by_path;
+use super::mutex::is_false;
+use super::verdict::{Evidence, Findings, Verdict};
+use crate::{Call, History, Op, Value};
+
+mod fifo;
+
+/// How often an item that was offered once is delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Delivery {
+    /// Once.
+    #[default]
+    ExactlyOnce,
+    /// Once or more often, until it is acknowledged.
+    AtLeastOnce,
+    /// Once or, for each take whose outcome is unknown, not at all.
+    AtMostOnce,
+}
+
+/// All that was offered is delivered, and nothing else.
+///
+/// | rule | broken if |
+/// |---|---|
+/// | `lost` | an offer succeeded, and the item is not delivered though the queue was drained |
+/// | `unexpected` | an item is delivered that nobody offered, or whose offer failed |
+/// | `duplicated` | an item is delivered twice, unless delivery is at least once |
+/// | `delivered after ack` | an item is delivered by a take that began after the item was acknowledged |
+/// | `out of order` | with [`with_fifo`](Self::with_fifo): items of one producer and priority are delivered in another order |
+///
+/// An offer whose outcome is unknown counts as either; its item, if delivered, is counted as recovered.
+/// Each item is offered once in a history.
+///
+/// The queue was drained if, after all offers, a `drain` succeeded or a take found nothing.
+/// Without that nothing is said about lost items, and the history cannot be judged.
+///
+/// Time is O(n log n) in the number of operations and items.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TotalQueue {
+    delivery: Delivery,
+    #[serde(skip_serializing_if = "is_false")]
+    fifo: bool,
+}
+
+impl TotalQueue {
+    /// How often items may be delivered. Default: exactly once.
+    #[must_use]
+    pub const fn with_delivery(mut self, delivery: Delivery) -> Self {
+        self.delivery = delivery;
+        self
+    }
+
+    /// Also requires that items of one producer and one priority are delivered in their order.
+    ///
+    /// A producer is a process, or a task of it if it records one. Only items whose offers did not overlap have an
+    /// order, and only deliveries that do not overlap show one. What was taken by somebody who cannot tell of it may come
+    /// late: at most one item for each take whose outcome is unknown. Default: any order.
+    #[must_use]
+    pub const fn with_fifo(mut self) -> Self {
+        self.fifo = true;
+        self
+    }
+
+    /// Judges a history.
+    pub fn check(&self, history: &History) -> Verdict {
+        let mut findings = Findings::default();
+        for (path, calls) in by_path(history) {
+            let queue = Queue::of(&calls);
+            if queue.is_empty() {
+                continue;
+            }
+            self.judge(path, &queue, &mut findings);
+        }
+        if findings.counted("offers") == 0 {
+            findings.cannot_judge("the history has no offer");
+        }
+        findings.verdict("total-queue")
+    }
+
+    fn judge(&self, path: &str, queue: &Queue<'_>, findings: &mut Findings) {
+        findings.count("offers", queue.offers.len());
+        findings.count("takes unknown", queue.unknown_takes);
+        let drained = queue.is_drained();
+        if !drained {
+            findings.cannot_judge(format!(
+                "{path} was not drained after all offers: what is missing may still be in it"
+            ));
+        }
+        let mut missing: Vec<&Offer<'_>> = Vec::new();
+        for offer in &queue.offers {
+            let deliveries = queue.deliveries_of(offer.item);
+            let (known, delivered) = (offer.call.outcome.is_ok(), !deliveries.is_empty());
+            match (known, delivered) {
+                (true, false) => missing.push(offer),
+                (false, _) if offer.call.outcome.is_unknown() => {
+                    findings.count("offers unknown", 1);
+                    findings.count("recovered", usize::from(delivered));
+                }
+                _ => {}
+            }
+            findings.count("delivered", usize::from(delivered));
+            let more = deliveries.len().saturating_sub(1);
+            findings.count("duplicated", more);
+            if more > 0 && self.delivery != Delivery::AtLeastOnce {
+                let item = offer.item;
+                findings.violation(
+                    "duplicated",
+                    || format!("{item} was delivered {} times", deliveries.len()),
+                    [offer.call]
+                        .into_iter()
+                        .chain(deliveries.iter().copied())
+                        .map(Evidence::of),
+                );
+            }
+        }
+        if drained {
+            self.lost(path, queue, &missing, findings);
+        } else {
+            findings.count("missing", missing.len());
+        }
+        unexpected(path, queue, findings);
+        after_ack(path, queue, findings);
+        if self.fifo {
+            fifo::judge(path, queue, findings);
+        }
+    }
+
+    fn lost(&self, path: &str, queue: &Queue<'_>, missing: &[&Offer<'_>], findings: &mut Findings) {
+        let excused = match self.delivery {
+            Delivery::AtMostOnce => queue.unknown_takes,
+            _ => 0,
+        };
+        findings.count("lost", missing.len());
+        if missing.len() <= excused {
+            return;
+        }
+        for offer in missing {
+            findings.violation(
+                "lost",
+                || {
+                    format!(
+                        "{} of {} was accepted by {path} and never delivered",
+                        offer.item, offer.call.client
+                    )
+                },
+                [Evidence::of(offer.call)],
+            );
+        }
+    }
+}
+
+/// The calls of one queue.
+#[derive(Default)]
+struct Queue<'a> {
+    offers: Vec<Offer<'a>>,
+    /// The calls that delivered an item, in the order of their returns.
+    deliveries: HashMap<&'a Value, Vec<&'a Call>>,
+    acks: HashMap<&'a Value, &'a Call>,
+    unknown_takes: usize,
+    /// When the last offer was over, or may still take effect.
+    last_offer: u64,
+    /// When the last call began that found nothing, or took all.
+    last_empty: Option<u64>,
+}
+
+struct Offer<'a> {
+    call: &'a Call,
+    item: &'a Value,
+    priority: i32,
+}
+
+impl<'a> Queue<'a> {
+    fn of(calls: &[&'a Call]) -> Self {
+        let mut queue = Self::default();
+        for call in calls {
+            match &call.op {
+                Op::Offer { item, priority, .. } => {
+                    // Nothing is known of when an unknown offer takes effect; a drain begins after the others.
+                    let over = call.returned.unwrap_or(call.invoked);
+                    queue.last_offer = queue.last_offer.max(over);
+                    queue.offers.push(Offer {
+                        call,
+                        item,
+                        priority: *priority,
+                    });
+                }
+                Op::Ack { item, .. } if call.outcome.is_ok() => {
+                    queue.acks.entry(item).or_insert(call);
+                }
+                Op::Take { .. } | Op::Drain { .. } => queue.take(call),
+                _ => {}
+            }
+        }
+        for deliveries in queue.deliveries.values_mut() {
+            deliveries.sort_by_key(|call| call.returned);
+        }
+        queue
+    }
+
+    fn take(&mut self, call: &'a Call) {
+        let Some(answer) = call.outcome.answer() else {
+            self.unknown_takes += usize::from(call.outcome.is_unknown());
+            return;
+        };
+        for item in &answer.items {
+            self.deliveries.entry(item).or_default().push(call);
+        }
+        if answer.items.is_empty() || matches!(call.op, Op::Drain { .. }) {
+            self.last_empty = self.last_empty.max(Some(call.invoked));
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.offers.is_empty() && self.deliveries.is_empty()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.last_empty
+            .is_some_and(|emptied| self.last_offer <= emptied)
+    }
+
+    fn deliveries_of(&self, item: &Value) -> &[&'a Call] {
+        self.deliveries.get(item).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn unexpected(path: &str, queue: &Queue<'_>, findings: &mut Findings) {
+    let mut offered: HashMap<&Value, bool> = HashMap::new();
+    for offer in &queue.offers {
+        *offered.entry(offer.item).or_default() |= !offer.call.outcome.is_failed();
+    }
+    let mut unexpected: Vec<_> = queue
+        .deliveries
+        .iter()
+        .filter(|(item, _)| offered.get(*item) != Some(&true))
+        .collect();
+    unexpected.sort_by_key(|(_, deliveries)| deliveries[0].returned);
+    findings.count("unexpected", unexpected.len());
+    for (item, deliveries) in unexpected {
+        let offer = queue.offers.iter().find(|offer| offer.item == *item);
+        findings.violation(
+            "unexpected",
+            || match offer {
+                Some(_) => format!("{path} delivered {item}, the offer of which had failed"),
+                None => format!("{path} delivered {item}, which nobody offered"),
+            },
+            offer
+                .map(|offer| offer.call)
+                .into_iter()
+                .chain([deliveries[0]])
+                .map(Evidence::of),
+        );
+    }
+}
+
+fn after_ack(path: &str, queue: &Queue<'_>, findings: &mut Findings) {
+    for offer in &queue.offers {
+        let Some(ack) = queue.acks.get(offer.item) else {
+            continue;
+        };
+        let late = queue
+            .deliveries_of(offer.item)
+            .iter()
+            .find(|delivery| ack.returned.is_some_and(|acked| acked < delivery.invoked));
+        if let Some(late) = late {
+            findings.violation(
+                "delivered after ack",
+                || {
+                    format!(
+                        "{path} delivered {} to {} after {} had acknowledged it",
+                        offer.item, late.client, ack.client
+                    )
+                },
+                [Evidence::of(ack), Evidence::of(late)],
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

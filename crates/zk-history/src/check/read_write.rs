@@ -1,0 +1,92 @@
+//! A lock that readers share and a writer has alone.
+//!
+//! Pure: no I/O and no clock.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::holds::{Hold, Latest};
+use super::mutex::{judge_each, lower_token, overlap};
+use super::verdict::{Findings, Verdict};
+use crate::History;
+
+/// Readers share the lock, a writer has it alone, and tokens rise from and to each writer.
+///
+/// The rules are those of [`FencedMutex`](super::FencedMutex), without an order, between a writer and everybody else.
+/// Readers among each other are free.
+/// A client that holds the lock may be granted it again: a writer that reads as well, before it stops to write.
+///
+/// Time is O(n log n) in the number of operations.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ReadWriteLock {
+    #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    session_timeout: Option<Duration>,
+}
+
+impl ReadWriteLock {
+    /// Excuses holders that were paused for as long as this or longer. Default: nobody is excused.
+    #[must_use]
+    pub const fn with_session_timeout(mut self, timeout: Duration) -> Self {
+        self.session_timeout = Some(timeout);
+        self
+    }
+
+    /// Judges a history.
+    pub fn check(&self, history: &History) -> Verdict {
+        let findings = judge_each(history, self.session_timeout, |lock, findings| {
+            let readers = lock.granted.iter().filter(|hold| hold.is_shared()).count();
+            findings.count("grants to readers", readers);
+            let counted: Vec<&Hold<'_>> = lock
+                .granted
+                .iter()
+                .filter(|hold| !hold.span.is_empty())
+                .collect();
+            overlaps(lock.path, &counted, findings);
+            tokens(lock.path, &counted, findings);
+        });
+        findings.verdict("read-write-lock")
+    }
+}
+
+fn overlaps(path: &str, holds: &[&Hold<'_>], findings: &mut Findings) {
+    let (mut writers, mut all) = (Latest::default(), Latest::default());
+    for hold in holds {
+        let against = if hold.is_shared() { writers } else { all };
+        if let Some(other) = against.of_others(hold.client()) {
+            overlap(path, other, hold, findings);
+        }
+        all.add(hold);
+        if !hold.is_shared() {
+            writers.add(hold);
+        }
+    }
+}
+
+fn tokens(path: &str, holds: &[&Hold<'_>], findings: &mut Findings) {
+    let (mut writer, mut any): (Option<&Hold<'_>>, Option<&Hold<'_>>) = (None, None);
+    for hold in holds {
+        let Some(token) = hold.token() else { continue };
+        let before = if hold.is_shared() { writer } else { any };
+        if let Some(before) = before {
+            let passed = before.token().unwrap_or(0);
+            let same_client = before.client() == hold.client();
+            let risen = passed < token || (same_client && passed == token);
+            if !risen && (before.span.to <= hold.span.from || same_client) {
+                lower_token(path, before, hold, findings);
+            }
+        }
+        let highest = |one: &mut Option<&Hold<'_>>| one.is_none_or(|one| one.token() < Some(token));
+        if highest(&mut any) {
+            any = Some(hold);
+        }
+        if !hold.is_shared() && highest(&mut writer) {
+            writer = Some(hold);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,426 @@
+//! A run: one directory with all that a test recorded and how it is judged.
+
+use std::fmt::{self, Write as _};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::check::{Checker, Report, ServerLogs, judge};
+use crate::{History, ReadError, Recorder};
+
+mod copy;
+mod description;
+mod places;
+
+pub use description::{Description, DescriptionError};
+
+/// A test that records what it does, and is judged at the end.
+///
+/// ```no_run
+/// # fn demo(directories: Vec<std::path::PathBuf>) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_history::check::{FencedMutex, Progress};
+/// use zk_history::{Answer, Op, Run};
+///
+/// // Start the servers first and drop them last: a failed run copies their files.
+/// let run = Run::seeded("lock-nemesis")?
+///     .judged_by(FencedMutex::default().with_order())?
+///     .judged_by(Progress::default().with_rate(100).with_progress_after(1))?;
+/// run.keep_with(directories); // those of `Ensemble::directories` of `zk-harness`
+///
+/// let recorder = run.recorder("driver")?;
+/// let held = recorder.invoke(Op::acquire("/lock")).granted(Answer::token(7));
+/// held.release().ok(());
+///
+/// run.finish()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Everything goes to a directory of its own below `$ZK_RUNS_DIR`, or else `zk-runs` in the target directory of the
+/// build: `run.json` with the name, the seed, the checkers and the command that runs the test again, and
+/// `history-*.jsonl`.
+///
+/// The directory is removed if [`finish`](Self::finish) finds nothing wrong, unless `$ZK_RUNS_KEEP` is set or
+/// [`keep`](Self::keep) was called.
+/// Otherwise it stays, with the directories of [`attach`](Self::attach) and [`keep_with`](Self::keep_with), and the
+/// error says where it is, what is wrong, which command judges it again and which runs the test again.
+///
+/// # Dropping
+///
+/// A run that is dropped before it is finished, by a panic or an early return, is a failed one: it is judged, kept, and
+/// the same is printed on standard error.
+#[derive(Debug)]
+#[must_use = "a run that is not finished is a failed one"]
+pub struct Run {
+    description: Description,
+    directory: PathBuf,
+    keep: bool,
+    open: bool,
+    /// To learn whether all could be written; dropped before the history is read, so that it says it ended in order.
+    recorders: Mutex<Vec<Recorder>>,
+    /// Names and directories that are copied if the run fails.
+    evidence: Mutex<Vec<(String, PathBuf)>>,
+}
+
+/// A run that failed, or could not be recorded or judged.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A file of the run cannot be read or written.
+    #[error("cannot keep a run in {path}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The environment variable `SEED` is no number.
+    #[error(
+        "SEED = {value:?} is no seed: it is a whole number, as {} or 0xff",
+        u64::MAX
+    )]
+    Seed {
+        /// What it is.
+        value: String,
+    },
+    /// The history cannot be read; the run is kept.
+    #[error("{text}")]
+    Unreadable {
+        /// Where the run is, and the commands.
+        text: String,
+        /// Why.
+        #[source]
+        source: ReadError,
+    },
+    /// Something is wrong, or there was too little to judge; the run is kept.
+    #[error("{text}")]
+    Failed {
+        /// What a person should read: the verdicts, where the run is, and the commands.
+        text: String,
+        /// The same for a program.
+        report: Report,
+    },
+}
+
+impl Run {
+    /// Begins a run with the seed of the environment variable `SEED`, or a random one.
+    ///
+    /// # Errors
+    ///
+    /// `SEED` is no number, or the directory cannot be made.
+    pub fn seeded(name: &str) -> Result<Self, RunError> {
+        Self::new(name, places::seed()?)
+    }
+
+    /// Begins a run.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be made.
+    pub fn new(name: &str, seed: u64) -> Result<Self, RunError> {
+        Self::begin(&places::runs(), name, seed)
+    }
+
+    /// Begins a run in a directory below `root`.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be made.
+    pub fn begin(root: &Path, name: &str, seed: u64) -> Result<Self, RunError> {
+        let directory = places::fresh(root, name, seed).map_err(in_place(root))?;
+        let run = Self {
+            description: Description {
+                name: name.to_owned(),
+                seed,
+                checkers: Vec::new(),
+                again: places::command(seed),
+            },
+            directory,
+            keep: std::env::var_os("ZK_RUNS_KEEP").is_some_and(|keep| !keep.is_empty()),
+            open: true,
+            recorders: Mutex::default(),
+            evidence: Mutex::default(),
+        };
+        run.describe()?;
+        Ok(run)
+    }
+
+    /// Adds a checker.
+    ///
+    /// # Errors
+    ///
+    /// `run.json` cannot be written.
+    pub fn judged_by(mut self, checker: impl Into<Checker>) -> Result<Self, RunError> {
+        self.description.checkers.push(checker.into());
+        self.describe()?;
+        Ok(self)
+    }
+
+    /// Sets the command that runs the test again.
+    ///
+    /// Default: the test of this thread's name in this package, with `SEED`.
+    ///
+    /// # Errors
+    ///
+    /// `run.json` cannot be written.
+    pub fn run_again_by(mut self, command: impl Into<String>) -> Result<Self, RunError> {
+        self.description.again = command.into();
+        self.describe()?;
+        Ok(self)
+    }
+
+    /// Keeps the directory also if nothing is wrong. Default: only if `$ZK_RUNS_KEEP` is set.
+    pub const fn keep(mut self) -> Self {
+        self.keep = true;
+        self
+    }
+
+    /// Where runs are kept: `$ZK_RUNS_DIR`, or else `zk-runs` in the target directory of the build, or in that of
+    /// temporary files for a program that is in none.
+    pub fn root() -> PathBuf {
+        places::runs()
+    }
+
+    /// The directory of the run.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The seed.
+    pub const fn seed(&self) -> u64 {
+        self.description.seed
+    }
+
+    /// Records into the run, in a file of its own.
+    ///
+    /// `process` is how reports name this process; two recorders of a run have two names.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be made.
+    pub fn recorder(&self, process: &str) -> Result<Recorder, RunError> {
+        let file = self.history_file(process);
+        let recorder = Recorder::open(&file, process).map_err(in_place(&file))?;
+        let mut recorders = self
+            .recorders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        recorders.push(recorder.clone());
+        Ok(recorder)
+    }
+
+    /// The file into which another process with that name records, with a [`Recorder`] of its own or without.
+    pub fn history_file(&self, process: &str) -> PathBuf {
+        let name = places::file_name(process);
+        self.directory.join(format!("history-{name}.jsonl"))
+    }
+
+    /// Copies a file or directory into the run now, as `name`.
+    ///
+    /// Blocks of zeros take no room in the copy: servers allocate their transaction logs far ahead.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be copied.
+    pub fn attach(&self, name: &str, from: &Path) -> Result<(), RunError> {
+        let to = self.directory.join(places::file_name(name));
+        copy::tree(from, &to).map_err(in_place(from))
+    }
+
+    /// Copies a file or directory into the run if it fails, as `name`.
+    ///
+    /// What is gone by then cannot be copied, and is named.
+    pub fn attach_on_failure(&self, name: &str, from: impl Into<PathBuf>) {
+        let mut evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
+        evidence.push((name.to_owned(), from.into()));
+    }
+
+    /// Copies the directories of the servers, with their logs, configuration and data, into the run if it fails.
+    ///
+    /// Begin the run after the ensemble is started, and take the ensemble down after [`finish`](Self::finish): with it goes
+    /// what could be copied.
+    pub fn keep_with<P: Into<PathBuf>>(&self, directories: impl IntoIterator<Item = P>) {
+        for (number, directory) in (1..).zip(directories) {
+            let name = match number {
+                1 => "ensemble".to_owned(),
+                _ => format!("ensemble-{number}"),
+            };
+            self.attach_on_failure(&name, directory);
+        }
+    }
+
+    /// Judges the history.
+    ///
+    /// Nobody should record any more: what a task is about to do counts as unknown, and a process that has not ended as
+    /// one that was killed.
+    ///
+    /// # Errors
+    ///
+    /// A checker finds something wrong or has too little to judge, there is no checker, the servers whose logs are to be
+    /// kept lost acknowledged writes, or the history cannot be written or read. In each case the run is kept.
+    pub fn finish(mut self) -> Result<Report, RunError> {
+        self.open = false;
+        let written = self.close();
+        let history = match History::read(&self.directory) {
+            Ok(history) => history,
+            Err(source) => {
+                let text = format!("the run {self} cannot be judged\n{}", self.kept());
+                return Err(RunError::Unreadable { text, source });
+            }
+        };
+        let report = self.judged(&history);
+        if let Err(source) = written {
+            let text = self.text(&history, &report);
+            self.save(&text);
+            self.gather();
+            let path = self.directory.clone();
+            return Err(RunError::Io { path, source });
+        }
+        if !report.is_valid() {
+            let text = format!("{}{}", self.text(&history, &report), self.kept());
+            return Err(RunError::Failed { text, report });
+        }
+        if self.keep {
+            let text = self.text(&history, &report);
+            print(&format!("{text}{}", self.kept()));
+            return Ok(report);
+        }
+        std::fs::remove_dir_all(&self.directory).map_err(in_place(&self.directory))?;
+        Ok(report)
+    }
+
+    /// What the checkers say of the history, and the servers' logs of the servers.
+    fn judged(&self, history: &History) -> Report {
+        let evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
+        let logs = ServerLogs::read(evidence.iter().map(|(_, from)| from));
+        drop(evidence);
+        let logs = logs.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the servers' logs cannot be read");
+            ServerLogs::default()
+        });
+        judge(history, &self.description.checkers).with_servers(history, &logs)
+    }
+
+    /// Ends all recording, and answers whether all could be written.
+    fn close(&self) -> io::Result<()> {
+        let mut recorders = self
+            .recorders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        recorders
+            .drain(..)
+            .try_for_each(|recorder| recorder.check())
+    }
+
+    /// The verdicts, as a person reads them; also in `verdict.txt`.
+    fn text(&self, history: &History, report: &Report) -> String {
+        let mut text = format!(
+            "the run {self}: {}\n{}",
+            report.judgement(),
+            report.to_text(history, false)
+        );
+        if self.description.checkers.is_empty() {
+            text.push_str("note: no checker was named\n");
+        }
+        self.save(&text);
+        text
+    }
+
+    /// Copies what was to be copied; answers where the run is and the commands.
+    fn kept(&self) -> String {
+        let mut text = String::from("\n");
+        for problem in self.gather() {
+            text.push_str(&problem);
+        }
+        let directory = self.directory.display();
+        let judge = places::judge_command();
+        let _ = writeln!(text, "kept in:        {directory}");
+        let _ = writeln!(text, "judge it again: {judge} {directory}");
+        if !self.description.again.is_empty() {
+            let _ = writeln!(text, "run it again:   {}", self.description.again);
+        }
+        text
+    }
+
+    fn gather(&self) -> Vec<String> {
+        let mut evidence = self.evidence.lock().unwrap_or_else(PoisonError::into_inner);
+        let copied = evidence.drain(..).map(|(name, from)| {
+            let to = self.directory.join(places::file_name(&name));
+            copy::tree(&from, &to)
+                .map_err(|error| format!("{} could not be copied: {error}\n", from.display()))
+        });
+        copied.filter_map(Result::err).collect()
+    }
+
+    fn save(&self, text: &str) {
+        let file = self.directory.join("verdict.txt");
+        if let Err(error) = std::fs::write(&file, text) {
+            tracing::warn!(%error, file = %file.display(), "the verdict could not be written");
+        }
+    }
+
+    fn describe(&self) -> Result<(), RunError> {
+        let written = self.description.write(&self.directory);
+        written.map_err(in_place(&self.directory))
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        let written = self.close();
+        let judged = History::read(&self.directory).map(|history| {
+            let report = self.judged(&history);
+            self.text(&history, &report)
+        });
+        let mut text = judged.unwrap_or_else(|error| format!("the run {self}: {error}\n"));
+        if let Err(error) = written {
+            let _ = writeln!(text, "note: not all could be written: {error}");
+        }
+        text += "note: the test did not finish the run\n";
+        text += &self.kept();
+        print(&text);
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Description { name, seed, .. } = &self.description;
+        write!(f, "{name} with seed {seed}")
+    }
+}
+
+impl fmt::Debug for RunError {
+    /// As it is displayed: this is what a test that unwraps prints.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
+fn in_place(path: &Path) -> impl Fn(io::Error) -> RunError {
+    let path = path.to_owned();
+    move |source| RunError::Io {
+        path: path.clone(),
+        source,
+    }
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "the evidence of a failed test is of no use if nobody finds it"
+)]
+fn print(text: &str) {
+    eprintln!("{text}");
+}
+
+#[cfg(test)]
+mod tests;

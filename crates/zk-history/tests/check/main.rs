@@ -1,0 +1,265 @@
+//! The `zk-check` program, as a person or a script uses it.
+#![cfg(test)]
+
+mod killed;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use zk_history::Run;
+use zk_history::check::{FencedMutex, NAMES, Progress};
+
+/// A lock that two hold, by two processes, one of which was killed while it wrote.
+const A: &str = r#"{"type":"begin","proc":"a","t_mono_ns":1000000000,"version":1,"pid":41}
+{"type":"invoke","proc":"a","t_mono_ns":1010000000,"id":1,"op":"acquire","path":"/locks/x"}
+{"type":"return","proc":"a","t_mono_ns":1015000000,"id":1,"outcome":"ok","token":7}
+{"type":"invoke","proc":"a","t_mono_ns":1055000000,"id":2,"op":"release","path":"/locks/x"}
+{"type":"ret"#;
+const B: &str = r#"{"type":"begin","proc":"b","t_mono_ns":1000000000,"version":1,"pid":42}
+{"type":"invoke","proc":"b","t_mono_ns":1020000000,"id":1,"op":"acquire","path":"/locks/x"}
+{"type":"return","proc":"b","t_mono_ns":1043000000,"id":1,"outcome":"ok","token":9}
+{"type":"invoke","proc":"b","t_mono_ns":1080000000,"id":2,"op":"release","path":"/locks/x"}
+{"type":"return","proc":"b","t_mono_ns":1082000000,"id":2,"outcome":"ok"}
+{"type":"end","proc":"b","t_mono_ns":1090000000}
+"#;
+
+#[derive(Debug)]
+struct Printed {
+    out: String,
+    err: String,
+    code: Option<i32>,
+}
+
+struct Place {
+    root: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            root: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A kept run with these files of a history.
+    fn run(&self, files: &[(&str, &str)]) -> PathBuf {
+        let run = Run::begin(self.root.path(), "lock", 7).unwrap().keep();
+        let run = run.judged_by(FencedMutex::default()).unwrap();
+        let run = run.judged_by(Progress::default()).unwrap();
+        let run = run.run_again_by("SEED=7 make test").unwrap();
+        for (name, text) in files {
+            std::fs::write(run.history_file(name), text).unwrap();
+        }
+        let directory = run.directory().to_owned();
+        // It prints what it finds, which is of no interest here.
+        drop(run);
+        directory
+    }
+
+    fn check(&self, args: &[&str]) -> Printed {
+        let output = Command::new(env!("CARGO_BIN_EXE_zk-check"))
+            .args(args)
+            .env("ZK_RUNS_DIR", self.root.path())
+            .env_remove("NO_COLOR")
+            .output()
+            .unwrap();
+        let plain = |bytes: Vec<u8>| {
+            let text = String::from_utf8(bytes).unwrap();
+            self.plain(&text)
+        };
+        Printed {
+            out: plain(output.stdout),
+            err: plain(output.stderr),
+            code: output.status.code(),
+        }
+    }
+
+    /// Without what differs from run to run.
+    fn plain(&self, text: &str) -> String {
+        let pid = format!("lock-7-{}", std::process::id());
+        text.replace(&self.root.path().display().to_string(), "RUNS")
+            .replace(&pid, "lock-7-PID")
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+// covers: H9
+#[test]
+fn a_violation_is_shown_with_its_records_on_a_line_of_time() {
+    let place = Place::new();
+    let run = place.run(&[("a", A), ("b", B)]);
+    let printed = place.check(&[text(&run)]);
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    insta::assert_snapshot!(printed.out, @r"
+    lock with seed 7
+    RUNS/lock-7-PID
+    4 operations (1 with an unknown outcome) of 2 processes in 90.0 ms, 0 faults
+    note: history-a.jsonl:5 is a part of a line, as a process that is killed may leave it; it was left out
+
+    fenced-mutex  violated      grants 2
+    progress      valid         operations 4, succeeded 3
+
+    fenced-mutex 1 of 1: overlap
+      b (token 9) was granted /locks/x while a (token 7) still relied on it: both did for 12.0 ms
+        a: acquire /locks/x: ok, token 7  ·█████████████████████████                    history-a.jsonl:2
+        b: acquire /locks/x: ok, token 9      ··············███████████████████████     history-b.jsonl:2
+                        at the same time                    ▔▔▔▔▔▔▔▔
+                                          +11.7 ms                            +83.2 ms
+
+    run it again: SEED=7 make test
+    ");
+    // Once more without a name: it is the newest.
+    assert_eq!(place.check(&[]).out, printed.out);
+}
+
+// covers: H9
+#[test]
+fn a_rollback_of_the_servers_is_told_from_a_violation() {
+    let place = Place::new();
+    let later = A.replace("\"token\":7", "\"token\":4294967303");
+    let run = place.run(&[("a", &later)]);
+    let server = run.join("ensemble/server-2");
+    std::fs::create_dir_all(&server).unwrap();
+    let log = "New election. My id = 2, proposed zxid=0x100000006\nLEADING - LEADER ELECTION TOOK - 12 MS\n\
+               Have quorum of supporters; starting up and setting last processed zxid: 0x200000000\n";
+    std::fs::write(server.join("server.log"), log).unwrap();
+    let printed = place.check(&[text(&run)]);
+    assert_eq!(printed.code, Some(3), "{printed:?}");
+    insta::assert_snapshot!(printed.out, @r"
+    lock with seed 7
+    RUNS/lock-7-PID
+    2 operations (1 with an unknown outcome) of 1 process in 55.0 ms, 0 faults
+    note: history-a.jsonl:5 is a part of a line, as a process that is killed may leave it; it was left out
+
+    fenced-mutex  valid         grants 1
+    progress      valid         operations 2, succeeded 1
+    servers       rolled back   leaders 1
+                  note: the servers rolled back acknowledged writes, which some releases of ZooKeeper are known to do (see docs/compatibility.md); what else is found to be wrong may come of that
+
+    servers 1 of 1: rollback
+      server 2 took the lead with a log that ends at 0x100000006 although 0x100000007 had been acknowledged
+        a: acquire /locks/x: ok, token 4294967303   ████████████████████████████████████████     history-a.jsonl:2
+                                                   +9.7 ms                             +15.2 ms
+
+    run it again: SEED=7 make test
+    ");
+    let json = place.check(&["--json", text(&run)]).out;
+    assert!(json.contains(r#""judgement":"rolled_back""#), "{json}");
+}
+
+// covers: H9
+#[test]
+fn the_exit_status_tells_fine_from_violated_from_unjudged() {
+    let place = Place::new();
+    let fine = place.run(&[("b", B)]);
+    assert_eq!(place.check(&[text(&fine)]).code, Some(0));
+    let spec = "semaphore:permits=2";
+    let wrong = place.run(&[("a", A), ("b", B)]);
+    let printed = place.check(&["-c", spec, "-c", "fenced-register", text(&wrong)]);
+    assert_eq!(printed.code, Some(2), "{printed:?}");
+    insta::assert_snapshot!(printed.out, @r"
+    lock with seed 7
+    RUNS/lock-7-PID-2
+    4 operations (1 with an unknown outcome) of 2 processes in 90.0 ms, 0 faults
+    note: history-a.jsonl:5 is a part of a line, as a process that is killed may leave it; it was left out
+
+    semaphore        valid         grants 2, most permits at a time 2
+    fenced-register  cannot judge
+                     note: the history has no write with a token that was accepted
+
+    run it again: SEED=7 make test
+    ");
+    let other = "fenced-mutex:path=/other/*";
+    assert_eq!(place.check(&["-c", other, text(&wrong)]).code, Some(2));
+    let one = text(&wrong.join("history-a.jsonl")).to_owned();
+    assert_eq!(place.check(&["-c", "fenced-mutex", &one]).code, Some(0));
+}
+
+// covers: H9
+#[test]
+fn a_script_reads_one_line_of_json() {
+    let place = Place::new();
+    let run = place.run(&[("a", A), ("b", B)]);
+    let printed = place.check(&["--json", text(&run)]);
+    assert_eq!(printed.code, Some(1));
+    assert_eq!(printed.out.lines().count(), 1);
+    let json: serde_json::Value = serde_json::from_str(&printed.out).unwrap();
+    assert_eq!(json["judgement"], "violated");
+    assert_eq!(json["seed"], 7);
+    assert_eq!(json["verdicts"][0]["violations"][0]["rule"], "overlap");
+    let record = &json["verdicts"][0]["violations"][0]["records"][1];
+    assert_eq!(record["client"], "b");
+    assert_eq!(record["at"], "history-b.jsonl:2");
+    assert_eq!(record["op"]["op"], "acquire");
+    assert_eq!(record["counts_from_ns"], 1_043_000_000);
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let place = Place::new();
+    let run = place.run(&[("a", A), ("b", B)]);
+    assert!(!place.check(&[text(&run)]).out.contains('\u{1b}'));
+    let coloured = place.check(&["--color", "always", text(&run)]);
+    assert!(coloured.out.contains("\u{1b}[1;31mviolated"));
+}
+
+#[test]
+fn what_cannot_be_judged_is_said() {
+    let place = Place::new();
+    let error = |args: &[&str]| {
+        let printed = place.check(args);
+        assert_eq!(printed.code, Some(2), "{printed:?}");
+        printed.err
+    };
+    insta::assert_snapshot!(error(&[]), @"error: no run is kept in RUNS; name one");
+    insta::assert_snapshot!(error(&["/no/such/run"]), @"error: /no/such/run is not there");
+    let bare = place.root.path().join("bare");
+    std::fs::create_dir(&bare).unwrap();
+    insta::assert_snapshot!(error(&[text(&bare)]), @"error: RUNS/bare has no run.json to say how it is judged; name a checker with --checker, --list shows them");
+    insta::assert_snapshot!(error(&["-c", "counter", text(&bare)]), @"error: RUNS/bare has no file named history*.jsonl");
+    let later = place.run(&[("a", &A.replace(r#""version":1"#, r#""version":9"#))]);
+    insta::assert_snapshot!(error(&[text(&later)]), @"error: history-a.jsonl:1: the format has version 9, and this program reads version 1");
+    let usage = error(&["-c", "mutex", text(&later)]);
+    assert!(
+        usage.contains("there is no checker \"mutex\"; there are fenced-mutex,"),
+        "{usage}"
+    );
+}
+
+#[test]
+fn the_list_names_every_checker_and_the_help_every_exit_status() {
+    let place = Place::new();
+    let list = place.check(&["--list"]).out;
+    let names: Vec<&str> = list
+        .lines()
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(names, NAMES);
+    // Each setting that is listed is one.
+    let mut name = "";
+    for line in list.lines() {
+        let word = line.split_whitespace().next().unwrap();
+        if line.starts_with(' ') {
+            let needed = if name == "semaphore" && !word.starts_with("permits") {
+                ",permits=1"
+            } else {
+                ""
+            };
+            let word = word.trim_end_matches(',');
+            let spec = format!("{name}:{word}{needed}");
+            let printed = place.check(&["-c", &spec, "--list"]);
+            assert_eq!(printed.code, Some(0), "{spec}: {printed:?}");
+        } else {
+            name = word;
+        }
+    }
+    let help = place.check(&["--help"]).out;
+    assert!(
+        help.contains("Exit status: 0 if nothing is wrong"),
+        "{help}"
+    );
+}

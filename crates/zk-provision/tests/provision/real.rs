@@ -1,0 +1,79 @@
+//! Provisions by apt from the machine's mirror, then starts what came.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Instant;
+
+use tempfile::TempDir;
+use zk_provision::Distribution;
+use zk_provision::Installed;
+use zk_provision::Search;
+use zk_provision::Source;
+
+use crate::servers::start_and_stop;
+use crate::world::Heard;
+
+/// Provisions a version, with Java where the cache has none, as on a machine that has neither.
+fn provision(version: &str, dir: &Path) -> Distribution {
+    let vars: BTreeMap<OsString, OsString> = [
+        (
+            OsString::from("PATH"),
+            std::env::var_os("PATH").expect("PATH is set"),
+        ),
+        (OsString::from("HOME"), dir.as_os_str().to_owned()),
+    ]
+    .into();
+    let heard = Heard::default();
+    let search = Search::from_vars(vars)
+        .unwrap()
+        .version(version)
+        .use_installed(Installed::Ignore)
+        .cache_dir(dir.join("cache"))
+        .progress(heard.listener());
+    let started = Instant::now();
+    let found = search.find().unwrap_or_else(|error| {
+        panic!("this test needs a Debian or Ubuntu whose apt reaches its mirror: {error}")
+    });
+    let mut bytes = BTreeMap::new();
+    for progress in heard.all() {
+        let most = bytes.entry(progress.what).or_insert(0);
+        *most = progress.done.max(*most);
+    }
+    println!(
+        "ZooKeeper {version} after {:?}: {bytes:#?}",
+        started.elapsed()
+    );
+    assert_eq!(found.source, Source::Provisioned);
+    assert!(
+        found.java.starts_with(dir.join("cache")),
+        "{}",
+        found.java.display()
+    );
+
+    let started = Instant::now();
+    assert_eq!(search.find().unwrap().source, Source::Cached);
+    println!("again, from the cache, after {:?}", started.elapsed());
+    found
+}
+
+// covers: H2
+#[test]
+fn both_series_are_provisioned_and_serve() {
+    let dir = TempDir::new().unwrap();
+    let [older, newer] = ["3.8", "3.9"].map(|series| {
+        let found = provision(series, dir.path());
+        assert!(
+            found.version.starts_with(&format!("{series}.")),
+            "{}",
+            found.version
+        );
+        start_and_stop(&found, 1, &dir.path().join(series).join("one"));
+        start_and_stop(&found, 3, &dir.path().join(series).join("three"));
+        found
+    });
+    assert_eq!(
+        older.java, newer.java,
+        "the runtime in the cache serves both"
+    );
+}
