@@ -53,7 +53,15 @@ impl Steps<'_> {
             ),
             (
                 "clippy, zk-harness without features",
-                clippy(&["-p", "zk-harness", "--no-default-features"]),
+                clippy(&[
+                    "-p",
+                    "zk-harness",
+                    "-p",
+                    "zk-history",
+                    "-p",
+                    "zk-provision",
+                    "--no-default-features",
+                ]),
                 &DENY,
             ),
             (

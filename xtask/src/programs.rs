@@ -68,7 +68,7 @@ pub(crate) fn check(workspace: &Workspace, args: &[OsString]) -> anyhow::Result<
     if !build(
         workspace,
         "zk-check",
-        &["-p", "zk-harness", "--features", "cli"],
+        &["-p", "zk-history", "--features", "cli"],
         false,
     )? {
         return Ok(false);

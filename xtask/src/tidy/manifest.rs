@@ -52,19 +52,20 @@ impl Manifest {
     pub(super) fn problems(&self, name: &str) -> Vec<String> {
         let mut problems = Vec::new();
         let all = || self.dependencies.iter().chain(&self.dev_dependencies);
-        if name == "zk-harness" {
-            for ours in all().filter(|dependency| dependency.starts_with("zk-")) {
+        let tool = TEST_TOOLS.iter().find(|(tool, _)| *tool == name);
+        if let Some((_, uses)) = tool {
+            let others =
+                all().filter(|other| other.starts_with("zk-") && !uses.contains(&other.as_str()));
+            for other in others {
                 problems.push(format!(
-                    "{ours}: zk-harness knows no other crate of this workspace"
+                    "{other}: {name} may use {uses:?} of this workspace, and nothing that it may have to judge"
                 ));
             }
-        } else if name != BENCH
-            && self
-                .dependencies
-                .iter()
-                .any(|dependency| dependency == "zk-harness")
-        {
-            problems.push("zk-harness: only a development dependency, for tests".to_owned());
+        } else if name != BENCH {
+            let is_tool = |other: &&String| TEST_TOOLS.iter().any(|(tool, _)| tool == other);
+            for tool in self.dependencies.iter().filter(is_tool) {
+                problems.push(format!("{tool}: only a development dependency, for tests"));
+            }
         }
         if !matches!(name, "zk-core" | BENCH)
             && all().any(|dependency| dependency == "zookeeper-client")
@@ -107,6 +108,17 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("zk-leader", "zk-lock"),
 ];
 
+/// The crates for tests on real servers, and which of them each may use.
+const TEST_TOOLS: &[(&str, &[&str])] = &[
+    ("zk-fault-proxy", &[]),
+    (
+        "zk-harness",
+        &["zk-fault-proxy", "zk-history", "zk-provision"],
+    ),
+    ("zk-history", &[]),
+    ("zk-provision", &[]),
+];
+
 /// Never published: its references are made on the wire client, on servers of the harness.
 const BENCH: &str = "zk-bench";
 
@@ -126,13 +138,27 @@ mod tests {
     }
 
     #[test]
-    fn the_harness_knows_no_other_crate_of_ours() {
+    fn the_test_tools_use_no_crate_that_they_judge() {
         for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
             let manifest = Manifest::parse(&format!(
                 "[{section}]\nzk-core.workspace = true\n[lints]\nworkspace = true\n"
             ));
-            assert_eq!(manifest.problems("zk-harness").len(), 1, "{section}");
+            for tool in ["zk-fault-proxy", "zk-harness", "zk-history", "zk-provision"] {
+                assert_eq!(manifest.problems(tool).len(), 1, "{tool} {section}");
+            }
             assert_eq!(manifest.problems("zk-lock"), [""; 0], "{section}");
+        }
+    }
+
+    #[test]
+    fn the_harness_uses_the_other_test_tools_and_they_do_not_use_it() {
+        let ends = "\n[lints]\nworkspace = true\n";
+        let on =
+            |tool: &str| Manifest::parse(&format!("[dependencies]\n{tool}.workspace = true{ends}"));
+        for tool in ["zk-fault-proxy", "zk-history", "zk-provision"] {
+            assert_eq!(on(tool).problems("zk-harness"), [""; 0], "{tool}");
+            assert_eq!(on("zk-harness").problems(tool).len(), 1, "{tool}");
+            assert_eq!(on(tool).problems("zk-lock").len(), 1, "{tool}");
         }
     }
 
