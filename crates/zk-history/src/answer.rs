@@ -31,12 +31,9 @@ pub struct Answer {
     /// The version that was read or written: a number that only grows, such as the transaction id of the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// The items that were taken, or the elements of the set.
+    /// The items that were taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<Value>,
-    /// The ids that were made.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ids: Vec<u64>,
 }
 
 impl Answer {
@@ -64,18 +61,10 @@ impl Answer {
         }
     }
 
-    /// The items that were taken, or the elements of a set.
+    /// The items that were taken.
     pub fn items<V: Into<Value>>(items: impl IntoIterator<Item = V>) -> Self {
         Self {
             items: items.into_iter().map(Into::into).collect(),
-            ..Self::default()
-        }
-    }
-
-    /// The ids that were made.
-    pub fn ids(ids: impl IntoIterator<Item = u64>) -> Self {
-        Self {
-            ids: ids.into_iter().collect(),
             ..Self::default()
         }
     }
@@ -173,8 +162,7 @@ impl fmt::Display for Outcome {
         if let Some(version) = answer.version {
             write!(f, ", version {version}")?;
         }
-        list(f, "items", &answer.items)?;
-        list(f, "ids", &answer.ids)
+        list(f, "items", &answer.items)
     }
 }
 

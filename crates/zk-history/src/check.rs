@@ -28,16 +28,12 @@
 //! | checker | name | judges |
 //! |---|---|---|
 //! | [`FencedMutex`] | `fenced-mutex` | one holder at a time, tokens rise |
-//! | [`ReentrantMutex`] | `reentrant-mutex` | the same, and the holder may acquire again |
 //! | [`ReadWriteLock`] | `read-write-lock` | readers share, a writer is alone |
 //! | [`Semaphore`] | `semaphore` | never more permits than there are |
 //! | [`Linearizable`] | `linearizable` | an order that a model of a mutex or register allows |
 //! | [`FencedRegister`] | `fenced-register` | a resource accepts no lower token |
 //! | [`TotalQueue`] | `total-queue` | nothing lost, nothing made up, the order of a producer |
-//! | [`UniqueIds`] | `unique-ids` | no id twice |
-//! | [`SetFull`] | `set-full` | what was added stays |
 //! | [`Counter`] | `counter` | no update lost or applied twice |
-//! | [`Versions`] | `versions` | what is seen never goes back, all see the last |
 //! | [`Progress`] | `progress` | enough succeeds, nobody waits for ever |
 //!
 //! All but `linearizable` are O(n log n).
@@ -58,14 +54,10 @@ mod picture;
 mod progress;
 mod queue;
 mod read_write;
-mod reentrant;
 mod report;
 mod semaphore;
 mod servers;
-mod set;
-mod unique_ids;
 mod verdict;
-mod versions;
 
 pub use checker::{Checker, NAMES, ParseCheckerError};
 pub use counter::Counter;
@@ -75,14 +67,10 @@ pub use mutex::FencedMutex;
 pub use progress::Progress;
 pub use queue::{Delivery, TotalQueue};
 pub use read_write::ReadWriteLock;
-pub use reentrant::ReentrantMutex;
 pub use report::{Report, judge};
 pub use semaphore::Semaphore;
 pub use servers::ServerLogs;
-pub use set::SetFull;
-pub use unique_ids::{UniqueIds, repeated};
 pub use verdict::{Evidence, Judgement, LISTED, Span, Verdict, Violation};
-pub use versions::Versions;
 
 #[cfg(test)]
 mod sketch;

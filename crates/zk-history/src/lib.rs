@@ -39,7 +39,6 @@
 //! {"type":"invoke","proc":"a","task":"3","t_mono_ns":200,"id":1,"op":"acquire","path":"/locks/x"}
 //! {"type":"return","proc":"a","t_mono_ns":300,"id":1,"outcome":"ok","token":4294967299,"sequence":0}
 //! {"type":"until","proc":"a","t_mono_ns":450,"id":1,"until":400,"reason":"the session is over"}
-//! {"type":"saw","proc":"a","t_mono_ns":500,"id":2,"path":"/config","value":"blue","version":4294967300}
 //! {"type":"fault","proc":"a","t_mono_ns":600,"id":3,"phase":"begin","name":"pause","target":"b"}
 //! {"type":"fault","proc":"a","t_mono_ns":700,"id":3,"phase":"end"}
 //! {"type":"end","proc":"a","t_mono_ns":800}
@@ -51,7 +50,6 @@
 //! | `invoke` | an operation begins; the moment is before it did anything | `id`, unique within the process; `op` and its arguments; `task`, if several tasks of the process act on their own |
 //! | `return` | it has ended; the moment is after all it did | `id`; `outcome`: `ok`, `failed` (certainly no effect) or `unknown`; `reason`; the answer |
 //! | `until` | the holder of the grant `id` relied on it until then | `id`, `until`, `reason`; a later line replaces an earlier one |
-//! | `saw` | a listener was shown something | `id`, `task`, `path`, the answer |
 //! | `fault` | a fault begins or ends | `id`, `phase`: `begin` or `end`; with `begin` also `name` and `target` |
 //! | `end` | the process ended in order; `kill -9` leaves none | |
 //!
@@ -66,12 +64,9 @@
 //! | `offer` | `path`, `item`, `priority` (0) | |
 //! | `take`, `drain` | `path` | `items` |
 //! | `ack` | `path`, `item` | |
-//! | `new_id` | `path` | `ids` |
-//! | `add` | `path`, `element` | |
-//! | `read_all` | `path` | `items` |
 //! | `increment` | `path`, `by` | `value` |
 //!
-//! Values, items and elements are whole numbers or texts.
+//! Values and items are whole numbers or texts.
 //! A reader ignores fields, operations and types of lines that it does not know, and refuses a `version` that it does
 //! not know.
 //! An operation without a `return` is unknown.

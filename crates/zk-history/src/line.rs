@@ -56,18 +56,6 @@ pub(super) enum Line {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
     },
-    Saw {
-        #[serde(rename = "proc")]
-        process: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        task: Option<String>,
-        #[serde(rename = "t_mono_ns")]
-        at: u64,
-        id: u64,
-        path: String,
-        #[serde(flatten)]
-        answer: Answer,
-    },
     Fault {
         #[serde(rename = "proc")]
         process: String,

@@ -91,34 +91,12 @@ pub enum Op {
         /// The queue.
         path: String,
     },
-    /// Makes ids. The answer has them.
-    NewId {
-        /// The space in which they are unique.
-        path: String,
-    },
-    /// Adds an element to a set.
-    Add {
-        /// The set.
-        path: String,
-        /// The element, which is added once in a history.
-        element: Value,
-    },
-    /// Reads a whole set.
-    ReadAll {
-        /// The set.
-        path: String,
-    },
     /// Adds to a counter.
     Increment {
         /// The counter.
         path: String,
         /// How much, which may be negative.
         by: i64,
-    },
-    /// A listener or cache was shown a value and its version; this has no duration.
-    Saw {
-        /// What is listened to.
-        path: String,
     },
     /// An operation of a later program, which no checker of this one judges.
     #[serde(other)]
@@ -227,24 +205,6 @@ impl Op {
         Self::Drain { path: path.into() }
     }
 
-    /// Makes ids.
-    pub fn new_id(path: impl Into<String>) -> Self {
-        Self::NewId { path: path.into() }
-    }
-
-    /// Adds an element to a set.
-    pub fn add(path: impl Into<String>, element: impl Into<Value>) -> Self {
-        Self::Add {
-            path: path.into(),
-            element: element.into(),
-        }
-    }
-
-    /// Reads a whole set.
-    pub fn read_all(path: impl Into<String>) -> Self {
-        Self::ReadAll { path: path.into() }
-    }
-
     /// Adds to a counter.
     pub fn increment(path: impl Into<String>, by: i64) -> Self {
         Self::Increment {
@@ -266,11 +226,7 @@ impl Op {
             | Self::Take { path }
             | Self::Ack { path, .. }
             | Self::Drain { path }
-            | Self::NewId { path }
-            | Self::Add { path, .. }
-            | Self::ReadAll { path }
-            | Self::Increment { path, .. }
-            | Self::Saw { path } => path,
+            | Self::Increment { path, .. } => path,
             Self::Unrecognised => "",
         }
     }
@@ -288,11 +244,7 @@ impl Op {
             Self::Take { .. } => "take",
             Self::Ack { .. } => "ack",
             Self::Drain { .. } => "drain",
-            Self::NewId { .. } => "new_id",
-            Self::Add { .. } => "add",
-            Self::ReadAll { .. } => "read_all",
             Self::Increment { .. } => "increment",
-            Self::Saw { .. } => "saw",
             Self::Unrecognised => "unrecognised",
         }
     }
@@ -335,11 +287,7 @@ impl fmt::Display for Op {
             Self::Take { path } => write!(f, "take from {path}"),
             Self::Ack { path, item } => write!(f, "ack {item} of {path}"),
             Self::Drain { path } => write!(f, "drain {path}"),
-            Self::NewId { path } => write!(f, "new id of {path}"),
-            Self::Add { path, element } => write!(f, "add {element} to {path}"),
-            Self::ReadAll { path } => write!(f, "read all of {path}"),
             Self::Increment { path, by } => write!(f, "increment {path} by {by}"),
-            Self::Saw { path } => write!(f, "saw {path}"),
             Self::Unrecognised => f.write_str("an unrecognised operation"),
         }
     }
@@ -367,7 +315,7 @@ impl Mode {
     }
 }
 
-/// A value of a register, an item of a queue, or an element of a set.
+/// A value of a register, or an item of a queue.
 ///
 /// Numbers and texts are enough: a checker compares values and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::answer::{Answer, Outcome};
+use super::answer::Outcome;
 use super::call::{Call, Client, Fault, History, Place, Process};
 use super::line::{FORMAT_VERSION, Line, Phase};
 use super::op::Op;
@@ -186,14 +186,6 @@ impl Reading {
                     call.believed_until = Some(until);
                 }
             }
-            Line::Saw {
-                process,
-                task,
-                at,
-                id,
-                path,
-                answer,
-            } => self.saw((&process, task), (at, id), (path, answer), place)?,
             Line::Fault {
                 process,
                 at,
@@ -226,29 +218,6 @@ impl Reading {
             }
             Line::Unrecognised => self.history.unrecognised += 1,
         }
-        Ok(())
-    }
-
-    fn saw(
-        &mut self,
-        (process, task): (&str, Option<String>),
-        (at, id): (u64, u64),
-        (path, answer): (String, Answer),
-        place: Place,
-    ) -> Result<(), String> {
-        let client = self.client(process, task, at)?;
-        self.know(&client, id, Known::Call(self.history.calls.len()))?;
-        self.history.calls.push(Call {
-            client,
-            id,
-            op: Op::Saw { path },
-            invoked: at,
-            returned: Some(at),
-            given_up: None,
-            outcome: Outcome::Ok(answer),
-            believed_until: None,
-            place,
-        });
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::answer::{Answer, Outcome};
+use super::answer::Outcome;
 use super::clock::now;
 use super::line::{FORMAT_VERSION, Line, Phase};
 use super::op::Op;
@@ -116,18 +116,6 @@ impl Recorder {
             op,
         });
         Pending::new(self.clone(), id, path)
-    }
-
-    /// Says that a listener or cache was shown something.
-    pub fn saw(&self, path: impl Into<String>, answer: Answer) {
-        self.write(&Line::Saw {
-            process: self.shared.process.clone(),
-            task: self.task.as_deref().map(str::to_owned),
-            at: now(),
-            id: self.next_id(),
-            path: path.into(),
-            answer,
-        });
     }
 
     /// Says that a fault begins; it ends when what this returns is dropped.

@@ -15,12 +15,8 @@ use super::mutex::FencedMutex;
 use super::progress::Progress;
 use super::queue::TotalQueue;
 use super::read_write::ReadWriteLock;
-use super::reentrant::ReentrantMutex;
 use super::semaphore::Semaphore;
-use super::set::SetFull;
-use super::unique_ids::UniqueIds;
 use super::verdict::Verdict;
-use super::versions::Versions;
 use crate::History;
 
 /// One of the checkers with its settings, and the paths that it judges.
@@ -89,16 +85,12 @@ macro_rules! checkers {
 
 checkers! {
     "fenced-mutex" FencedMutex;
-    "reentrant-mutex" ReentrantMutex;
     "read-write-lock" ReadWriteLock;
     "semaphore" Semaphore;
     "linearizable" Linearizable;
     "fenced-register" FencedRegister;
     "total-queue" TotalQueue;
-    "unique-ids" UniqueIds;
-    "set-full" SetFull;
     "counter" Counter;
-    "versions" Versions;
     "progress" Progress;
 }
 

@@ -149,7 +149,7 @@ pub(super) fn overlap(path: &str, first: &Hold<'_>, second: &Hold<'_>, findings:
 }
 
 /// Whoever is told later has the higher token, and no two have the same.
-pub(super) fn tokens_rise(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
+fn tokens_rise(path: &str, holds: &[Hold<'_>], findings: &mut Findings) {
     let mut seen: HashMap<u64, &Hold<'_>> = HashMap::new();
     let mut highest: Option<&Hold<'_>> = None;
     for hold in holds {

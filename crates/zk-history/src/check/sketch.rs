@@ -9,7 +9,6 @@ use crate::{Answer, Call, Fault, History, Op, Outcome, Value};
 pub(super) struct Sketch {
     lines: Vec<String>,
     clients: Vec<String>,
-    ended: Vec<String>,
     last_id: u64,
     outcomes: Vec<(u64, Range<u64>, Outcome)>,
     until: Vec<(u64, u64)>,
@@ -21,7 +20,6 @@ impl Sketch {
         Self {
             lines: Vec::new(),
             clients: Vec::new(),
-            ended: Vec::new(),
             last_id: 0,
             outcomes: Vec::new(),
             until: Vec::new(),
@@ -44,25 +42,14 @@ impl Sketch {
         self.last_id += 1;
         let id = self.last_id;
         let mut json = serde_json::to_value(op).unwrap();
-        json["type"] = if matches!(op, Op::Saw { .. }) {
-            "saw"
-        } else {
-            "invoke"
-        }
-        .into();
+        json["type"] = "invoke".into();
         json["proc"] = process.into();
         if !task.is_empty() {
             json["task"] = task.into();
         }
         json["t_mono_ns"] = time.start.into();
         json["id"] = id.into();
-        if let (Op::Saw { .. }, Outcome::Ok(answer)) = (op, &outcome) {
-            let answer = serde_json::to_value(answer).unwrap();
-            let fields = answer.as_object().unwrap().clone();
-            json.as_object_mut().unwrap().extend(fields);
-        } else {
-            self.outcomes.push((id, time, outcome));
-        }
+        self.outcomes.push((id, time, outcome));
         self.lines.push(json.to_string());
         id
     }
@@ -106,12 +93,6 @@ impl Sketch {
             .push((name.to_owned(), target.to_owned(), begun, ended));
     }
 
-    /// The process writes a last line.
-    pub(super) fn end(&mut self, process: &str, at: u64) {
-        self.ended
-            .push(serde_json::json!({"type": "end", "proc": process, "t_mono_ns": at}).to_string());
-    }
-
     pub(super) fn history(&self) -> History {
         let mut text = String::new();
         for client in &self.clients {
@@ -120,7 +101,7 @@ impl Sketch {
             );
             text += &(begin.to_string() + "\n");
         }
-        for line in self.lines.iter().chain(&self.ended) {
+        for line in &self.lines {
             text += &(line.clone() + "\n");
         }
         let mut history = History::parse([("sketch", text)]).unwrap();

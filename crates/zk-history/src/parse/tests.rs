@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Mode, Value};
+use crate::{Answer, Mode, Value};
 
 fn parse(text: &str) -> Result<History, String> {
     History::parse([("h.jsonl", text)]).map_err(|error| error.to_string())
@@ -23,7 +23,7 @@ fn the_example_of_the_documentation_is_a_history() {
         .flat_map(|line| [line, "\n"])
         .collect();
     let history = parse(&text).unwrap();
-    assert_eq!(history.calls.len(), 2);
+    assert_eq!(history.calls.len(), 1);
     let call = &history.calls[0];
     assert_eq!(call.client.to_string(), "a/3");
     assert_eq!(call.op, Op::acquire("/locks/x"));
@@ -33,10 +33,6 @@ fn the_example_of_the_documentation_is_a_history() {
         Outcome::Ok(Answer::token(4_294_967_299).with_sequence(0))
     );
     assert_eq!(call.believed_until, Some(400));
-    assert_eq!(
-        history.calls[1].outcome,
-        Outcome::Ok(Answer::value("blue").with_version(4_294_967_300))
-    );
     let fault = &history.faults[0];
     assert_eq!((fault.begun, fault.ended), (600, Some(700)));
     assert_eq!(fault.to_string(), "pause b");
@@ -69,9 +65,6 @@ fn every_operation_survives_writing_and_reading() {
         Op::take("/a"),
         Op::ack("/a", 3),
         Op::drain("/a"),
-        Op::new_id("/a"),
-        Op::add("/a", "e"),
-        Op::read_all("/a"),
         Op::increment("/a", -5),
     ];
     for (id, op) in (1..).zip(ops) {

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::History;
+use crate::{Answer, History};
 
 fn file() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -23,7 +23,6 @@ fn what_is_recorded_is_read_again() {
     held.release().ok(());
     recorder.invoke(Op::read("/y")).failed("no node");
     recorder.invoke(Op::take("/q")).unknown("timed out");
-    recorder.saw("/y", Answer::version(4));
     let fault = recorder.fault("pause", "b");
     fault.ends();
     drop((recorder, task));
@@ -41,7 +40,6 @@ fn what_is_recorded_is_read_again() {
             "a/7: release /x: ok",
             "a: read /y: failed: no node",
             "a: take from /q: unknown: timed out",
-            "a: saw /y: ok, version 4",
         ]
     );
     let of = Some(id);

@@ -163,9 +163,8 @@ fn another_description_is_refused_with_a_reason() {
     assert_eq!(
         read(&text.replace("progress", "regress")).unwrap_err(),
         "DIR/run.json does not describe a run: unknown variant `regress`, expected one of \
-         `fenced-mutex`, `reentrant-mutex`, `read-write-lock`, `semaphore`, `linearizable`, \
-         `fenced-register`, `total-queue`, `unique-ids`, `set-full`, `counter`, `versions`, \
-         `progress` at line 10 column 3"
+         `fenced-mutex`, `read-write-lock`, `semaphore`, `linearizable`, `fenced-register`, \
+         `total-queue`, `counter`, `progress` at line 10 column 3"
     );
     drop(run);
 }

@@ -46,8 +46,6 @@ fenced-mutex     one holder at a time, tokens rise
                    session_timeout=2s  excuse holders paused for longer
                    ordered=true        grants in the order of sequence numbers
                    per_value=true      each granted value is a lock of its own
-reentrant-mutex  the same, and the holder may acquire again with its token
-                   session_timeout=2s
 read-write-lock  readers share, a writer is alone
                    session_timeout=2s
 semaphore        never more permits than there are
@@ -62,15 +60,9 @@ fenced-register  a resource accepts no lower token
 total-queue      nothing lost, made up or delivered too often
                    delivery=exactly-once, at-least-once or at-most-once
                    fifo=true           items of one producer in their order
-unique-ids       no id twice
-                   rising=true         ids of one client rise
-set-full         what was added stays
-                   fresh_reads=true    reads see what was known before
 counter          no update lost or applied twice
                    initial=0           the value before all updates
                    stale_reads=true    reads may be older
-versions         what is seen never goes back
-                   convergence=true    all see the last version at the end
 progress         enough succeeds
                    op=acquire          only operations of this name
                    rate=100            successes a second before the first fault
