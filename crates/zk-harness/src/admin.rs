@@ -1,15 +1,13 @@
 //! Four-letter commands, parsed into types.
 //!
-//! A ZooKeeper server answers a few four-letter words on its client port: `srvr`, `mntr`, `stat`, `cons`, `wchs`
-//! and `ruok` among others.
-//! [`four_letter`] returns the raw text; the functions named after the words return it parsed.
+//! A ZooKeeper server answers a few four-letter words on its client port.
+//! [`four_letter`] returns the raw text; [`srvr()`], [`mntr()`], [`cons()`] and [`wchs()`] return what tests read of it.
 //! Each parsed type also implements [`FromStr`](std::str::FromStr), so that a captured text can be judged without a
 //! server.
 //!
 //! - Only `srvr` is answered by every server: the others need `4lw.commands.whitelist` in the server's
 //!   configuration, otherwise the answer is [`AdminError::NotWhitelisted`].
-//! - [`Ruok`] says that the *process* is up, not that a quorum serves: a server without a quorum answers `imok` too,
-//!   while it answers the other words with [`AdminError::NotServing`].
+//! - A server without a quorum answers with [`AdminError::NotServing`]; only to `ruok` it answers `imok`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -28,16 +26,14 @@ mod cons;
 mod error;
 mod mntr;
 mod srvr;
-mod stat;
 mod text;
 mod wchs;
 
-pub use cons::{ConnectionInfo, ConnectionSession, Cons};
+pub use cons::Cons;
 pub use error::AdminError;
 pub use mntr::Mntr;
-pub use srvr::{Latency, Mode, ProposalSizes, Srvr};
-pub use stat::Stat;
-pub use wchs::{Ruok, Wchs};
+pub use srvr::{Mode, Srvr};
+pub use wchs::Wchs;
 
 use std::io;
 use std::net::SocketAddr;
@@ -118,7 +114,7 @@ async fn exchange(addr: SocketAddr, word: &str, stage: &mut &'static str) -> io:
     Ok(answer)
 }
 
-/// Asks `srvr`: version, latency, zxid and role of one server.
+/// Asks `srvr`: version, zxid and role of one server.
 ///
 /// # Errors
 ///
@@ -132,7 +128,7 @@ pub async fn srvr(addr: SocketAddr, within: Duration) -> Result<Srvr, AdminError
     four_letter(addr, "srvr", within).await?.parse()
 }
 
-/// Asks `mntr`: the server's metrics as a map with typed getters.
+/// Asks `mntr`: the server's metrics.
 ///
 /// # Errors
 ///
@@ -145,22 +141,7 @@ pub async fn mntr(addr: SocketAddr, within: Duration) -> Result<Mntr, AdminError
     four_letter(addr, "mntr", within).await?.parse()
 }
 
-/// Asks `stat`: what `srvr` says, and the connected clients in short.
-///
-/// # Errors
-///
-/// Those of [`srvr()`], and [`AdminError::NotWhitelisted`].
-///
-/// # Cancel safety
-///
-/// Safe, as [`four_letter`].
-pub async fn stat(addr: SocketAddr, within: Duration) -> Result<Stat, AdminError> {
-    four_letter(addr, "stat", within).await?.parse()
-}
-
-/// Asks `cons`: the connected clients with their sessions.
-///
-/// The connection that asks is among them.
+/// Asks `cons`: the sessions that are connected to the server.
 ///
 /// # Errors
 ///
@@ -184,22 +165,6 @@ pub async fn cons(addr: SocketAddr, within: Duration) -> Result<Cons, AdminError
 /// Safe, as [`four_letter`].
 pub async fn wchs(addr: SocketAddr, within: Duration) -> Result<Wchs, AdminError> {
     four_letter(addr, "wchs", within).await?.parse()
-}
-
-/// Asks `ruok`: is the process up?
-///
-/// A server without a quorum answers as well; [`srvr()`] tells whether it serves.
-///
-/// # Errors
-///
-/// Those of [`four_letter`], [`AdminError::NotWhitelisted`], and [`AdminError::Unexpected`] for any other answer
-/// than `imok`.
-///
-/// # Cancel safety
-///
-/// Safe, as [`four_letter`].
-pub async fn ruok(addr: SocketAddr, within: Duration) -> Result<Ruok, AdminError> {
-    four_letter(addr, "ruok", within).await?.parse()
 }
 
 /// More than any server has to say (`wchp` of a million watches is about 50 MB); a bound for anything else that

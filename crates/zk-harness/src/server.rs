@@ -302,7 +302,7 @@ impl Server {
         self.in_container()?.perform(Act::Connect).await
     }
 
-    /// Asks `srvr`: role, last transaction, connections.
+    /// Asks `srvr`: role, last transaction, packets received.
     ///
     /// # Errors
     ///
@@ -332,22 +332,7 @@ impl Server {
             .map_err(|source| self.admin_error(source))
     }
 
-    /// Asks `stat`: `srvr` and a line per client.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Admin`] if there is no proper answer within 2 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
-    pub async fn stat(&self) -> Result<admin::Stat, Error> {
-        admin::stat(self.client_address(), ANSWER_WITHIN)
-            .await
-            .map_err(|source| self.admin_error(source))
-    }
-
-    /// Asks `cons`: every client connection in detail.
+    /// Asks `cons`: the sessions that are connected to the server.
     ///
     /// # Errors
     ///
@@ -373,21 +358,6 @@ impl Server {
     /// Safe: it only reads.
     pub async fn wchs(&self) -> Result<admin::Wchs, Error> {
         admin::wchs(self.client_address(), ANSWER_WITHIN)
-            .await
-            .map_err(|source| self.admin_error(source))
-    }
-
-    /// Asks `ruok`: whether the process is up. It may be and still not serve.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Admin`] if there is no proper answer within 2 s.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: it only reads.
-    pub async fn ruok(&self) -> Result<admin::Ruok, Error> {
-        admin::ruok(self.client_address(), ANSWER_WITHIN)
             .await
             .map_err(|source| self.admin_error(source))
     }

@@ -87,11 +87,7 @@ async fn server_with(ensemble: &Ensemble, session: SessionId) -> &Server {
         let Ok(cons) = server.cons().await else {
             continue;
         };
-        let mut sessions = cons
-            .connections
-            .iter()
-            .filter_map(|one| one.session.as_ref());
-        if sessions.any(|one| one.id == id) {
+        if cons.sessions.contains(&id) {
             return server;
         }
     }

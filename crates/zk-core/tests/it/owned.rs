@@ -205,11 +205,7 @@ async fn persistent_owned_node_goes_although_the_session_is_dropped_right_after(
         }
         eventually("no other session is left", async || {
             let cons = ensemble.server(1).unwrap().cons().await.unwrap();
-            cons.connections
-                .iter()
-                .filter(|one| one.session.is_some())
-                .count()
-                == 1
+            cons.sessions.len() == 1
         })
         .await;
     })

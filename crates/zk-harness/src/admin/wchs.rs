@@ -1,4 +1,4 @@
-//! `wchs` and `ruok`: the two short ones.
+//! `wchs`: how many watches there are.
 //!
 //! Pure: no I/O and no clock.
 
@@ -18,11 +18,6 @@ pub struct Wchs {
     /// Watches in all.
     pub watches: u64,
 }
-
-/// The answer to `ruok`: the process is up, which says nothing about a quorum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Ruok;
 
 impl FromStr for Wchs {
     type Err = AdminError;
@@ -46,17 +41,5 @@ impl FromStr for Wchs {
             paths: answer.value(paths, first, FIRST)?,
             watches: answer.value(watches, second, SECOND)?,
         })
-    }
-}
-
-impl FromStr for Ruok {
-    type Err = AdminError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let answer = Answer::new("ruok", text)?;
-        match text.trim_end() {
-            "imok" => Ok(Self),
-            other => Err(answer.unexpected(other, "`imok`")),
-        }
     }
 }

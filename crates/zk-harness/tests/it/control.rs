@@ -65,7 +65,8 @@ async fn minority_does_not_serve_and_says_so(ensemble: Ensemble) {
         "{seen}"
     );
     assert!(ensemble.server(3).unwrap().srvr().await.is_err());
-    ensemble.server(3).unwrap().ruok().await.unwrap();
+    let alone = ensemble.server(3).unwrap().four_letter("ruok").await;
+    assert_eq!(alone.unwrap(), "imok");
 
     ensemble.server(1).unwrap().start().unwrap();
     ensemble.wait_quorum().await.unwrap();

@@ -94,9 +94,9 @@ async fn every_four_letter_command_is_answered() {
     let leader = ensemble.leader().await.unwrap();
     assert_eq!(leader.srvr().await.unwrap().mode, Mode::Leader);
     assert!(leader.srvr().await.unwrap().epoch() >= 1);
-    leader.ruok().await.unwrap();
-    assert_eq!(leader.mntr().await.unwrap().synced_followers(), Some(2));
-    leader.stat().await.unwrap();
+    assert_eq!(leader.four_letter("ruok").await.unwrap(), "imok");
+    let mntr = leader.mntr().await.unwrap();
+    assert_eq!(mntr.number("zk_synced_followers"), Some(2));
     leader.cons().await.unwrap();
     assert_eq!(leader.wchs().await.unwrap().watches, 0);
     // The canaries that were written on start-up are gone with their sessions.
@@ -105,7 +105,8 @@ async fn every_four_letter_command_is_answered() {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
         loop {
             let dump = server.four_letter("dump").await.unwrap();
-            let left = server.mntr().await.unwrap().ephemerals();
+            let left = server.mntr().await.unwrap();
+            let left: Option<u64> = left.number("zk_ephemerals_count");
             if !dump.contains("canary") && left == Some(0) {
                 break;
             }

@@ -242,9 +242,6 @@ async fn busiest_follower<'a>(ensemble: &'a Ensemble, sessions: &BTreeSet<u64>) 
 /// Those of the sessions that a server serves.
 async fn connected(server: &Server, sessions: &BTreeSet<u64>) -> BTreeSet<u64> {
     let cons = server.cons().await.expect("a server that runs answers");
-    let here = cons
-        .connections
-        .into_iter()
-        .filter_map(|one| Some(one.session?.id));
+    let here = cons.sessions.into_iter();
     here.filter(|id| sessions.contains(id)).collect()
 }
