@@ -41,6 +41,7 @@ mod apt;
 #[cfg(feature = "download")]
 mod archive;
 mod cache;
+mod distribution;
 mod error;
 mod home;
 #[cfg(feature = "download")]
@@ -62,12 +63,10 @@ mod tree;
 mod version;
 mod wait;
 
-use std::fmt;
-use std::path::PathBuf;
-
-use serde::Deserialize;
-use serde::Serialize;
-
+pub use self::distribution::Distribution;
+pub use self::distribution::Logging;
+pub use self::distribution::Progress;
+pub use self::distribution::Source;
 pub use self::error::FindError;
 pub use self::error::Missing;
 pub use self::error::NotFound;
@@ -78,87 +77,3 @@ pub use self::settings::Installed;
 pub use self::settings::Provisioning;
 pub use self::version::ParseWantedError;
 pub use self::version::Wanted;
-
-/// A ZooKeeper that can be started: its jars and the Java that runs them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Distribution {
-    /// ZooKeeper's version, for example `3.9.6`.
-    pub version: String,
-    /// Jars in the order in which Java should search them, absolute paths.
-    pub classpath: Vec<PathBuf>,
-    /// The `java` program, an absolute path.
-    pub java: PathBuf,
-    /// The logging binding on the class path.
-    pub logging: Logging,
-    /// The directory that was recognised.
-    pub home: PathBuf,
-    /// How ZooKeeper was come by; its Java may have come another way.
-    pub source: Source,
-}
-
-impl Distribution {
-    /// Says how this release of ZooKeeper is known to lose acknowledged writes, if it is.
-    pub fn warning(&self) -> Option<&'static str> {
-        version::Version::parse(&self.version)?.known_loss()
-    }
-
-    /// The feature release of its Java (8, 11, 17 …), if that can be told.
-    pub fn java_feature(&self) -> Option<u32> {
-        java::check(&self.java).ok()
-    }
-}
-
-/// The logging binding on a class path, which decides how a server's log is configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a server's log needs a configuration for each of them"
-)]
-pub enum Logging {
-    /// `slf4j-simple`: standard error, set by `org.slf4j.simpleLogger.*` system properties.
-    SlfSimple,
-    /// `logback`: set by a `logback.xml` on the class path or named by a system property.
-    Logback,
-    /// `slf4j-log4j12` over log4j 1.2 or its drop-in: set by a `log4j.properties`.
-    Log4j1,
-}
-
-/// How a distribution was come by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Source {
-    /// The caller named the directory.
-    Explicit,
-    /// A package or an unpacked release of the machine.
-    Installed,
-    /// The harness's cache had it.
-    Cached,
-    /// This search put it into the cache.
-    Provisioned,
-}
-
-/// How far a piece of provisioning has come.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Progress {
-    /// What is being done, for example `downloading apache-zookeeper-3.9.6-bin.tar.gz`.
-    pub what: String,
-    /// Bytes so far; 0 while waiting or unpacking.
-    pub done: u64,
-    /// Bytes in all, where they are known.
-    pub total: Option<u64>,
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Explicit => "explicit",
-            Self::Installed => "installed",
-            Self::Cached => "cached",
-            Self::Provisioned => "provisioned",
-        })
-    }
-}
