@@ -11,12 +11,12 @@ use zk_harness::DataStore;
 use zk_harness::Ensemble;
 use zk_queue::Delivery;
 use zk_queue::Queue;
+use zk_queue::WorkOptions;
 use zk_queue::WorkQueue;
 use zk_queue::WorkerOptions;
 
 use crate::connect;
 use crate::soon;
-use crate::with_servers;
 
 /// A child occupies its name and four bytes in a list.
 const PER_CHILD: usize = "qn-0000000000".len() + 4;
@@ -42,6 +42,14 @@ mod deep {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_queue_of_200_000_items_is_filled_and_drained() {
         super::fill_and_drain(40).await;
+    }
+
+    /// With a priority and a delay, names are nearly twice as long, and a segment has as many items.
+    // covers: Q5
+    #[tokio::test(flavor = "multi_thread")]
+    async fn work_beyond_one_list_is_done_and_every_list_fits() {
+        let size = super::do_work(26_000, &super::WorkOptions::default()).await;
+        assert!(size > super::ONE_ANSWER, "one list would do: {size} bytes");
     }
 }
 
@@ -99,72 +107,80 @@ async fn fill_and_drain(parts: u32) {
     ensemble.down().await.expect("the server goes down");
 }
 
-/// With a priority and a delay, names are nearly twice as long, and a segment has as many items.
 // covers: Q5
 #[tokio::test(flavor = "multi_thread")]
-async fn work_beyond_one_list_is_done_and_every_list_fits() {
-    const ITEMS: u32 = 26_000;
-    with_servers(1, async |ensemble| {
-        let (one, other) = (connect(ensemble).await, connect(ensemble).await);
-        let offering = WorkQueue::new(&one, "/jobs", Text).unwrap();
-        let items: Vec<_> = (0..ITEMS).map(|n| format!("{n:06}")).collect();
-        for part in items.chunks(2000) {
-            let offer = offering.offer_all(part).priority(i32::MIN);
-            offer.delay(Duration::from_millis(1)).await.unwrap();
-        }
-        assert_eq!(offering.len().await.unwrap(), items.len());
-        let segments = segments_of(&one, "/jobs/receipts/segments").await;
-        let segments = segments
-            .iter()
-            .map(|name| format!("/jobs/receipts/segments/{name}"));
-        let mut all = 0;
-        for path in segments.chain(["/jobs/items".to_owned()]) {
-            let (names, _) = one.list(path).await.unwrap();
-            let bytes: usize = names.iter().map(|name| name.len() + 4).sum();
-            assert!(
-                bytes < ONE_ANSWER,
-                "{} children, {bytes} bytes",
-                names.len()
-            );
-            all += bytes;
-        }
-        assert!(all > ONE_ANSWER, "one list would do: {all} bytes");
+async fn work_in_several_segments_is_done_once() {
+    do_work(1_600, &WorkOptions::default().with_segment_size(500)).await;
+}
 
-        let done = Mutex::new(BTreeSet::new());
-        let (end, _) = tokio::sync::watch::channel(false);
-        let work = async |session| {
-            let queue = WorkQueue::new(session, "/jobs", Text).unwrap();
-            let mut ends = end.subscribe();
-            let stop = async { drop(ends.wait_for(|over| *over).await) };
-            let options = WorkerOptions::default().with_concurrency(250);
-            let handler = async |delivery: Delivery<String>| {
-                let mut done = done.lock().unwrap();
-                assert!(done.insert(delivery.into_item()), "it was done before");
-                if done.len() == items.len() {
-                    end.send_replace(true);
-                }
-                Ok::<(), Infallible>(())
-            };
-            queue.work_until(stop, &options, handler).await.unwrap()
-        };
-        let worked = async { tokio::join!(work(&one), work(&other)) };
-        let (tally, others) = long("all is done", worked).await;
-        assert_eq!(tally.acknowledged + others.acknowledged, u64::from(ITEMS));
-        assert!(done.into_inner().unwrap().iter().eq(&items));
-        assert!(offering.is_empty().await.unwrap());
-        assert_eq!(offering.claims().await.unwrap(), []);
-        // A consumer that lists an empty segment removes it.
-        let removed = async {
-            while !segments_of(&other, "/jobs/receipts/segments")
-                .await
-                .is_empty()
-            {
-                assert!(offering.try_claim().await.unwrap().is_none());
+/// Does all items with two consumers, and returns the size of the lists of their names.
+async fn do_work(count: u32, options: &WorkOptions) -> usize {
+    let ensemble = Ensemble::builder()
+        .data(DataStore::Memory)
+        .start()
+        .await
+        .expect("the server starts");
+    let (one, other) = (connect(&ensemble).await, connect(&ensemble).await);
+    let queue_of = |session| WorkQueue::with_options(session, "/jobs", Text, options).unwrap();
+    let offering = queue_of(&one);
+    let items: Vec<_> = (0..count).map(|n| format!("{n:06}")).collect();
+    for part in items.chunks(2000) {
+        let offer = offering.offer_all(part).priority(i32::MIN);
+        offer.delay(Duration::from_millis(1)).await.unwrap();
+    }
+    assert_eq!(offering.len().await.unwrap(), items.len());
+    let segments = segments_of(&one, "/jobs/receipts/segments").await;
+    assert!(!segments.is_empty(), "all are in one node");
+    let segments = segments
+        .iter()
+        .map(|name| format!("/jobs/receipts/segments/{name}"));
+    let mut size = 0;
+    for path in segments.chain(["/jobs/items".to_owned()]) {
+        let (names, _) = one.list(path).await.unwrap();
+        let bytes: usize = names.iter().map(|name| name.len() + 4).sum();
+        assert!(
+            bytes < ONE_ANSWER,
+            "{} children, {bytes} bytes",
+            names.len()
+        );
+        size += bytes;
+    }
+
+    let done = Mutex::new(BTreeSet::new());
+    let (end, _) = tokio::sync::watch::channel(false);
+    let work = async |session| {
+        let queue = queue_of(session);
+        let mut ends = end.subscribe();
+        let stop = async { drop(ends.wait_for(|over| *over).await) };
+        let options = WorkerOptions::default().with_concurrency(250);
+        let handler = async |delivery: Delivery<String>| {
+            let mut done = done.lock().unwrap();
+            assert!(done.insert(delivery.into_item()), "it was done before");
+            if done.len() == items.len() {
+                end.send_replace(true);
             }
+            Ok::<(), Infallible>(())
         };
-        soon("the segments are removed", removed).await;
-    })
-    .await;
+        queue.work_until(stop, &options, handler).await.unwrap()
+    };
+    let worked = async { tokio::join!(work(&one), work(&other)) };
+    let (stats, others) = long("all is done", worked).await;
+    assert_eq!(stats.acknowledged + others.acknowledged, u64::from(count));
+    assert!(done.into_inner().unwrap().iter().eq(&items));
+    assert!(offering.is_empty().await.unwrap());
+    assert_eq!(offering.claims().await.unwrap(), []);
+    // A consumer that lists an empty segment removes it.
+    let removed = async {
+        while !segments_of(&other, "/jobs/receipts/segments")
+            .await
+            .is_empty()
+        {
+            assert!(offering.try_claim().await.unwrap().is_none());
+        }
+    };
+    soon("the segments are removed", removed).await;
+    ensemble.down().await.expect("the server goes down");
+    size
 }
 
 /// The existing segments. Their parent is a container: the servers delete it when it is empty.
