@@ -80,6 +80,7 @@ impl Scope {
                 ("FAULT_SECONDS", "60"),
                 ("SEEDS", "2000"),
                 ("PROGRAMS", "1000"),
+                ("SWEEP", "full"),
             ],
         }
     }

@@ -44,7 +44,7 @@ async fn inject_faults(run: &Run, ensemble: &Ensemble) -> Vec<InjectedFault> {
     // What the rate before the first fault is measured over.
     drop(tokio::time::timeout(QUIET, std::future::pending::<()>()).await);
     nemesis
-        .run(ensemble, fault_time(Duration::from_secs(15)))
+        .run(ensemble, fault_time(Duration::from_secs(10)))
         .await
         .expect("faults can be made and undone")
 }

@@ -23,7 +23,7 @@ use crate::until_enlisted;
 use crate::with_servers;
 
 /// How often timing-dependent steps are repeated.
-const TIMES: u32 = 20;
+const TIMES: u32 = 8;
 
 // covers: L1 L3 L5 L6 L7 L10
 #[tokio::test(flavor = "multi_thread")]

@@ -14,11 +14,23 @@ use super::until_empty;
 use super::workers;
 
 const PROCESSES: usize = 20;
-const TIMES: usize = 50;
 
 // covers: L1 L9 L12
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_processes_count_to_a_thousand_in_a_file_without_losing_an_update() {
+async fn twenty_processes_count_in_a_file_without_losing_an_update() {
+    count(15).await;
+}
+
+mod deep {
+    // covers: L1 L9 L12
+    #[tokio::test(flavor = "multi_thread")]
+    async fn twenty_processes_count_to_a_thousand_without_losing_an_update() {
+        super::count(50).await;
+    }
+}
+
+/// Each of the processes counts `times` times.
+async fn count(times: usize) {
     let run = judged("count");
     let ensemble = three_servers().await;
     run.keep_with(ensemble.directories());
@@ -31,7 +43,7 @@ async fn twenty_processes_count_to_a_thousand_in_a_file_without_losing_an_update
 
     let connect = ensemble.connect_string();
     let workers = workers(&run, PROCESSES, &connect, "/count", Duration::from_secs(30)).await;
-    let command = format!("contend {TIMES} 0 {}", file.display());
+    let command = format!("contend {times} 0 {}", file.display());
     let workers = contend(workers, command).await;
 
     let records: Vec<_> = workers.iter().flat_map(Worker::journal).collect();
@@ -41,11 +53,11 @@ async fn twenty_processes_count_to_a_thousand_in_a_file_without_losing_an_update
         .collect();
     assert!(failures.is_empty(), "{failures:#?}");
     let turns = turns(records);
-    assert_eq!(turns.len(), PROCESSES * TIMES);
+    assert_eq!(turns.len(), PROCESSES * times);
     // Nothing was lost, so each relied on it for all of its turn.
     assert!(turns.iter().all(|turn| turn.kept), "{turns:#?}");
     let count = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(count, (PROCESSES * TIMES).to_string());
+    assert_eq!(count, (PROCESSES * times).to_string());
     for worker in workers {
         worker.quit().await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! A thousand waiters.
+//! Many waiters.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -15,11 +15,23 @@ use super::until;
 use super::until_empty;
 
 const SESSIONS: u64 = 10;
-const WAITERS: u64 = 1000;
 
 // covers: L1
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_waiters_are_woken_one_by_one_with_a_look_or_two_each_and_leave_nothing() {
+async fn waiters_are_woken_one_by_one_with_a_list_or_two_each() {
+    wake_one_by_one(300).await;
+}
+
+mod deep {
+    // covers: L1
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_thousand_waiters_are_woken_one_by_one_with_a_list_or_two_each() {
+        super::wake_one_by_one(1000).await;
+    }
+}
+
+/// Each of the waiters is granted the lock once, and nothing of it is left.
+async fn wake_one_by_one(waiters: u64) {
     let ensemble = three_servers().await;
     let observer = observer(&ensemble).await;
     observer.create("/lock", "").await.unwrap();
@@ -34,7 +46,7 @@ async fn a_thousand_waiters_are_woken_one_by_one_with_a_look_or_two_each_and_lea
     }
 
     let mut waiting = JoinSet::new();
-    for at in 0..WAITERS {
+    for at in 0..waiters {
         let session = &sessions[usize::try_from(at % SESSIONS).unwrap()];
         let lock = FairLock::new(session, "/lock").unwrap();
         waiting.spawn(async move {
@@ -47,12 +59,12 @@ async fn a_thousand_waiters_are_woken_one_by_one_with_a_look_or_two_each_and_lea
     }
     // Each waiter watches the two nodes before it, the first one the holder's and its own, and the holder its own.
     // A server counts a node once that two waiters of one session watch.
-    until("a thousand waiters watch", LONG, async || {
-        counts(&sessions).watches == 2 * WAITERS
+    until("all waiters watch", LONG, async || {
+        counts(&sessions).watches == 2 * waiters
     })
     .await;
     let on_servers = watches(&ensemble).await;
-    assert!(on_servers <= 2 * WAITERS + 1, "{on_servers} watches");
+    assert!(on_servers <= 2 * waiters + 1, "{on_servers} watches");
     let before = counts(&sessions);
 
     let mut last = held.fencing_token();
@@ -60,7 +72,7 @@ async fn a_thousand_waiters_are_woken_one_by_one_with_a_look_or_two_each_and_lea
     held.release().await.unwrap();
     let granted = tokio::time::timeout(LONG, waiting.join_all()).await;
     let mut granted = granted.expect("all are granted the lock");
-    println!("a thousand hand-overs took {:?}", began.elapsed());
+    println!("{waiters} hand-overs took {:?}", began.elapsed());
     granted.sort_by_key(|(at, _)| *at);
     for (_, token) in granted {
         assert!(last < token, "they were granted in the order of arrival");
@@ -70,15 +82,15 @@ async fn a_thousand_waiters_are_woken_one_by_one_with_a_look_or_two_each_and_lea
     let after = counts(&sessions);
     let (calls, watched) = (after.calls - before.calls, after.watches - before.watches);
     // Of the calls, one is the release, and those that set a watch read one node: what is left are lists of children.
-    let lists = calls - WAITERS - watched;
-    println!("{lists} lists and {watched} reads of a node for {WAITERS} hand-overs");
+    let lists = calls - waiters - watched;
+    println!("{lists} lists and {watched} reads of a node for {waiters} hand-overs");
     // The first one has looked already, and all others look once, when the node before their predecessor goes. On a
     // busy machine the predecessor may be gone, too, before they have looked, and then they look once more.
     assert!(
-        (WAITERS - 1..=2 * WAITERS).contains(&lists),
+        (waiters - 1..=2 * waiters).contains(&lists),
         "{lists} lists"
     );
-    assert!(watched <= WAITERS, "{watched} reads of a node");
+    assert!(watched <= waiters, "{watched} reads of a node");
     assert_eq!(after.retries, 0);
 
     until_empty(&observer, "/lock").await;
