@@ -156,7 +156,7 @@ impl Stage {
             Slow::ToLeader => (one, vec![(one, leader)]),
         };
 
-        self.proxy.steer(Clients::All, Steer::To(home))?;
+        self.proxy.route(Clients::All, Route::To(home))?;
         let mut contender = begin(self.ensemble.connect_string(), path.clone()).await?;
         let session = contender.session();
         // Once without a fault, so that the parents exist and the client is warm.
@@ -167,7 +167,7 @@ impl Stage {
         contender.release().await?;
         self.until_gone(&path).await?;
 
-        self.proxy.steer(Clients::All, Steer::To(other))?;
+        self.proxy.route(Clients::All, Route::To(other))?;
         self.proxy.log().clear();
         let creates = Match::create(format!("{path}/**"));
         let rule = self
@@ -208,7 +208,7 @@ impl Stage {
         rule.happened(ENOUGH).await?;
         rule.remove();
         self.ensemble.links()?.heal();
-        self.proxy.steer(Clients::All, Steer::Home)?;
+        self.proxy.route(Clients::All, Route::SameServer)?;
         if acquired {
             contender.release().await?;
         }

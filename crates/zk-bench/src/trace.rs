@@ -25,8 +25,8 @@ pub struct Trace {
 impl Trace {
     /// Returns whether the waiter has read the node, which also sets its watch, and received the reply.
     pub fn is_watched(events: &[Event], node: &Arc<str>) -> bool {
-        events.iter().any(|event| match &event.what {
-            What::Delivered { request, code: 0 } => {
+        events.iter().any(|event| match &event.kind {
+            EventKind::Delivered { request, code: 0 } => {
                 request.op == Op::GetData && request.paths.iter().any(|path| **path == **node)
             }
             _ => false,
@@ -36,18 +36,19 @@ impl Trace {
     /// Computes the steps from what a proxy saw of the deletion of `node`; `whole` is the time that the client
     /// measured.
     pub fn of(events: &[Event], node: &Arc<str>, whole: Duration) -> Option<Self> {
-        let at = |is_it: &dyn Fn(&What) -> bool| {
-            let event = events.iter().find(|event| is_it(&event.what))?;
+        let at = |is_it: &dyn Fn(&EventKind) -> bool| {
+            let event = events.iter().find(|event| is_it(&event.kind))?;
             Some(event.at)
         };
         let is_delete = |paths: &[String]| paths.iter().any(|path| **path == **node);
         let requested =
-            at(&|what| matches!(what, What::Requested(request) if is_delete(&request.paths)))?;
+            at(&|kind| matches!(kind, EventKind::Requested(request) if is_delete(&request.paths)))?;
         let forwarded =
-            at(&|what| matches!(what, What::Forwarded(request) if is_delete(&request.paths)))?;
-        let notified = at(&|what| matches!(what, What::Notified { path } if path == node))?;
-        let replied =
-            at(&|what| matches!(what, What::Replied { request, .. } if is_delete(&request.paths)))?;
+            at(&|kind| matches!(kind, EventKind::Forwarded(request) if is_delete(&request.paths)))?;
+        let notified = at(&|kind| matches!(kind, EventKind::Notified { path } if path == node))?;
+        let replied = at(
+            &|kind| matches!(kind, EventKind::Replied { request, .. } if is_delete(&request.paths)),
+        )?;
         Some(Self {
             whole,
             passing: forwarded.saturating_sub(requested),

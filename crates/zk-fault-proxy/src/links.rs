@@ -1,17 +1,17 @@
-//! The links between the servers of an ensemble: slow, cut or blocked, each way by itself.
+//! Delays, limits, blocks and cuts the connections between the servers of an ensemble, each direction separately.
 //!
-//! Each server reaches each other server through a relay of its own, so that there is one for every ordered pair.
-//! The configuration of each server has to name the relays' ports: an ensemble of `zk-harness` does this with
+//! Each server connects to each other server through a relay, one for every ordered pair.
+//! The configuration of each server names the relays' ports: an ensemble of `zk-harness` does this with
 //! `EnsembleBuilder::quorum_links`, and its `Ensemble::links` returns the links.
 //!
 //! ```no_run
 //! # fn demo(links: zk_fault_proxy::links::QuorumLinks) -> Result<(), zk_fault_proxy::Error> {
 //! use std::time::Duration;
 //!
-//! // Server 3 hears of everything that server 1 says 300 ms late, and is heard at once.
+//! // Server 3 receives everything from server 1 300 ms late; what it sends is not delayed.
 //! links.one_way(1, 3)?.delay(Duration::from_millis(300));
 //!
-//! // A partition: server 2 alone, the others together. Clients reach all of them.
+//! // A partition: server 2 alone, the others together. Clients can connect to all of them.
 //! links.isolate(2)?;
 //!
 //! links.heal();
@@ -21,28 +21,27 @@
 //!
 //! # What a link does
 //!
-//! - Bytes are late by [`delay`](Ways::delay) and [`jitter`](Ways::jitter), and come at most at a [`rate`](Ways::rate).
-//!   They are never lost and never reordered, because TCP would repeat and reorder them. What has been sent is late by
-//!   the delay of that moment, also when the delay changes meanwhile.
-//! - A [blocked](Ways::block) way lets nothing through, as when every packet is lost. What was sent meanwhile arrives
-//!   when it is [unblocked](Ways::unblock), as TCP would repeat it, if the connection still lives.
-//!   No connection comes to be between two servers while either way between them is blocked.
-//! - A [cut](Ways::cut) closes the connections that there are; new ones can be opened at once.
-//! - Each direction of a connection holds at most 16 MiB; then its sender waits.
+//! - It delays bytes by [`delay`](DirectedLinks::delay) and [`jitter`](DirectedLinks::jitter), and limits their
+//!   [`rate`](DirectedLinks::rate). It never loses or reorders bytes, because TCP would restore them. A new delay
+//!   applies to the bytes that are sent after the change.
+//! - A [blocked](DirectedLinks::block) direction passes nothing, as if every packet were lost. Bytes that were sent
+//!   meanwhile arrive when it is [unblocked](DirectedLinks::unblock), as TCP would retransmit them, if the connection
+//!   is still open. While one direction is blocked, the two servers cannot open a connection.
+//! - A [cut](DirectedLinks::cut) closes the open connections; new ones can be opened at once.
+//! - Each direction of a connection buffers at most 16 MiB; then its sender waits.
 //!
-//! # What is different from a real network
+//! # Differences from a real network
 //!
-//! - A server that connects over a blocked way is accepted by the relay and then hears nothing; in a network it would
-//!   wait for the connection itself.
-//! - When the other server is down the connection is accepted, and reset after a second of trying; in a network it would
-//!   be refused at once.
-//! - Acknowledgements of TCP are not delayed or lost with the way they would go.
-//! - Connecting takes no delay; only what is said afterwards does.
-//! - The servers' `zoo-N.cfg` differ, and `/zookeeper/config` names the relays' ports. With `reconfigEnabled` servers
-//!   would learn each other's own ports and go past the relays.
+//! - The relay accepts a connection over a blocked direction, and sends nothing; in a network connecting would block.
+//! - When the other server is down, the relay accepts the connection and resets it after one second of retries; in a
+//!   network it would be refused at once.
+//! - TCP acknowledgements are neither delayed nor lost.
+//! - Connecting is not delayed.
+//! - Each server has a different `zoo-N.cfg`, and `/zookeeper/config` contains the relays' ports. With
+//!   `reconfigEnabled` servers would learn each other's real ports and bypass the relays.
 //!
-//! Of two servers, the one with the greater id opens the connection for elections, so `one_way(1, 2)` and `one_way(2, 1)`
-//! are the directions of bytes and not of connections.
+//! The server with the greater id opens the election connection of a pair, so `one_way(1, 2)` and `one_way(2, 1)` are
+//! directions of bytes, not of connections.
 
 mod conditions;
 mod election;
@@ -57,13 +56,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::relay::Relay;
+use self::state::LinkStates;
 use self::state::Pair;
 use self::state::State;
 use crate::error::Error;
 use crate::proxy::Close;
 use crate::proxy::listen;
 use crate::proxy::serve_all;
-use crate::proxy::stage::Stage;
+use crate::proxy::stage::RuntimeThread;
 
 pub use self::conditions::Conditions;
 
@@ -73,16 +73,16 @@ pub use self::conditions::Conditions;
 ///
 /// # Dropping
 ///
-/// When the last clone is dropped the links end, and so does every connection over them.
-/// The links of an ensemble of `zk-harness` end with the ensemble.
+/// Dropping the last clone ends the links and every connection over them.
+/// The links of an ensemble of `zk-harness` end with the ensemble, even if a clone is left.
 #[derive(Clone, Debug)]
 pub struct QuorumLinks {
-    state: Arc<State>,
+    state: Arc<LinkStates>,
     servers: Arc<[u32]>,
-    stage: Arc<Stage>,
+    thread: Arc<RuntimeThread>,
 }
 
-/// Some of the ways between servers. What is set is in force at once, for all of them together.
+/// A selection of links, each in one direction. A change applies to all of them at once.
 ///
 /// ```no_run
 /// # fn demo(links: zk_fault_proxy::links::QuorumLinks) -> Result<(), zk_fault_proxy::Error> {
@@ -95,8 +95,8 @@ pub struct QuorumLinks {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Ways {
-    state: Arc<State>,
+pub struct DirectedLinks {
+    state: Arc<LinkStates>,
     pairs: Vec<Pair>,
 }
 
@@ -140,12 +140,12 @@ impl QuorumLinks {
             let quorum = Relay {
                 pair,
                 target: local(link.quorum_port),
-                call_back: None,
+                callback: None,
             };
             let election = Relay {
                 pair,
                 target: local(link.election_port),
-                call_back: election_ports
+                callback: election_ports
                     .get(&(link.to, link.from))
                     .map(|&port| local(port)),
             };
@@ -161,11 +161,11 @@ impl QuorumLinks {
         servers: Arc<[u32]>,
     ) -> Result<Self, Error> {
         let state =
-            Arc::new(State::new(relays.iter().flat_map(|(_, relay)| {
+            Arc::new(LinkStates::new(relays.iter().flat_map(|(_, relay)| {
                 [relay.pair, (relay.pair.1, relay.pair.0)]
             })));
         let for_thread = Arc::clone(&state);
-        let stage = Stage::start("zk-links", move || async move {
+        let thread = RuntimeThread::start("zk-links", move || async move {
             for (listener, relay) in relays {
                 let state = Arc::clone(&for_thread);
                 serve_all(listener, move |stream| {
@@ -178,68 +178,68 @@ impl QuorumLinks {
         Ok(Self {
             state,
             servers,
-            stage: Arc::new(stage),
+            thread: Arc::new(thread),
         })
     }
 
-    /// The way of what `from` says to `to`.
+    /// Selects the direction from one server to another.
     ///
     /// # Errors
     ///
     /// [`Error::NoSuchServer`].
-    pub fn one_way(&self, from: u32, to: u32) -> Result<Ways, Error> {
+    pub fn one_way(&self, from: u32, to: u32) -> Result<DirectedLinks, Error> {
         self.known(from)?;
         self.known(to)?;
-        Ok(self.ways(|pair| pair == (from, to)))
+        Ok(self.select(|pair| pair == (from, to)))
     }
 
-    /// Both ways between two servers.
+    /// Selects both directions between two servers.
     ///
     /// # Errors
     ///
     /// [`Error::NoSuchServer`].
-    pub fn between(&self, one: u32, other: u32) -> Result<Ways, Error> {
+    pub fn between(&self, one: u32, other: u32) -> Result<DirectedLinks, Error> {
         self.known(one)?;
         self.known(other)?;
-        Ok(self.ways(|pair| pair == (one, other) || pair == (other, one)))
+        Ok(self.select(|pair| pair == (one, other) || pair == (other, one)))
     }
 
-    /// All ways to a server.
+    /// Selects all directions to a server.
     ///
     /// # Errors
     ///
     /// [`Error::NoSuchServer`].
-    pub fn to(&self, server: u32) -> Result<Ways, Error> {
+    pub fn to(&self, server: u32) -> Result<DirectedLinks, Error> {
         self.known(server)?;
-        Ok(self.ways(|(_, to)| to == server))
+        Ok(self.select(|(_, to)| to == server))
     }
 
-    /// All ways from a server.
+    /// Selects all directions from a server.
     ///
     /// # Errors
     ///
     /// [`Error::NoSuchServer`].
-    pub fn from(&self, server: u32) -> Result<Ways, Error> {
+    pub fn from(&self, server: u32) -> Result<DirectedLinks, Error> {
         self.known(server)?;
-        Ok(self.ways(|(from, _)| from == server))
+        Ok(self.select(|(from, _)| from == server))
     }
 
-    /// All ways to and from a server.
+    /// Selects all directions to and from a server.
     ///
     /// # Errors
     ///
     /// [`Error::NoSuchServer`].
-    pub fn around(&self, server: u32) -> Result<Ways, Error> {
+    pub fn around(&self, server: u32) -> Result<DirectedLinks, Error> {
         self.known(server)?;
-        Ok(self.ways(|(from, to)| from == server || to == server))
+        Ok(self.select(|(from, to)| from == server || to == server))
     }
 
-    /// All ways.
-    pub fn all(&self) -> Ways {
-        self.ways(|_| true)
+    /// Selects all directions between all servers.
+    pub fn all(&self) -> DirectedLinks {
+        self.select(|_| true)
     }
 
-    /// Blocks all ways to and from a server. Clients still reach it.
+    /// Blocks all directions to and from a server. Clients can still connect to it.
     ///
     /// # Errors
     ///
@@ -249,20 +249,20 @@ impl QuorumLinks {
         Ok(())
     }
 
-    /// Makes all ways as they were at the start.
+    /// Removes all delays, limits and blocks.
     pub fn heal(&self) {
         self.all().heal();
     }
 
-    /// Ends the links for all handles, and waits until their sockets are closed.
+    /// Ends the links for all clones and waits until their sockets are closed.
     pub fn stop(&self) {
-        self.stage.stop();
+        self.thread.stop();
     }
 
-    fn ways(&self, meant: impl Fn(Pair) -> bool) -> Ways {
+    fn select(&self, is_selected: impl Fn(Pair) -> bool) -> DirectedLinks {
         let mut pairs = self.state.pairs();
-        pairs.retain(|&pair| meant(pair));
-        Ways {
+        pairs.retain(|&pair| is_selected(pair));
+        DirectedLinks {
             state: Arc::clone(&self.state),
             pairs,
         }
@@ -277,54 +277,54 @@ impl QuorumLinks {
     }
 }
 
-impl Ways {
-    /// Has what is sent from now on arrive so much later. Zero for at once.
+impl DirectedLinks {
+    /// Sets the delay of bytes that are sent from now on. Zero for none.
     pub fn delay(&self, delay: Duration) -> &Self {
         self.change(|conditions| conditions.delay = delay)
     }
 
-    /// Adds a part of so much to the delay, drawn anew for each piece. Zero for none.
+    /// Sets the random part of the delay: up to `jitter`, drawn for each chunk. Zero for none.
     pub fn jitter(&self, jitter: Duration) -> &Self {
         self.change(|conditions| conditions.jitter = jitter)
     }
 
-    /// Lets so many bytes per second pass, on each of the ways. 0 is taken for 1.
+    /// Limits the rate of each direction; 0 means 1.
     pub fn rate(&self, bytes_per_second: u64) -> &Self {
         self.change(|conditions| conditions.rate = Some(bytes_per_second))
     }
 
-    /// Takes the limit of [`rate`](Self::rate) back.
+    /// Removes the limit of [`rate`](Self::rate).
     pub fn full_rate(&self) -> &Self {
         self.change(|conditions| conditions.rate = None)
     }
 
-    /// Lets nothing pass.
+    /// Blocks the links.
     pub fn block(&self) -> &Self {
         self.change(|conditions| conditions.blocked = true)
     }
 
-    /// Lets pass again, and first what was sent meanwhile.
+    /// Unblocks the links. Bytes that were sent meanwhile arrive first.
     pub fn unblock(&self) -> &Self {
         self.change(|conditions| conditions.blocked = false)
     }
 
-    /// Makes the ways as they were at the start: nothing is late or blocked.
+    /// Removes delays, limits and blocks.
     pub fn heal(&self) -> &Self {
         self.change(|conditions| *conditions = Conditions::default())
     }
 
-    /// Closes every connection between the two of each pair, whoever opened it. What is on its way is lost.
+    /// Closes every connection between the two servers of each link, whichever opened it. Bytes in transit are lost.
     pub fn cut(&self, close: Close) -> &Self {
         self.state.cut(&self.both_ways(), close);
         self
     }
 
-    /// How many connections there are between the two of each pair, whoever opened them.
+    /// Returns the number of connections between the two servers of each link, whichever opened them.
     pub fn connections(&self) -> usize {
         self.state.live(&self.both_ways())
     }
 
-    /// The conditions of each way, from the first server to the second.
+    /// Returns the conditions of each link, from the first server to the second.
     pub fn conditions(&self) -> Vec<((u32, u32), Conditions)> {
         let pairs = self.pairs.iter();
         pairs
@@ -332,7 +332,7 @@ impl Ways {
             .collect()
     }
 
-    /// The pairs and their reverses: a connection uses both.
+    /// Returns the pairs in both directions: a connection uses both.
     fn both_ways(&self) -> BTreeSet<Pair> {
         let pairs = self.pairs.iter();
         pairs

@@ -26,16 +26,16 @@ use tokio::net::TcpListener;
 
 use self::core::Core;
 use self::shared::Shared;
-use self::stage::Stage;
+use self::stage::RuntimeThread;
 use crate::error::Error;
 
 pub use self::event::Event;
-pub use self::event::What;
+pub use self::event::EventKind;
 pub use self::log::Log;
 pub use self::matching::Direction;
 pub use self::matching::Match;
 pub use self::routing::Clients;
-pub use self::routing::Steer;
+pub use self::routing::Route;
 pub use self::rule::Rule;
 pub use self::rule::RuleBuilder;
 pub use self::rules::Close;
@@ -50,36 +50,35 @@ pub(crate) use self::core::time_for;
 ///
 /// # Dropping
 ///
-/// When the last clone is dropped the proxy ends: its addresses are closed, its connections too, and its thread is gone
-/// when the drop returns. That of an ensemble of `zk-harness` ends with the ensemble, whoever has a handle.
+/// Dropping the last clone closes the proxy's ports and connections and joins its thread.
+/// The proxy of an ensemble of `zk-harness` ends with the ensemble, even if a clone is left.
 #[derive(Clone, Debug)]
 pub struct FaultProxy {
     shared: Arc<Shared>,
     addresses: Arc<BTreeMap<u32, SocketAddr>>,
-    stage: Arc<Stage>,
+    thread: Arc<RuntimeThread>,
 }
 
-/// A session that came to be through a proxy.
+/// A session that was granted through a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionSeen {
-    /// Its id.
+    /// The session id.
     pub id: i64,
-    /// After how much silence it expires.
+    /// The negotiated session timeout.
     pub timeout: Duration,
-    /// The server that its connection leads to; nothing if it has none now.
+    /// The server that the session is connected to; `None` without a connection.
     pub server: Option<u32>,
 }
 
 impl FaultProxy {
     /// Starts a proxy in front of these servers, which need not run yet.
     ///
-    /// The first of them is server 1, the next server 2, and so on. The addresses of the proxy are on 127.0.0.1, on
-    /// ports that the system chooses.
+    /// They are numbered from 1. The proxy listens on 127.0.0.1, on ports that the system chooses.
     ///
     /// # Errors
     ///
-    /// [`Error::Start`] if no port or no thread can be had.
+    /// [`Error::Start`] if no port is free or no thread can be started.
     pub fn start(servers: impl IntoIterator<Item = SocketAddr>) -> Result<Self, Error> {
         Self::start_on((1..).zip(servers).map(|(id, server)| (id, 0, server)))
     }
@@ -106,9 +105,9 @@ impl FaultProxy {
         }
         let shared = Arc::new(Shared::new(Core::new(targets, JOURNAL_CAPACITY)));
         let for_thread = Arc::clone(&shared);
-        // Named by its first port, to be told apart from others of the process.
+        // The first port distinguishes the proxies of one process.
         let first = addresses.values().next().map_or(0, SocketAddr::port);
-        let stage = Stage::start(&format!("zk-proxy-{first}"), move || async move {
+        let thread = RuntimeThread::start(&format!("zk-proxy-{first}"), move || async move {
             for (id, listener) in listeners {
                 let shared = Arc::clone(&for_thread);
                 serve_all(listener, move |client| {
@@ -121,11 +120,11 @@ impl FaultProxy {
         Ok(Self {
             shared,
             addresses: Arc::new(addresses),
-            stage: Arc::new(stage),
+            thread: Arc::new(thread),
         })
     }
 
-    /// The proxy's address for a server.
+    /// Returns the proxy's address for a server.
     ///
     /// # Errors
     ///
@@ -135,7 +134,7 @@ impl FaultProxy {
         Ok(self.addresses[&server])
     }
 
-    /// The proxy's addresses for all servers: `host:port,host:port,…`.
+    /// Returns the proxy's addresses for all servers: `host:port,host:port,…`.
     pub fn connect_string(&self) -> String {
         let addresses: Vec<_> = self.addresses.values().map(SocketAddr::to_string).collect();
         addresses.join(",")
@@ -146,57 +145,57 @@ impl FaultProxy {
         RuleBuilder::new(Arc::clone(&self.shared), matching)
     }
 
-    /// Leads new connections elsewhere. Live ones stay where they are; see [`cut`](Self::cut).
+    /// Sets where new connections go. Open connections stay; see [`cut`](Self::cut).
     ///
-    /// An order for one session counts before one for those who come to one address, and this before one for all.
-    /// A session is recognized when its client resumes it: a new session has no id yet.
+    /// The route of a session takes precedence over the route of an address, and that over the route of all.
+    /// A session's route applies when its client resumes it: a new session has no id yet.
     ///
     /// # Errors
     ///
     /// [`Error::NoSuchServer`].
-    pub fn steer(&self, clients: Clients, steer: Steer) -> Result<(), Error> {
+    pub fn route(&self, clients: Clients, route: Route) -> Result<(), Error> {
         if let Clients::At(server) = clients {
             self.known(server)?;
         }
-        if let Steer::To(server) = steer {
+        if let Route::To(server) = route {
             self.known(server)?;
         }
-        self.shared.look().steer(clients, steer);
+        self.shared.lock().route(clients, route);
         Ok(())
     }
 
-    /// Cuts live connections, and returns how many there were when all of them are cut.
+    /// Cuts open connections, waits until they are cut, and returns their number.
     ///
-    /// What has arrived at the proxy and has not left it yet is lost.
+    /// Bytes that the proxy has received and not yet written are lost.
     ///
     /// # Cancel safety
     ///
     /// The connections are cut from the first poll on; dropping the future only stops the waiting.
     pub async fn cut(&self, clients: Clients, close: Close) -> usize {
-        let wanted = self.shared.want(|core| core.want_cut(clients, close));
+        let wanted = self.shared.request(|core| core.request_cut(clients, close));
         let done = |core: &Core| (!core.is_any_alive(&wanted)).then_some(());
-        // A proxy that has ended has no connections, so nothing is left to be cut.
+        // It fails only if the proxy has ended, which closed the connections.
         drop(self.shared.until("the cut", CUT_WITHIN, done).await);
         wanted.len()
     }
 
-    /// Ends all rules, lets go what they hold, and leads every new connection home.
+    /// Removes all rules, releases held frames, and resets all routes.
     ///
     /// Connections in a black hole are cut.
     pub fn heal(&self) {
-        self.shared.want(Core::heal);
+        self.shared.request(Core::heal);
     }
 
-    /// What the proxy has seen and done.
+    /// Returns the log of what the proxy received, forwarded and cut.
     pub fn log(&self) -> Log {
         Log::new(Arc::clone(&self.shared))
     }
 
-    /// Waits for at most `within` until the [log](Self::log) counts at least `n` arrivals that match.
+    /// Waits at most `within` until the [log](Self::log) contains at least `n` matching arrivals.
     ///
     /// # Errors
     ///
-    /// [`Error::NotSeen`] if it does not, with the last events.
+    /// [`Error::NotSeen`] with the last events.
     ///
     /// # Cancel safety
     ///
@@ -212,9 +211,9 @@ impl FaultProxy {
         self.shared.until(&what, within, enough).await
     }
 
-    /// Every session that was granted through the proxy, in the order of their ids.
+    /// Returns every session that was granted through the proxy, ordered by id.
     pub fn sessions(&self) -> Vec<SessionSeen> {
-        let core = self.shared.look();
+        let core = self.shared.lock();
         let seen = core.sessions().iter().map(|(&id, session)| SessionSeen {
             id,
             timeout: session.timeout,
@@ -223,27 +222,27 @@ impl FaultProxy {
         seen.collect()
     }
 
-    /// Tells where a server is now, as when a container has come back with another port.
+    /// Sets the address of a server, for example after a container restarted with another port.
     ///
     /// # Errors
     ///
     /// [`Error::NoSuchServer`].
     pub fn set_server(&self, id: u32, address: SocketAddr) -> Result<(), Error> {
         self.known(id)?;
-        self.shared.look().set_server(id, address);
+        self.shared.lock().set_server(id, address);
         Ok(())
     }
 
-    /// Ends the proxy for all who have a handle, and waits until its sockets are closed.
+    /// Ends the proxy for all clones of the handle, and waits until its sockets are closed.
     pub fn stop(&self) {
-        self.stage.stop();
+        self.thread.stop();
     }
 
     fn known(&self, id: u32) -> Result<(), Error> {
         if self.addresses.contains_key(&id) {
             return Ok(());
         }
-        let core = self.shared.look();
+        let core = self.shared.lock();
         Err(Error::NoSuchServer {
             id,
             known: core.servers().keys().copied().collect(),
@@ -251,14 +250,14 @@ impl FaultProxy {
     }
 }
 
-/// Listens on a port of the loopback address; 0 is any that is free.
+/// Listens on a port of the loopback address; 0 means any free port.
 pub(crate) fn listen(port: u16) -> io::Result<std::net::TcpListener> {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// Serves whoever comes to the listener, each in a task of its own.
+/// Serves each connection to the listener in a task of its own.
 pub(crate) fn serve_all<F: Future<Output = ()> + Send + 'static>(
     listener: std::net::TcpListener,
     serve: impl Fn(tokio::net::TcpStream) -> F + Send + 'static,
@@ -267,7 +266,7 @@ pub(crate) fn serve_all<F: Future<Output = ()> + Send + 'static>(
         let listener = match TcpListener::from_std(listener) {
             Ok(listener) => listener,
             Err(error) => {
-                tracing::error!(%error, "a listener of the harness does not work");
+                tracing::error!(%error, "cannot listen");
                 return;
             }
         };
@@ -275,8 +274,8 @@ pub(crate) fn serve_all<F: Future<Output = ()> + Send + 'static>(
             match listener.accept().await {
                 Ok((client, _)) => drop(tokio::spawn(serve(client))),
                 Err(error) => {
-                    // Too many open files, most likely: it will not be better at once.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    // Probably too many open files: retrying at once would not help.
+                    tracing::warn!(%error, "cannot accept a connection");
                     let again = tokio::time::Instant::now() + ACCEPT_AGAIN_AFTER;
                     link::pause_until(again).await;
                 }

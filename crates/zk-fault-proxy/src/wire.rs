@@ -1,13 +1,13 @@
-//! The frames of the client protocol, as far as a readiness check and the fault proxy need them.
+//! Encodes and decodes the part of the client protocol that the readiness probe and the fault proxy need.
 //!
-//! The harness must not depend on the client under test, so it speaks for itself: [`probe_writes`] opens a session, writes
-//! an ephemeral node, reads it back and closes the session.
-//! That answers the question a four-letter word cannot: does a quorum accept *writes* through this server?
+//! The harness must not depend on the client under test, so it has its own implementation.
+//! [`probe_writes`] opens a session, creates an ephemeral node, reads it back and closes the session.
+//! This shows what no four-letter word does: that a quorum accepts *writes* through a server.
 //!
-//! The fault proxy reads along in the same frames: [`Request`] is what it understands of one.
+//! The fault proxy decodes the frames of clients as [`Request`]s.
 //!
-//! [`jute`] is the encoding of values, [`frame`] the framing and the headers, [`record`] the bodies of the requests
-//! made here and of the handshake, [`request`] the paths in anybody's requests; all are pure.
+//! [`jute`] encodes values, [`frame`] frames and headers, [`record`] the handshake and the requests of the probe, and
+//! [`request`] decodes the paths in requests; all are pure.
 
 pub(crate) mod frame;
 pub(crate) mod jute;

@@ -433,4 +433,4 @@ fn lost_writes(directory: &Path) -> Option<Verdict> {
     (verdict.judgement == Judgement::RolledBack).then_some(verdict)
 }
 
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_EVERY: Duration = Duration::from_millis(20);

@@ -16,7 +16,7 @@ use crate::container::{Act, Container};
 use crate::error::Error;
 use crate::fault::Unavailable;
 use crate::process::{self, ProcessState};
-use crate::wait::Looks;
+use crate::wait::Polls;
 
 /// One server of an [`Ensemble`](crate::Ensemble).
 #[derive(Debug)]
@@ -469,9 +469,9 @@ impl Server {
         };
         process::signal(pid, signal)
             .map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
-        let mut looks = Looks::within(REACT_WITHIN, LOOK_EVERY);
+        let mut polls = Polls::within(REACT_WITHIN, POLL_EVERY);
         while self.find().is_some() || process::is_ending(pid) {
-            if !looks.again().await {
+            if !polls.again().await {
                 let pid = pid.as_raw_pid();
                 return Err(Error::StillRunning {
                     id: self.id(),
@@ -501,13 +501,13 @@ impl Server {
         };
         process::signal(pid, signal)
             .map_err(|errno| Error::io(action, &self.directory(), errno.into()))?;
-        let mut looks = Looks::within(REACT_WITHIN, LOOK_EVERY);
+        let mut polls = Polls::within(REACT_WITHIN, POLL_EVERY);
         loop {
             let state = self.process_state();
             if state == to {
                 return Ok(());
             }
-            if !looks.again().await {
+            if !polls.again().await {
                 return Err(
                     self.wrong_state(action, format!("after {REACT_WITHIN:?} {}", refused(state)))
                 );
@@ -542,4 +542,4 @@ const fn refused(state: ProcessState) -> &'static str {
 
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const REACT_WITHIN: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_EVERY: Duration = Duration::from_millis(5);

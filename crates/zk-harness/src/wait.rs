@@ -1,27 +1,27 @@
-//! Waiting for a condition, with a deadline and the last thing seen.
+//! Polls a condition until a deadline.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Looks at a condition every now and then until a deadline.
+/// The pauses between the polls of a condition, until a deadline.
 ///
 /// ```text
-/// let mut looks = Looks::within(limit, pause);
+/// let mut polls = Polls::within(limit, pause);
 /// loop {
 ///     let last = match probe().await { Ok(value) => return Ok(value), Err(last) => last };
-///     if !looks.again().await {
+///     if !polls.again().await {
 ///         return Err(last);
 ///     }
 /// }
 /// ```
 #[derive(Debug)]
-pub(crate) struct Looks {
+pub(crate) struct Polls {
     deadline: Instant,
     pause: Duration,
 }
 
-impl Looks {
+impl Polls {
     pub(crate) fn within(limit: Duration, pause: Duration) -> Self {
         Self {
             deadline: Instant::now() + limit,
@@ -29,23 +29,21 @@ impl Looks {
         }
     }
 
-    /// Pauses and answers whether there is time for another look; if not, answers at once.
+    /// Pauses and returns `true`, or returns `false` at once if there is no time for another poll.
     pub(crate) async fn again(&mut self) -> bool {
         if Instant::now() + self.pause > self.deadline {
             return false;
         }
         #[expect(
             clippy::disallowed_methods,
-            reason = "the one pause between two looks at a condition"
+            reason = "the pause between two polls of a condition"
         )]
         tokio::time::sleep(self.pause).await;
         true
     }
 }
 
-/// Asks `probe` until it yields a value or `within` has passed; then answers with what it said last.
-///
-/// The probe runs at least once.
+/// Calls `probe` until it succeeds or `within` has passed, at least once, and returns its last result.
 pub(crate) fn until_blocking<T, E>(
     within: Duration,
     pause: Duration,
@@ -62,7 +60,7 @@ pub(crate) fn until_blocking<T, E>(
         }
         #[expect(
             clippy::disallowed_methods,
-            reason = "the one pause between two looks at a condition"
+            reason = "the pause between two polls of a condition"
         )]
         std::thread::sleep(pause);
     }

@@ -93,20 +93,20 @@ impl Stage {
     async fn session(&self, home: u32) -> Session {
         let to = |server| {
             self.proxy
-                .steer(Clients::All, server)
+                .route(Clients::All, server)
                 .expect("it is one of three");
         };
         let routing = self.routing.lock().await;
-        to(Steer::To(home));
+        to(Route::To(home));
         let session = connect(&self.ensemble.connect_string()).await;
-        to(Steer::Home);
+        to(Route::SameServer);
         drop(routing);
         let id = session.id().as_i64();
         let other = (1..=3)
             .rev()
             .find(|id| *id != home)
             .expect("there are three");
-        let back = self.proxy.steer(Clients::Session(id), Steer::To(other));
+        let back = self.proxy.route(Clients::Session(id), Route::To(other));
         back.expect("it is one of three");
         session
     }

@@ -220,12 +220,14 @@ async fn until(events: &mut Events, last: &str) -> Vec<String> {
 async fn cut_off(ensemble: &Ensemble, session: &Session) {
     let proxy = ensemble.proxy().expect("the ensemble has a proxy");
     let its = Clients::Session(session.id().as_i64());
-    proxy.steer(its, Steer::Nowhere).expect("it can be steered");
+    proxy.route(its, Route::Refuse).expect("the route is set");
     assert_eq!(proxy.cut(its, Close::Rst).await, 1);
 }
 
 fn heal(ensemble: &Ensemble, session: &Session) {
     let proxy = ensemble.proxy().expect("the ensemble has a proxy");
     let its = Clients::Session(session.id().as_i64());
-    proxy.steer(its, Steer::Home).expect("it can be steered");
+    proxy
+        .route(its, Route::SameServer)
+        .expect("the route is set");
 }

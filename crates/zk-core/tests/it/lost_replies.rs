@@ -84,7 +84,7 @@ async fn repetition_of_a_write_undoes_nothing_on_a_real_server() {
         let path = format!("/{at}");
         session.create(&path, "old").await.unwrap();
         proxy
-            .steer(Clients::Session(client), Steer::Nowhere)
+            .route(Clients::Session(client), Route::Refuse)
             .unwrap();
         let lost = proxy.on(writes()).once().cut_on_reply();
         let (result, ()) = tokio::join!(write(kind, &session, &path), async {
@@ -100,7 +100,9 @@ async fn repetition_of_a_write_undoes_nothing_on_a_real_server() {
                     other.set(&path, "theirs").await.unwrap();
                 }
             }
-            proxy.steer(Clients::Session(client), Steer::Home).unwrap();
+            proxy
+                .route(Clients::Session(client), Route::SameServer)
+                .unwrap();
         });
         if *kind == "access rules" {
             let (acl, stat) = other.acl(&path).await.unwrap();

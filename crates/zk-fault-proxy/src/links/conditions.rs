@@ -1,4 +1,4 @@
-//! What a link does to bytes on their way from one server to another.
+//! Decides when bytes from one server to another arrive, from the delay, jitter and rate of their link.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,32 +6,32 @@ use std::time::Duration;
 
 use crate::proxy::time_for;
 
-/// What a link does to the bytes that go one way. By default nothing.
+/// The conditions of one direction of a link. The default delays and limits nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Conditions {
-    /// How much later each byte arrives.
+    /// The delay of each byte.
     pub delay: Duration,
-    /// How much later still at most: by how much is drawn for each piece, evenly. Bytes keep their order.
+    /// The maximum of an additional delay, drawn uniformly for each chunk. Bytes keep their order.
     pub jitter: Duration,
-    /// How many bytes per second pass at most, all connections of the way together. Nothing for no limit.
+    /// The limit in bytes per second for all connections together; `None` for no limit.
     pub rate: Option<u64>,
-    /// Whether nothing passes.
+    /// Whether it is blocked.
     pub blocked: bool,
 }
 
-/// One way of a link, and what is going on on it.
+/// One direction of a link with its backlog.
 #[derive(Debug, Default)]
-pub(super) struct Way {
+pub(super) struct LinkShaper {
     pub(super) conditions: Conditions,
-    /// Until when the line is taken by what has been sent already.
+    /// When the rate limit has let all earlier bytes pass.
     busy_until: Duration,
 }
 
-impl Way {
-    /// When bytes that are sent now arrive: not before `last`, when those before them on the same connection do.
+impl LinkShaper {
+    /// Returns when bytes that are sent now arrive: not before `last`, the arrival of earlier bytes on this connection.
     ///
-    /// `draw` is evenly distributed from 0 to `u32::MAX`.
+    /// `draw` is uniformly distributed from 0 to `u32::MAX`.
     pub(super) fn due(
         &mut self,
         now: Duration,
@@ -47,7 +47,7 @@ impl Way {
         } = self.conditions;
         let sent = match rate {
             None => {
-                // A limit that is set anew does not begin with what an earlier one had still to let through.
+                // A later limit does not start with the backlog of an earlier one.
                 self.busy_until = now;
                 now
             }
@@ -71,31 +71,31 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    fn way(conditions: Conditions) -> Way {
-        Way {
+    fn shaper(conditions: Conditions) -> LinkShaper {
+        LinkShaper {
             conditions,
-            ..Way::default()
+            ..LinkShaper::default()
         }
     }
 
     #[test]
-    fn a_limit_that_was_taken_back_leaves_nothing_to_the_next_one() {
+    fn a_new_limit_does_not_inherit_a_backlog() {
         let slow = Conditions {
             rate: Some(1000),
             ..Conditions::default()
         };
-        let mut way = way(slow);
-        assert_eq!(way.due(ms(0), ms(0), 60_000, 0), ms(60_000));
-        way.conditions = Conditions::default();
-        assert_eq!(way.due(ms(10), ms(0), 1, 0), ms(10));
-        way.conditions = slow;
-        assert_eq!(way.due(ms(20), ms(0), 5, 0), ms(25));
+        let mut shaper = shaper(slow);
+        assert_eq!(shaper.due(ms(0), ms(0), 60_000, 0), ms(60_000));
+        shaper.conditions = Conditions::default();
+        assert_eq!(shaper.due(ms(10), ms(0), 1, 0), ms(10));
+        shaper.conditions = slow;
+        assert_eq!(shaper.due(ms(20), ms(0), 5, 0), ms(25));
     }
 
     #[test]
     fn a_good_link_delays_nothing() {
-        let mut way = way(Conditions::default());
-        assert_eq!(way.due(ms(5), ms(0), 1 << 20, u32::MAX), ms(5));
+        let mut shaper = shaper(Conditions::default());
+        assert_eq!(shaper.due(ms(5), ms(0), 1 << 20, u32::MAX), ms(5));
     }
 
     #[test]
@@ -106,32 +106,40 @@ mod tests {
             ..Conditions::default()
         };
         for (draw, expected) in [(0, ms(105)), (u32::MAX, ms(115))] {
-            assert_eq!(way(conditions).due(ms(5), ms(0), 1, draw), expected);
+            assert_eq!(shaper(conditions).due(ms(5), ms(0), 1, draw), expected);
         }
     }
 
     #[test]
-    fn a_rate_is_shared_by_all_that_is_sent_and_not_saved_up() {
-        let mut way = way(Conditions {
+    fn a_rate_is_shared_by_connections_and_does_not_accumulate() {
+        let mut shaper = shaper(Conditions {
             rate: Some(1000),
             delay: ms(1),
             ..Conditions::default()
         });
-        assert_eq!(way.due(ms(0), ms(0), 100, 0), ms(101));
-        assert_eq!(way.due(ms(0), ms(0), 100, 0), ms(201), "another connection");
-        assert_eq!(way.due(ms(1000), ms(0), 100, 0), ms(1101), "after a rest");
+        assert_eq!(shaper.due(ms(0), ms(0), 100, 0), ms(101));
+        assert_eq!(
+            shaper.due(ms(0), ms(0), 100, 0),
+            ms(201),
+            "another connection"
+        );
+        assert_eq!(
+            shaper.due(ms(1000), ms(0), 100, 0),
+            ms(1101),
+            "after a rest"
+        );
     }
 
     #[test]
-    fn a_delay_that_is_taken_back_does_not_reorder() {
-        let mut way = way(Conditions {
+    fn a_shorter_delay_does_not_reorder_bytes() {
+        let mut shaper = shaper(Conditions {
             delay: ms(300),
             ..Conditions::default()
         });
-        let late = way.due(ms(0), ms(0), 1, 0);
-        way.conditions = Conditions::default();
-        assert_eq!(way.due(ms(1), late, 1, 0), ms(300));
-        assert_eq!(way.due(ms(400), late, 1, 0), ms(400));
+        let late = shaper.due(ms(0), ms(0), 1, 0);
+        shaper.conditions = Conditions::default();
+        assert_eq!(shaper.due(ms(1), late, 1, 0), ms(300));
+        assert_eq!(shaper.due(ms(400), late, 1, 0), ms(400));
     }
 
     proptest! {
@@ -143,11 +151,11 @@ mod tests {
             rate in prop::option::of(1..100_000_u64),
         ) {
             let conditions = Conditions { delay: ms(delay), jitter: ms(jitter), rate, blocked: false };
-            let mut way = way(conditions);
+            let mut shaper = shaper(conditions);
             let (mut now, mut last) = (ms(0), ms(0));
             for (later, bytes, draw) in sent {
                 now += ms(later);
-                let due = way.due(now, last, bytes, draw);
+                let due = shaper.due(now, last, bytes, draw);
                 prop_assert!(due >= last && due >= now + ms(delay));
                 last = due;
             }

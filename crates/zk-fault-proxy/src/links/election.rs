@@ -1,8 +1,8 @@
-//! The first message of an election connection, in which a server tells its address.
+//! Replaces the server's own address in the first message of an election connection by the address of the relay.
 //!
-//! Of two servers the one with the greater id opens the connection. When the other one connects, it is hung up on, and
-//! called back: at the address that its first message named, and not at the one in the configuration. That address is
-//! its own, so the call would go past the relay.
+//! The server with the greater id opens the election connection of a pair. When the other server connects, it closes
+//! that connection and connects back to the address in the first message, not to the one in the configuration.
+//! This address is the server's own, so the connection would bypass the relay.
 //!
 //! The message is a version (−65536, or −65535 with several addresses), the server's id, and the length and text of
 //! `host:port`, with `|` between several.
@@ -13,34 +13,34 @@ use std::net::SocketAddr;
 
 /// What to do with the first bytes of an election connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Greeting {
-    /// There is more to come before anything can be said.
+pub(super) enum FirstMessage {
+    /// More bytes are needed.
     Incomplete,
-    /// So many bytes are to be replaced by these.
+    /// Replace this number of bytes by these bytes.
     Replace(usize, Vec<u8>),
-    /// It is no such message: all is to pass as it is.
+    /// It is not such a message; pass the bytes unchanged.
     Unknown,
 }
 
-/// Replaces the address that a server names by `address`.
-pub(super) fn redirect(received: &[u8], address: SocketAddr) -> Greeting {
+/// Replaces the address in a first message by `address`.
+pub(super) fn redirect(received: &[u8], address: SocketAddr) -> FirstMessage {
     let Some((version, rest)) = received.split_first_chunk::<8>() else {
-        return Greeting::Incomplete;
+        return FirstMessage::Incomplete;
     };
     if !VERSIONS.contains(&i64::from_be_bytes(*version)) {
-        return Greeting::Unknown;
+        return FirstMessage::Unknown;
     }
     let Some((id, rest)) = rest.split_first_chunk::<8>() else {
-        return Greeting::Incomplete;
+        return FirstMessage::Incomplete;
     };
     let Some((len, text)) = rest.split_first_chunk::<4>() else {
-        return Greeting::Incomplete;
+        return FirstMessage::Incomplete;
     };
     let Ok(len @ 1..=LONGEST) = usize::try_from(i32::from_be_bytes(*len)) else {
-        return Greeting::Unknown;
+        return FirstMessage::Unknown;
     };
     if text.len() < len {
-        return Greeting::Incomplete;
+        return FirstMessage::Incomplete;
     }
     let address = address.to_string();
     let address_len = u32::try_from(address.len()).expect("an address is short");
@@ -50,7 +50,7 @@ pub(super) fn redirect(received: &[u8], address: SocketAddr) -> Greeting {
         &address_len.to_be_bytes(),
         address.as_bytes(),
     ];
-    Greeting::Replace(HEADER + len, message.concat())
+    FirstMessage::Replace(HEADER + len, message.concat())
 }
 
 const VERSIONS: [i64; 2] = [-65536, -65535];
@@ -90,37 +90,37 @@ mod tests {
             received.extend(b"and what follows");
             assert_eq!(
                 redirect(&received, relay()),
-                Greeting::Replace(len, message(version, 2, "127.0.0.1:20001"))
+                FirstMessage::Replace(len, message(version, 2, "127.0.0.1:20001"))
             );
         }
     }
 
     #[test]
-    fn nothing_is_said_before_the_message_is_whole() {
+    fn an_incomplete_message_needs_more_bytes() {
         let received = message(-65536, 2, "127.0.0.1:31001");
         for len in 0..received.len() {
             assert_eq!(
                 redirect(&received[..len], relay()),
-                Greeting::Incomplete,
+                FirstMessage::Incomplete,
                 "{len} bytes"
             );
         }
     }
 
     #[test]
-    fn other_messages_pass() {
+    fn other_messages_pass_unchanged() {
         // Old servers begin with their id.
         for version in [2, 0, -1, -65537] {
             assert_eq!(
                 redirect(&message(version, 2, "127.0.0.1:1"), relay()),
-                Greeting::Unknown
+                FirstMessage::Unknown
             );
         }
         let too_long = "x".repeat(LONGEST + 1);
         for text in ["", &too_long] {
             assert_eq!(
                 redirect(&message(-65536, 2, text), relay()),
-                Greeting::Unknown
+                FirstMessage::Unknown
             );
         }
     }
@@ -130,7 +130,7 @@ mod tests {
         fn no_bytes_make_it_panic(bytes: Vec<u8>, known: bool) {
             let mut received = if known { (-65536_i64).to_be_bytes().to_vec() } else { Vec::new() };
             received.extend(bytes);
-            if let Greeting::Replace(len, _) = redirect(&received, relay()) {
+            if let FirstMessage::Replace(len, _) = redirect(&received, relay()) {
                 prop_assert!(len <= received.len());
             }
         }

@@ -1,4 +1,4 @@
-//! One connection between two servers: bytes there and back, as the link lets them.
+//! Relays one connection between two servers under the conditions of its link.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::election::Greeting;
+use super::election::FirstMessage;
 use super::election::redirect;
+use super::state::LinkStates;
 use super::state::Pair;
-use super::state::State;
 use crate::proxy::Close;
-use crate::proxy::link::hang_up;
-use crate::proxy::link::linger;
+use crate::proxy::link::close_stream;
+use crate::proxy::link::drain;
 use crate::proxy::link::pause_until;
 
-/// A port in front of one port of a server, for one other server.
+/// A relay in front of one port of a server, for one other server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Relay {
-    /// Who connects, and to whom.
+    /// The connecting server and the target server.
     pub(super) pair: Pair,
     pub(super) target: SocketAddr,
-    /// Where the target is to call back instead of the address that it is told; of election ports only.
-    pub(super) call_back: Option<SocketAddr>,
+    /// The address that replaces the one to which the target connects back; for election ports only.
+    pub(super) callback: Option<SocketAddr>,
 }
 
 /// How one direction of a connection has ended.
@@ -47,20 +47,20 @@ enum Item {
     End(End),
 }
 
-/// Serves a server that has connected, until either side is gone.
-pub(super) async fn serve(state: Arc<State>, relay: Relay, stream: TcpStream) {
+/// Serves a connection until it has ended.
+pub(super) async fn serve(state: Arc<LinkStates>, relay: Relay, stream: TcpStream) {
     state.opened(relay.pair);
-    let (stream, target, close) = relay.converse(&state, stream).await;
-    let stream = hang_up(stream, close);
-    let target = target.and_then(|target| hang_up(target, close));
+    let (stream, target, close) = relay.serve_connection(&state, stream).await;
+    let stream = close_stream(stream, close);
+    let target = target.and_then(|target| close_stream(target, close));
     state.closed(relay.pair);
-    tokio::join!(linger(stream), linger(target));
+    tokio::join!(drain(stream), drain(target));
 }
 
 impl Relay {
-    async fn converse(
+    async fn serve_connection(
         self,
-        state: &State,
+        state: &LinkStates,
         mut stream: TcpStream,
     ) -> (TcpStream, Option<TcpStream>, Close) {
         drop(stream.set_nodelay(true));
@@ -75,22 +75,22 @@ impl Relay {
         (stream, target, close)
     }
 
-    /// Passes bytes until the connection is over, and says how to close it.
+    /// Relays bytes until the connection has ended, and returns how to close it.
     async fn relay(
         self,
-        state: &State,
+        state: &LinkStates,
         stream: &mut TcpStream,
         target: &mut Option<TcpStream>,
     ) -> Close {
         let Some(first) = self.first_bytes(state, stream).await else {
             return Close::Fin;
         };
-        let Some(dialed) = self.dial().await else {
-            // As a refused connection looks.
+        let Some(connected) = self.connect().await else {
+            // Like a refused connection.
             return Close::Rst;
         };
-        drop(dialed.set_nodelay(true));
-        let target = target.insert(dialed);
+        drop(connected.set_nodelay(true));
+        let target = target.insert(connected);
         let (from, back) = stream.split();
         let (answers, to) = target.split();
         let (one, other) = self.pair;
@@ -109,12 +109,12 @@ impl Relay {
         Close::Fin
     }
 
-    /// Connects to the target. One that has not opened its port yet is tried for a while.
+    /// Connects to the target, with retries while its port is closed.
     ///
-    /// A follower that is refused by its new leader tries again; one that was accepted and is hung up on would begin
-    /// another election instead.
-    async fn dial(self) -> Option<TcpStream> {
-        let deadline = Instant::now() + DIAL_WITHIN;
+    /// A follower retries when its new leader refuses the connection, but starts another election when a connection is
+    /// accepted and then closed.
+        async fn connect(self) -> Option<TcpStream> {
+        let deadline = Instant::now() + CONNECT_WITHIN;
         loop {
             if let Ok(stream) = TcpStream::connect(self.target).await {
                 return Some(stream);
@@ -127,32 +127,32 @@ impl Relay {
         }
     }
 
-    /// Waits until the link lets a connection through, and reads what the connecting server says until then.
+    /// Waits until neither direction is blocked, and returns what the connecting server has sent until then.
     ///
-    /// Nothing if it hangs up meanwhile: a real connection would never have come to be.
-    async fn first_bytes(self, state: &State, stream: &mut TcpStream) -> Option<Vec<u8>> {
+    /// `None` if it closes meanwhile: a real connection would never have been established.
+    async fn first_bytes(self, state: &LinkStates, stream: &mut TcpStream) -> Option<Vec<u8>> {
         let (one, other) = self.pair;
-        let ways = [(one, other), (other, one)];
+        let both = [(one, other), (other, one)];
         let mut received = Vec::new();
         let mut passable = false;
-        let mut greeted = self.call_back.is_none();
+        let mut is_checked = self.callback.is_none();
         loop {
-            if let (false, Some(address)) = (greeted, self.call_back) {
+            if let (false, Some(address)) = (is_checked, self.callback) {
                 match redirect(&received, address) {
-                    Greeting::Incomplete => {}
-                    Greeting::Unknown => greeted = true,
-                    Greeting::Replace(len, message) => {
+                    FirstMessage::Incomplete => {}
+                    FirstMessage::Unknown => is_checked = true,
+                    FirstMessage::Replace(len, message) => {
                         received.splice(..len, message);
-                        greeted = true;
+                        is_checked = true;
                     }
                 }
             }
-            if passable && greeted {
+            if passable && is_checked {
                 return Some(received);
             }
             tokio::select! {
                 biased;
-                () = state.passable(&ways), if !passable => passable = true,
+                () = state.passable(&both), if !passable => passable = true,
                 read = stream.read_buf(&mut received), if received.len() < MOST_READ_AHEAD => {
                     if !matches!(read, Ok(1..)) {
                         return None;
@@ -163,9 +163,9 @@ impl Relay {
     }
 }
 
-/// Passes the bytes of one direction: reads ahead, so that the delay of each byte counts from when it came.
+/// Relays one direction, with concurrent reads and writes, so that the delay of each byte counts from its arrival.
 async fn pump(
-    state: &State,
+    state: &LinkStates,
     pair: Pair,
     first: Vec<u8>,
     from: ReadHalf<'_>,
@@ -180,13 +180,13 @@ async fn pump(
 }
 
 async fn read(
-    state: &State,
+    state: &LinkStates,
     pair: Pair,
     first: Vec<u8>,
     mut from: ReadHalf<'_>,
     queue: mpsc::Sender<Item>,
 ) -> std::convert::Infallible {
-    let room = Arc::new(Semaphore::new(MOST_BYTES_QUEUED));
+    let capacity = Arc::new(Semaphore::new(MOST_BYTES_QUEUED));
     let mut last = Duration::ZERO;
     let mut bytes = first;
     loop {
@@ -194,7 +194,7 @@ async fn read(
             last = state.due(pair, last, bytes.len());
             let len = u32::try_from(bytes.len()).expect("as much as is read at once");
             // It is never closed.
-            if let Ok(permit) = Arc::clone(&room).acquire_many_owned(len).await {
+            if let Ok(permit) = Arc::clone(&capacity).acquire_many_owned(len).await {
                 drop(queue.send(Item::Bytes(bytes, last, permit)).await);
             }
         }
@@ -210,14 +210,14 @@ async fn read(
 }
 
 async fn write(
-    state: &State,
+    state: &LinkStates,
     pair: Pair,
     mut queued: mpsc::Receiver<Item>,
     mut to: WriteHalf<'_>,
 ) -> End {
     while let Some(item) = queued.recv().await {
         match item {
-            Item::Bytes(bytes, due, _room) => {
+            Item::Bytes(bytes, due, _permit) => {
                 if due > state.now() {
                     pause_until(state.instant(due)).await;
                 }
@@ -227,7 +227,7 @@ async fn write(
                 }
             }
             Item::End(end) => {
-                // On a broken line nobody hears that the other one has hung up.
+                // A blocked link hides the end of the stream, too.
                 state.passable(&[pair]).await;
                 drop(to.shutdown().await);
                 return end;
@@ -237,8 +237,8 @@ async fn write(
     End::Eof
 }
 
-const DIAL_WITHIN: Duration = Duration::from_secs(1);
-const DIAL_EVERY: Duration = Duration::from_millis(20);
+const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+const CONNECT_EVERY: Duration = Duration::from_millis(20);
 const READ_AT_ONCE: usize = 16 << 10;
 /// The first message of a connection is some tens of bytes.
 const MOST_READ_AHEAD: usize = 64 << 10;

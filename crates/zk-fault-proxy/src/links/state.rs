@@ -1,4 +1,4 @@
-//! The state of all links, for their thread and for those who hold a handle.
+//! Shares the state of all links between their thread and the handles, with waiting for changes.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -11,34 +11,36 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::conditions::Conditions;
-use super::conditions::Way;
+use super::conditions::LinkShaper;
 use crate::proxy::Close;
 
-/// One way between two servers: from the first to the second.
+/// A direction between two servers: from the first to the second.
 pub(super) type Pair = (u32, u32);
 
 #[derive(Debug)]
-pub(super) struct State {
-    ways: Mutex<BTreeMap<Pair, Line>>,
+pub(super) struct LinkStates {
+    links: Mutex<BTreeMap<Pair, DirectedLink>>,
     started: std::time::Instant,
-    /// Rung when the ways change.
+    /// Signals every change.
     changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
-    way: Way,
-    /// How often its connections were cut, and how the last time.
+struct DirectedLink {
+    shaper: LinkShaper,
+    /// How often its connections were cut, and how most recently.
     cuts: (u64, Close),
-    /// How many connections there are that were opened this way.
+    /// The number of open connections that were opened in this direction.
     live: usize,
 }
 
-impl State {
+impl LinkStates {
     pub(super) fn new(pairs: impl IntoIterator<Item = Pair>) -> Self {
-        let ways = pairs.into_iter().map(|pair| (pair, Line::default()));
+        let links = pairs
+            .into_iter()
+            .map(|pair| (pair, DirectedLink::default()));
         Self {
-            ways: Mutex::new(ways.collect()),
+            links: Mutex::new(links.collect()),
             started: std::time::Instant::now(),
             changed: watch::Sender::new(()),
         }
@@ -53,21 +55,21 @@ impl State {
     }
 
     pub(super) fn pairs(&self) -> Vec<Pair> {
-        self.look().keys().copied().collect()
+        self.lock().keys().copied().collect()
     }
 
     pub(super) fn conditions(&self, pair: Pair) -> Conditions {
-        self.look()
+        self.lock()
             .get(&pair)
-            .map_or_else(Conditions::default, |line| line.way.conditions)
+            .map_or_else(Conditions::default, |link| link.shaper.conditions)
     }
 
-    /// Changes the conditions of some ways at once.
+    /// Changes the conditions of several links atomically.
     pub(super) fn change(&self, pairs: &[Pair], change: impl Fn(&mut Conditions)) {
         {
-            let mut ways = self.look();
+            let mut links = self.lock();
             for pair in pairs {
-                change(&mut ways.entry(*pair).or_default().way.conditions);
+                change(&mut links.entry(*pair).or_default().shaper.conditions);
             }
         }
         self.changed.send_replace(());
@@ -77,76 +79,77 @@ impl State {
     pub(super) fn due(&self, pair: Pair, last: Duration, bytes: usize) -> Duration {
         let now = self.now();
         let draw = fastrand::u32(..);
-        let mut ways = self.look();
-        let line = ways.entry(pair).or_default();
-        line.way.due(now, last, bytes, draw)
+        let mut links = self.lock();
+        let link = links.entry(pair).or_default();
+        link.shaper.due(now, last, bytes, draw)
     }
 
     pub(super) fn opened(&self, pair: Pair) {
-        self.look().entry(pair).or_default().live += 1;
+        self.lock().entry(pair).or_default().live += 1;
     }
 
     pub(super) fn closed(&self, pair: Pair) {
-        self.look().entry(pair).or_default().live -= 1;
+        self.lock().entry(pair).or_default().live -= 1;
         self.changed.send_replace(());
     }
 
     pub(super) fn live(&self, pairs: &BTreeSet<Pair>) -> usize {
-        let ways = self.look();
-        let live = |pair| ways.get(pair).map_or(0, |line| line.live);
+        let links = self.lock();
+        let live = |pair| links.get(pair).map_or(0, |link| link.live);
         pairs.iter().map(live).sum()
     }
 
-    /// How often the connections of a way were cut.
+    /// Returns how often the connections of a link were cut.
     pub(super) fn cuts(&self, pair: Pair) -> u64 {
-        self.look().entry(pair).or_default().cuts.0
+        self.lock().entry(pair).or_default().cuts.0
     }
 
-    /// Cuts the connections that were opened these ways.
+    /// Cuts the connections that were opened in these directions.
     pub(super) fn cut(&self, pairs: &BTreeSet<Pair>, close: Close) {
         {
-            let mut ways = self.look();
+            let mut links = self.lock();
             for pair in pairs {
-                let line = ways.entry(*pair).or_default();
-                line.cuts = (line.cuts.0 + 1, close);
+                let link = links.entry(*pair).or_default();
+                link.cuts = (link.cuts.0 + 1, close);
             }
         }
         self.changed.send_replace(());
     }
 
-    /// Waits until the connections of a way are cut more often than that.
+    /// Waits until the connections of a link have been cut more than `cuts` times.
     pub(super) async fn cut_after(&self, pair: Pair, cuts: u64) -> Close {
-        self.until(|ways| {
-            let line = ways.get(&pair)?;
-            (line.cuts.0 > cuts).then_some(line.cuts.1)
+        self.until(|links| {
+            let link = links.get(&pair)?;
+            (link.cuts.0 > cuts).then_some(link.cuts.1)
         })
         .await
     }
 
-    /// Waits until bytes pass on all these ways.
+    /// Waits until none of these links is blocked.
     pub(super) async fn passable(&self, pairs: &[Pair]) {
-        self.until(|ways| {
+        self.until(|links| {
             let free = |pair| {
-                ways.get(pair)
-                    .is_none_or(|line: &Line| !line.way.conditions.blocked)
+                links
+                    .get(pair)
+                    .is_none_or(|link: &DirectedLink| !link.shaper.conditions.blocked)
             };
             pairs.iter().all(free).then_some(())
         })
         .await;
     }
 
-    async fn until<T>(&self, look: impl Fn(&BTreeMap<Pair, Line>) -> Option<T>) -> T {
+    async fn until<T>(&self, find: impl Fn(&BTreeMap<Pair, DirectedLink>) -> Option<T>) -> T {
         let mut changed = self.changed.subscribe();
         loop {
-            if let Some(found) = look(&self.look()) {
+            if let Some(found) = find(&self.lock()) {
                 return found;
             }
-            // The sender is in `self`, so it is there.
+            // It cannot fail: the sender is in `self`.
             drop(changed.changed().await);
         }
     }
 
-    fn look(&self) -> MutexGuard<'_, BTreeMap<Pair, Line>> {
-        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Pair, DirectedLink>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

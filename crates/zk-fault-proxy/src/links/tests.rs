@@ -1,4 +1,4 @@
-//! Links between two listeners that are no ZooKeeper.
+//! Tests links between plain listeners.
 
 use std::io;
 use std::io::Read;
@@ -13,7 +13,7 @@ const WITHIN: Duration = Duration::from_secs(20);
 const AGES: Duration = Duration::from_secs(3600);
 const A_WHILE: Duration = Duration::from_millis(150);
 
-/// Server 1 connects to server 2, which is a listener of the test.
+/// A link from server 1 to server 2, where server 2 is a listener of the test.
 struct Pairing {
     links: QuorumLinks,
     relay: SocketAddr,
@@ -21,7 +21,7 @@ struct Pairing {
 }
 
 impl Pairing {
-    fn new(call_back: Option<SocketAddr>) -> Self {
+    fn new(callback: Option<SocketAddr>) -> Self {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let listener = listen(0).unwrap();
         let relay = listener.local_addr().unwrap();
@@ -30,7 +30,7 @@ impl Pairing {
         let parts = Relay {
             pair,
             target,
-            call_back,
+            callback,
         };
         let links = QuorumLinks::start_on(vec![(listener, parts)], [1, 2].into()).unwrap();
         Self {
@@ -40,7 +40,7 @@ impl Pairing {
         }
     }
 
-    /// Waits until the links have so many connections.
+    /// Waits until the links have this number of connections.
     fn until_connected(&self, wanted: usize) {
         let waited = crate::wait::until_blocking(WITHIN, Duration::from_millis(5), || {
             let live = self.links.all().connections();
@@ -75,7 +75,7 @@ fn expect(mut from: impl Read, text: &[u8]) {
     assert_eq!(got, text);
 }
 
-/// Whether nothing arrives for a while.
+/// Returns whether nothing arrives for a while.
 fn is_silent(stream: &TcpStream) -> bool {
     stream.set_read_timeout(Some(A_WHILE)).unwrap();
     let read = stream.peek(&mut [0]);
@@ -83,12 +83,12 @@ fn is_silent(stream: &TcpStream) -> bool {
     read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
-fn one_way(links: &QuorumLinks) -> Ways {
+fn one_way(links: &QuorumLinks) -> DirectedLinks {
     links.one_way(1, 2).unwrap()
 }
 
 #[test]
-fn bytes_pass_both_ways_and_so_does_the_end() {
+fn bytes_and_the_end_pass_in_both_directions() {
     let pairing = Pairing::new(None);
     let (mut client, mut server) = pairing.connected();
     client.write_all(b"there").unwrap();
@@ -101,7 +101,7 @@ fn bytes_pass_both_ways_and_so_does_the_end() {
 }
 
 #[test]
-fn one_way_is_late_and_the_other_is_not() {
+fn a_delay_affects_only_its_direction() {
     let pairing = Pairing::new(None);
     let (mut client, mut server) = pairing.connected();
     let delay = Duration::from_millis(300);
@@ -123,7 +123,7 @@ fn one_way_is_late_and_the_other_is_not() {
 }
 
 #[test]
-fn a_rate_limits_what_passes() {
+fn a_rate_limits_throughput() {
     let pairing = Pairing::new(None);
     let (mut client, server) = pairing.connected();
     let bytes = vec![7; 30_000];
@@ -139,14 +139,14 @@ fn a_rate_limits_what_passes() {
 }
 
 #[test]
-fn a_blocked_way_keeps_everything_even_the_end_until_it_is_unblocked() {
+fn a_blocked_direction_holds_bytes_and_end_until_unblocked() {
     let pairing = Pairing::new(None);
     let (mut client, mut server) = pairing.connected();
     one_way(&pairing.links).block();
     client.write_all(b"lost?").unwrap();
     assert!(is_silent(&server));
-    server.write_all(b"still heard").unwrap();
-    expect(&client, b"still heard");
+    server.write_all(b"still expected").unwrap();
+    expect(&client, b"still expected");
     drop(client);
     assert!(is_silent(&server));
     one_way(&pairing.links).unblock();
@@ -155,23 +155,23 @@ fn a_blocked_way_keeps_everything_even_the_end_until_it_is_unblocked() {
 }
 
 #[test]
-fn no_connection_comes_to_be_while_either_way_is_blocked() {
+fn a_block_in_either_direction_prevents_connections() {
     let pairing = Pairing::new(None);
     pairing.server.set_nonblocking(true).unwrap();
     for (from, to) in [(1, 2), (2, 1)] {
-        let way = pairing.links.one_way(from, to).unwrap();
-        way.block();
-        let mut patient = pairing.connect();
-        patient.write_all(b"hello").unwrap();
-        // This one gives up before, so nobody ever hears of it.
-        let mut impatient = pairing.connect();
-        impatient.write_all(b"hello").unwrap();
-        // Both are in the relay's hands before one of them gives up: one that is taken on later finds the way open.
+        let link = pairing.links.one_way(from, to).unwrap();
+        link.block();
+        let mut open = pairing.connect();
+        open.write_all(b"hello").unwrap();
+        // This one closes before the unblock, so the server never sees it.
+        let mut closed = pairing.connect();
+        closed.write_all(b"hello").unwrap();
+        // The relay must have accepted both before one closes: one accepted later would find the direction open.
         pairing.until_connected(2);
-        drop(impatient);
+        drop(closed);
         pairing.until_connected(1);
         assert!(pairing.server.accept().is_err());
-        way.unblock();
+        link.unblock();
         let accepted = crate::wait::until_blocking(WITHIN, Duration::from_millis(5), || {
             pairing.server.accept()
         });
@@ -181,19 +181,19 @@ fn no_connection_comes_to_be_while_either_way_is_blocked() {
         assert!(is_silent(&server));
         assert!(
             pairing.server.accept().is_err(),
-            "the impatient one is gone"
+            "the closed connection reached the server"
         );
-        drop((patient, server));
+        drop((open, server));
         pairing.until_connected(0);
     }
 }
 
 #[test]
-fn a_cut_closes_what_there_is_and_no_more() {
+fn a_cut_closes_open_connections_but_not_later_ones() {
     let pairing = Pairing::new(None);
     for close in [Close::Fin, Close::Rst] {
         let (mut client, mut server) = pairing.connected();
-        // The connection is there: a byte has passed.
+        // A byte has passed, so the connection is established.
         client.write_all(b"x").unwrap();
         expect(&server, b"x");
         pairing.links.one_way(2, 1).unwrap().cut(close);
@@ -211,7 +211,7 @@ fn a_cut_closes_what_there_is_and_no_more() {
 }
 
 #[test]
-fn a_server_that_is_down_looks_so() {
+fn a_connection_to_a_stopped_server_is_reset() {
     let pairing = Pairing::new(None);
     let Pairing {
         links,
@@ -227,43 +227,58 @@ fn a_server_that_is_down_looks_so() {
 }
 
 #[test]
-fn a_server_is_called_back_by_the_relay() {
+fn the_election_address_is_replaced_by_the_relays() {
     let pairing = Pairing::new(Some("127.0.0.1:20001".parse().unwrap()));
-    let greeting = |address: &str| {
-        let mut message = (-65536_i64).to_be_bytes().to_vec();
-        message.extend(1_i64.to_be_bytes());
-        message.extend(u32::try_from(address.len()).unwrap().to_be_bytes());
-        message.extend(address.as_bytes());
-        message
+    let message = |address: &str| {
+        let mut bytes = (-65536_i64).to_be_bytes().to_vec();
+        bytes.extend(1_i64.to_be_bytes());
+        bytes.extend(u32::try_from(address.len()).unwrap().to_be_bytes());
+        bytes.extend(address.as_bytes());
+        bytes
     };
     let mut client = pairing.connect();
-    let mut said = greeting("127.0.0.1:31001");
-    said.extend(b"then more");
-    for byte in said {
+    let mut sent = message("127.0.0.1:31001");
+    sent.extend(b"then more");
+    for byte in sent {
         client.write_all(&[byte]).unwrap();
     }
     let server = pairing.accept();
-    let mut heard = greeting("127.0.0.1:20001");
-    heard.extend(b"then more");
-    expect(&server, &heard);
+    let mut expected = message("127.0.0.1:20001");
+    expected.extend(b"then more");
+    expect(&server, &expected);
 }
 
 #[test]
-fn ways_are_chosen_by_servers() {
+fn links_are_selected_by_servers() {
     let pairing = Pairing::new(None);
     let links = &pairing.links;
-    let pairs =
-        |ways: Ways| -> Vec<_> { ways.conditions().iter().map(|(pair, _)| *pair).collect() };
+    let pairs = |selected: DirectedLinks| -> Vec<_> {
+        selected
+            .conditions()
+            .iter()
+            .map(|(pair, _)| *pair)
+            .collect()
+    };
     assert_eq!(pairs(links.one_way(1, 2).unwrap()), [(1, 2)]);
     assert_eq!(pairs(links.between(2, 1).unwrap()), [(1, 2), (2, 1)]);
     assert_eq!(pairs(links.from(2).unwrap()), [(2, 1)]);
     assert_eq!(pairs(links.to(2).unwrap()), [(1, 2)]);
     assert_eq!(pairs(links.around(2).unwrap()), [(1, 2), (2, 1)]);
     links.isolate(1).unwrap();
-    assert!(links.all().conditions().iter().all(|(_, way)| way.blocked));
+    assert!(
+        links
+            .all()
+            .conditions()
+            .iter()
+            .all(|(_, link)| link.blocked)
+    );
     links.heal();
     let healed = links.all().conditions();
-    assert!(healed.iter().all(|(_, way)| *way == Conditions::default()));
+    assert!(
+        healed
+            .iter()
+            .all(|(_, link)| *link == Conditions::default())
+    );
     assert!(matches!(
         links.isolate(3),
         Err(Error::NoSuchServer { id: 3, .. })

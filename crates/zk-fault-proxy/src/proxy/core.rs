@@ -1,7 +1,6 @@
-//! What becomes of every frame: the proxy without its sockets and its clock.
+//! Decides what happens to each frame: forward it at once, later or on release, discard it, or cut the connection.
 //!
-//! The shell tells it what arrives and when, counted from the proxy's start, and does what it is told: to pass bytes on,
-//! at once, at a time or on a release; to swallow them; to cut the connection.
+//! The caller reports what arrives and when, counted from the proxy's start, and carries out the returned [`Decision`].
 //!
 //! Pure: no I/O and no clock.
 
@@ -12,18 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::Event;
-use super::event::What;
+use super::event::EventKind;
 use super::frame_decoder::Piece;
 use super::journal::Journal;
 use super::matching::Direction;
 use super::matching::Frame;
+use super::matching::FrameInfo;
 use super::matching::Match;
-use super::matching::Seen;
-use super::protocol_state::Dialogue;
-use super::protocol_state::Said;
+use super::protocol_state::Message;
+use super::protocol_state::ProtocolState;
 use super::routing::Clients;
-use super::routing::Steer;
-use super::routing::Steering;
+use super::routing::Route;
+use super::routing::Routing;
 use super::rules::Action;
 use super::rules::Close;
 use super::rules::Occurrence;
@@ -35,19 +34,19 @@ use crate::wire::record::Connect;
 /// The number of a connection.
 pub(super) type LinkId = u64;
 
-/// The state of a proxy.
+/// The state of a proxy, without its sockets and its clock.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) journal: Journal,
-    pub(super) steering: Steering,
+    pub(super) routing: Routing,
     rules: Rules,
     servers: BTreeMap<u32, SocketAddr>,
     sessions: BTreeMap<i64, Session>,
     links: BTreeMap<LinkId, Link>,
     last_link: LinkId,
-    /// What is held, by which rule, and on which connection.
-    held: BTreeMap<Ticket, (RuleId, LinkId)>,
-    last_ticket: u64,
+    /// The held frames, with the rule that holds each, and its connection.
+    held: BTreeMap<HoldId, (RuleId, LinkId)>,
+    last_hold: u64,
 }
 
 /// A session that a server has granted through the proxy.
@@ -55,7 +54,7 @@ pub(super) struct Core {
 pub(crate) struct Session {
     pub(crate) timeout: Duration,
     pub(crate) password: Vec<u8>,
-    /// The connection that carries it now, and the server it leads to.
+    /// Its current connection and server.
     pub(super) link: Option<(LinkId, u32)>,
 }
 
@@ -63,53 +62,53 @@ pub(crate) struct Session {
 struct Link {
     server: Option<u32>,
     session: Option<i64>,
-    dialogue: Dialogue,
-    /// When the newest frame of each direction is due, so that none overtakes it.
+    protocol: ProtocolState,
+    /// When the newest frame of each direction is due; later frames are not due earlier.
     due: [Duration; 2],
-    /// The rule that has everything swallowed.
-    dark: Option<RuleId>,
-    /// Whether somebody wants it cut.
+    /// The rule that discards everything.
+    black_hole: Option<RuleId>,
+    /// How to cut it, if a cut was requested.
     cut: Option<Close>,
-    /// Whether its client has been cut off.
+    /// Whether the client's side has been closed.
     is_cut: bool,
 }
 
-/// What is held until somebody releases it.
+/// The number of a held frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ticket(u64);
+pub(super) struct HoldId(u64);
 
-/// What to do with a piece of a stream, after all that came before it in its direction.
+/// What to do with a piece of a stream, once the pieces before it are done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct Decision {
     pub(super) bytes: Vec<u8>,
-    /// Not before this time.
+    /// When to do it, at the earliest.
     pub(super) due: Duration,
-    /// Not before it is released.
-    pub(super) ticket: Option<Ticket>,
-    pub(super) act: Act,
-    /// What to note once it has passed.
-    pub(super) mark: Mark,
+    /// The hold that has to be released first.
+    pub(super) hold: Option<HoldId>,
+    pub(super) disposition: Disposition,
+    /// What to log once it has been written.
+    pub(super) on_written: WriteRecord,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum Disposition {
     Pass,
-    Swallow,
+    Discard,
     Cut(Cut),
     PassThenCut(Cut),
 }
 
-/// That a connection is cut, and why.
+/// How a connection is cut, and by which rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) rule: Option<RuleId>,
     pub(super) close: Close,
-    /// The request whose answer is listened for afterwards, without the client.
+    /// The request whose reply is awaited afterwards, without the client.
     pub(super) answer_to: Option<i32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum WriteRecord {
     Nothing,
     Forwarded(Arc<Request>),
     Delivered(Arc<Request>, i32),
@@ -119,33 +118,33 @@ impl Core {
     pub(super) fn new(servers: BTreeMap<u32, SocketAddr>, capacity: usize) -> Self {
         Self {
             journal: Journal::new(capacity),
-            steering: Steering::default(),
+            routing: Routing::default(),
             rules: Rules::default(),
             servers,
             sessions: BTreeMap::new(),
             links: BTreeMap::new(),
             last_link: 0,
             held: BTreeMap::new(),
-            last_ticket: 0,
+            last_hold: 0,
         }
     }
 
-    /// A client has come to the address of a server.
-    pub(super) fn accepted(&mut self, at: Duration, asked: u32) -> LinkId {
+    /// Adds a connection to the proxy's address for the server `via`.
+    pub(super) fn accepted(&mut self, at: Duration, via: u32) -> LinkId {
         self.last_link += 1;
         self.links.insert(self.last_link, Link::default());
-        self.note(at, self.last_link, What::Accepted { asked });
+        self.record(at, self.last_link, EventKind::Accepted { via });
         self.last_link
     }
 
-    /// Where to lead a connection, by the first that its client has sent.
-    pub(super) fn lead(&self, asked: u32, first: &Piece) -> Option<(u32, SocketAddr)> {
+    /// Returns the server for a connection, given the first piece that its client sent.
+    pub(super) fn server_for(&self, via: u32, first: &Piece) -> Option<(u32, SocketAddr)> {
         let session = match first {
             Piece::Frame(_) => Connect::decode(first.payload()).ok(),
             _ => None,
         };
-        let session = session.map(|asked| asked.session).filter(|&id| id != 0);
-        let server = self.steering.lead(asked, session)?;
+        let session = session.map(|connect| connect.session).filter(|&id| id != 0);
+        let server = self.routing.server_for(via, session)?;
         self.servers.get(&server).map(|&address| (server, address))
     }
 
@@ -154,47 +153,49 @@ impl Core {
     }
 
     pub(super) fn refused(&mut self, at: Duration, link: LinkId) {
-        self.note(at, link, What::Refused);
+        self.record(at, link, EventKind::Refused);
     }
 
-    /// Decides about a piece that has arrived.
+    /// Logs a piece that has arrived and decides what happens to it.
     pub(super) fn arrived(
         &mut self,
         at: Duration,
         id: LinkId,
         direction: Direction,
         piece: Piece,
-    ) -> Order {
-        let was_raw = self.link(id).dialogue.is_raw(direction);
-        let said = self.heard(at, id, direction, &piece);
+    ) -> Decision {
+        let was_raw = self.link(id).protocol.is_raw(direction);
+        let message = self.record_arrival(at, id, direction, &piece);
         let bytes = piece.into_bytes();
-        let mark = match &said {
-            Said::Request(request) => Mark::Forwarded(Arc::clone(request)),
-            Said::Reply { request, code, .. } => Mark::Delivered(Arc::clone(request), *code),
-            _ => Mark::Nothing,
+        let on_written = match &message {
+            Message::Request(request) => WriteRecord::Forwarded(Arc::clone(request)),
+            Message::Reply { request, code, .. } => {
+                WriteRecord::Delivered(Arc::clone(request), *code)
+            }
+            _ => WriteRecord::Nothing,
         };
         let link = self.link(id);
-        let mut order = Order {
+        let mut decision = Decision {
             due: link.due[direction as usize],
             bytes,
-            ticket: None,
-            act: Act::Pass,
-            mark,
+            hold: None,
+            disposition: Disposition::Pass,
+            on_written,
         };
-        if link.dark.is_some() {
-            order.act = Act::Swallow;
-            return order;
+        if link.black_hole.is_some() {
+            decision.disposition = Disposition::Discard;
+            return decision;
         }
-        // The rest of a long frame goes the way of its beginning.
-        if said == Said::More && !was_raw {
-            return order;
+        // The rest of a long frame follows its beginning.
+        if message == Message::Continuation && !was_raw {
+            return decision;
         }
-        let answer_to = match &said {
-            Said::Request(request) => Some(request.xid),
+        let answer_to = match &message {
+            Message::Request(request) => Some(request.xid),
             _ => None,
         };
-        let Some((rule, action)) = self.judge(id, direction, &said) else {
-            return order;
+        let Some((rule, action)) = self.matching_rule(id, direction, &message) else {
+            return decision;
         };
         let cut = |close| Cut {
             rule: Some(rule),
@@ -202,67 +203,76 @@ impl Core {
             answer_to,
         };
         match action {
-            Action::DropThenCut(close) => order.act = Act::Cut(cut(close)),
-            Action::ForwardThenCut(close) => order.act = Act::PassThenCut(cut(close)),
-            _ => self.strike(at, id, rule),
+            Action::DropThenCut(close) => decision.disposition = Disposition::Cut(cut(close)),
+            Action::ForwardThenCut(close) => {
+                decision.disposition = Disposition::PassThenCut(cut(close));
+            }
+            _ => self.record_rule(at, id, rule),
         }
         let link = self.link(id);
         match action {
-            Action::Delay(delay) => order.due = order.due.max(at + delay),
-            Action::Rate(rate) => order.due = order.due.max(at) + time_for(order.bytes.len(), rate),
+            Action::Delay(delay) => decision.due = decision.due.max(at + delay),
+            Action::Rate(rate) => {
+                decision.due = decision.due.max(at) + time_for(decision.bytes.len(), rate);
+            }
             Action::Hold => {
-                self.last_ticket += 1;
-                let ticket = Ticket(self.last_ticket);
-                self.held.insert(ticket, (rule, id));
-                order.ticket = Some(ticket);
+                self.last_hold += 1;
+                let hold = HoldId(self.last_hold);
+                self.held.insert(hold, (rule, id));
+                decision.hold = Some(hold);
             }
             Action::BlackHole => {
-                link.dark = Some(rule);
-                order.act = Act::Swallow;
-                self.note(at, id, What::Darkened);
+                link.black_hole = Some(rule);
+                decision.disposition = Disposition::Discard;
+                self.record(at, id, EventKind::BlackHoled);
             }
             Action::Pass | Action::DropThenCut(_) | Action::ForwardThenCut(_) => {}
         }
-        self.link(id).due[direction as usize] = order.due;
-        order
+        self.link(id).due[direction as usize] = decision.due;
+        decision
     }
 
-    /// Notes what has arrived and decides nothing, as after the client has been cut off.
+    /// Logs a piece that arrived from the server after the client was cut off.
     ///
-    /// Returns the request that it answers, if it is an answer.
-    pub(super) fn overheard(&mut self, at: Duration, id: LinkId, piece: &Piece) -> Option<i32> {
-        match self.heard(at, id, Direction::Reply, piece) {
-            Said::Reply { request, .. } => Some(request.xid),
+    /// Returns the xid of the request if the piece is a reply.
+    pub(super) fn arrived_after_cut(
+        &mut self,
+        at: Duration,
+        id: LinkId,
+        piece: &Piece,
+    ) -> Option<i32> {
+        match self.record_arrival(at, id, Direction::Reply, piece) {
+            Message::Reply { request, .. } => Some(request.xid),
             _ => None,
         }
     }
 
-    /// Notes that a piece was written to where it was to go.
-    pub(super) fn passed(&mut self, at: Duration, link: LinkId, mark: Mark) {
-        match mark {
-            Mark::Nothing => {}
-            Mark::Forwarded(request) => self.note(at, link, What::Forwarded(request)),
-            Mark::Delivered(request, code) => {
-                self.note(at, link, What::Delivered { request, code });
+    /// Logs that a piece was written.
+    pub(super) fn written(&mut self, at: Duration, link: LinkId, on_written: WriteRecord) {
+        match on_written {
+            WriteRecord::Nothing => {}
+            WriteRecord::Forwarded(request) => self.record(at, link, EventKind::Forwarded(request)),
+            WriteRecord::Delivered(request, code) => {
+                self.record(at, link, EventKind::Delivered { request, code });
             }
         }
     }
 
-    /// Notes that the connection was cut: its client knows by now.
+    /// Logs that the client's side of a connection was cut.
     pub(super) fn cut(&mut self, at: Duration, link: LinkId, cut: Cut) {
         let close = cut.close;
         let rule = cut.rule.map(|rule| {
-            self.rules.struck(rule);
+            self.rules.count_applied(rule);
             self.rules.describe(rule).into()
         });
-        self.note(at, link, What::Cut { close, rule });
+        self.record(at, link, EventKind::Cut { close, rule });
         self.disconnect(link);
         self.link(link).is_cut = true;
     }
 
-    /// Notes that a connection is over.
+    /// Logs the end of a connection and removes it.
     pub(super) fn ended(&mut self, at: Duration, link: LinkId) {
-        self.note(at, link, What::Ended);
+        self.record(at, link, EventKind::Closed);
         self.disconnect(link);
         self.held.retain(|_, (_, on)| *on != link);
         self.links.remove(&link);
@@ -271,21 +281,21 @@ impl Core {
     pub(super) fn is_raw(&self, link: LinkId, direction: Direction) -> bool {
         self.links
             .get(&link)
-            .is_some_and(|link| link.dialogue.is_raw(direction))
+            .is_some_and(|link| link.protocol.is_raw(direction))
     }
 
-    pub(super) fn is_dark(&self, link: LinkId) -> bool {
+    pub(super) fn is_black_holed(&self, link: LinkId) -> bool {
         self.links
             .get(&link)
-            .is_some_and(|link| link.dark.is_some())
+            .is_some_and(|link| link.black_hole.is_some())
     }
 
-    pub(super) fn is_held(&self, ticket: Ticket) -> bool {
-        self.held.contains_key(&ticket)
+    pub(super) fn is_held(&self, hold: HoldId) -> bool {
+        self.held.contains_key(&hold)
     }
 
-    /// Whether somebody wants the connection cut.
-    pub(super) fn wants_cut(&self, link: LinkId) -> Option<Close> {
+    /// Returns how to cut the connection, if that was requested.
+    pub(super) fn requested_cut(&self, link: LinkId) -> Option<Close> {
         self.links.get(&link).and_then(|link| link.cut)
     }
 
@@ -302,40 +312,40 @@ impl Core {
         &self.rules
     }
 
-    /// Lets go what a rule holds, and ends the black holes it has made.
+    /// Releases the frames that a rule holds, and ends its black holes.
     pub(super) fn release(&mut self, rule: RuleId) {
         self.held.retain(|_, (by, _)| *by != rule);
         for link in self.links.values_mut() {
-            if link.dark == Some(rule) {
+            if link.black_hole == Some(rule) {
                 link.heal();
             }
         }
     }
 
-    /// Releases, and has the rule take no more frames.
+    /// As [`release`](Self::release), and removes the rule.
     pub(super) fn remove_rule(&mut self, rule: RuleId) {
         self.rules.end(rule);
         self.release(rule);
     }
 
-    /// Ends all rules and leads everybody home.
+    /// Removes all rules and routes.
     pub(super) fn heal(&mut self) {
         self.rules.end_all();
         self.held.clear();
-        self.steering = Steering::default();
+        self.routing = Routing::default();
         for link in self.links.values_mut() {
-            if link.dark.is_some() {
+            if link.black_hole.is_some() {
                 link.heal();
             }
         }
     }
 
-    pub(super) fn steer(&mut self, clients: Clients, steer: Steer) {
-        self.steering.set(clients, steer);
+    pub(super) fn route(&mut self, clients: Clients, route: Route) {
+        self.routing.set(clients, route);
     }
 
-    /// Wants live connections cut, and says which.
-    pub(super) fn want_cut(&mut self, clients: Clients, close: Close) -> BTreeSet<LinkId> {
+    /// Requests a cut of open connections, and returns these.
+    pub(super) fn request_cut(&mut self, clients: Clients, close: Close) -> BTreeSet<LinkId> {
         let mut wanted = BTreeSet::new();
         for (id, link) in &mut self.links {
             let meant = match clients {
@@ -351,7 +361,7 @@ impl Core {
         wanted
     }
 
-    /// Whether the client of one of these has not been cut off yet.
+    /// Returns whether one of these is not cut yet.
     pub(super) fn is_any_alive(&self, links: &BTreeSet<LinkId>) -> bool {
         links
             .iter()
@@ -370,18 +380,24 @@ impl Core {
         self.servers.insert(id, address);
     }
 
-    fn heard(&mut self, at: Duration, id: LinkId, direction: Direction, piece: &Piece) -> Said {
+    fn record_arrival(
+        &mut self,
+        at: Duration,
+        id: LinkId,
+        direction: Direction,
+        piece: &Piece,
+    ) -> Message {
         let link = self.link(id);
-        let said = link.dialogue.hear(direction, piece);
+        let message = link.protocol.read(direction, piece);
         let server = link.server;
-        let what = match &said {
-            Said::Connect { session } => {
+        let what = match &message {
+            Message::Connect { session } => {
                 link.session = *session;
-                What::Connecting {
+                EventKind::Connecting {
                     resumed: session.is_some(),
                 }
             }
-            Said::Connected {
+            Message::Connected {
                 session,
                 timeout,
                 password,
@@ -394,45 +410,50 @@ impl Core {
                     link: server.map(|server| (id, server)),
                 };
                 self.sessions.insert(*session, known);
-                What::Connected {
+                EventKind::Connected {
                     timeout: *timeout,
                     resumed: *resumed,
                 }
             }
-            Said::SessionRefused => What::SessionRefused,
-            Said::Request(request) => What::Requested(Arc::clone(request)),
-            Said::Reply {
+            Message::SessionRefused => EventKind::SessionRefused,
+            Message::Request(request) => EventKind::Requested(Arc::clone(request)),
+            Message::Reply {
                 request,
                 code,
                 zxid,
-            } => What::Replied {
+            } => EventKind::Replied {
                 request: Arc::clone(request),
                 code: *code,
                 zxid: *zxid,
             },
-            Said::Notification(path) => What::Notified {
+            Message::Notification(path) => EventKind::Notified {
                 path: Arc::clone(path),
             },
-            Said::Word(word) => What::Word(word.clone()),
-            Said::More => return said,
-            Said::Gibberish => What::NotUnderstood { direction },
+            Message::Word(word) => EventKind::FourLetterWord(word.clone()),
+            Message::Continuation => return message,
+            Message::Malformed => EventKind::NotUnderstood { direction },
         };
-        self.note(at, id, what);
-        said
+        self.record(at, id, what);
+        message
     }
 
-    fn judge(&mut self, id: LinkId, direction: Direction, said: &Said) -> Option<(RuleId, Action)> {
+    fn matching_rule(
+        &mut self,
+        id: LinkId,
+        direction: Direction,
+        message: &Message,
+    ) -> Option<(RuleId, Action)> {
         let link = self.links.get(&id)?;
-        let (frame, code) = match said {
-            Said::Connect { .. } | Said::Connected { .. } | Said::SessionRefused => {
+        let (frame, code) = match message {
+            Message::Connect { .. } | Message::Connected { .. } | Message::SessionRefused => {
                 (Frame::Handshake, None)
             }
-            Said::Request(request) => (Frame::Request(request), None),
-            Said::Reply { request, code, .. } => (Frame::Request(request), Some(*code)),
-            Said::Notification(path) => (Frame::Notification(path), None),
-            Said::Word(_) | Said::More | Said::Gibberish => (Frame::Unknown, None),
+            Message::Request(request) => (Frame::Request(request), None),
+            Message::Reply { request, code, .. } => (Frame::Request(request), Some(*code)),
+            Message::Notification(path) => (Frame::Notification(path), None),
+            Message::Word(_) | Message::Continuation | Message::Malformed => (Frame::Unknown, None),
         };
-        self.rules.judge(&Seen {
+        self.rules.first_match(&FrameInfo {
             direction,
             frame,
             session: link.session,
@@ -441,13 +462,13 @@ impl Core {
         })
     }
 
-    fn strike(&mut self, at: Duration, link: LinkId, rule: RuleId) {
-        self.rules.struck(rule);
+    fn record_rule(&mut self, at: Duration, link: LinkId, rule: RuleId) {
+        self.rules.count_applied(rule);
         let rule = self.rules.describe(rule).into();
-        self.note(at, link, What::Struck { rule });
+        self.record(at, link, EventKind::RuleApplied { rule });
     }
 
-    /// The session is without a connection, unless it has another one by now.
+    /// Removes the connection from its session, unless the session already has another one.
     fn disconnect(&mut self, id: LinkId) {
         let session = self.link(id).session;
         if let Some(known) = session.and_then(|session| self.sessions.get_mut(&session))
@@ -457,14 +478,14 @@ impl Core {
         }
     }
 
-    fn note(&mut self, at: Duration, id: LinkId, what: What) {
+    fn record(&mut self, at: Duration, id: LinkId, kind: EventKind) {
         let link = self.link(id);
         let event = Event {
             at,
             link: id,
             server: link.server,
             session: link.session,
-            what,
+            kind,
         };
         self.journal.add(event);
     }
@@ -475,14 +496,14 @@ impl Core {
 }
 
 impl Link {
-    /// Ends a black hole. Something is missing from the stream by now, so neither side could make sense of the rest.
+    /// Ends a black hole by a cut: the stream has a gap, so neither side could decode the rest.
     fn heal(&mut self) {
-        self.dark = None;
+        self.black_hole = None;
         self.cut.get_or_insert(Close::Fin);
     }
 }
 
-/// How long bytes take at a rate in bytes per second.
+/// Returns how long bytes take at a rate in bytes per second.
 pub(crate) fn time_for(bytes: usize, rate: u64) -> Duration {
     let nanos = (bytes as u128 * 1_000_000_000) / u128::from(rate.max(1));
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! What the proxy has seen and done.
+//! The events in the log of a proxy.
 //!
 //! Pure: no I/O and no clock.
 
@@ -8,52 +8,52 @@ use std::time::Duration;
 
 use super::matching::Direction;
 use super::matching::Frame;
-use super::matching::Seen;
+use super::matching::FrameInfo;
 use super::rules::Close;
 use crate::wire::Request;
 
-/// One thing that the proxy has seen or done, and when, and on which connection.
+/// An entry of the [log](super::Log) of a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
-    /// When, counted from the start of the proxy.
+    /// The time since the start of the proxy.
     pub at: Duration,
-    /// The number of the connection, from 1, in the order in which they came.
+    /// The number of the connection, from 1, in the order of acceptance.
     pub link: u64,
-    /// The server that the connection leads to; nothing before it leads anywhere.
+    /// The server of the connection; `None` until the proxy has connected to one.
     pub server: Option<u32>,
-    /// The session that the connection carries; nothing before it is known.
+    /// The session of the connection; `None` until it is known.
     pub session: Option<i64>,
-    /// What.
-    pub what: What,
+    /// What happened.
+    pub kind: EventKind,
 }
 
-/// What the proxy has seen or done.
+/// What happened on a connection of the proxy.
 ///
-/// A request that gets its answer is four events: requested, forwarded, replied, delivered. A rule or a broken
-/// connection comes between two of them.
+/// A request with its reply is four events: requested, forwarded, replied, delivered.
+/// A rule or a broken connection interrupts this sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum What {
-    /// A client came to the address of this server.
+pub enum EventKind {
+    /// A client connected.
     Accepted {
-        /// The server whose address it is.
-        asked: u32,
+        /// The server whose proxy address it used.
+        via: u32,
     },
-    /// No server was reached: steered nowhere, or nobody listens. The client's connection was reset.
+    /// The client's connection was reset, because its route refuses connections or the server is down.
     Refused,
-    /// A four-letter word arrived, and this connection is passed on as it is.
-    Word(String),
-    /// A client asked for a session.
+    /// A four-letter word arrived; the connection passes unchanged.
+    FourLetterWord(String),
+    /// A client requested a session.
     Connecting {
-        /// Whether it has one and wants to go on with it.
+        /// Whether it resumes an existing session.
         resumed: bool,
     },
     /// A server granted a session.
     Connected {
-        /// After how much silence it expires.
+        /// The negotiated session timeout.
         timeout: Duration,
-        /// Whether it is one that the client had before.
+        /// Whether it is an existing session.
         resumed: bool,
     },
     /// A server refused to resume a session: it has expired.
@@ -64,66 +64,66 @@ pub enum What {
     Forwarded(Arc<Request>),
     /// A reply arrived from the server.
     Replied {
-        /// What it is the reply to.
+        /// The request.
         request: Arc<Request>,
         /// The error code, 0 for success.
         code: i32,
-        /// The newest transaction that the server had applied.
+        /// The last transaction that the server had applied.
         zxid: i64,
     },
     /// A reply was written to the client.
     Delivered {
-        /// What it is the reply to.
+        /// The request.
         request: Arc<Request>,
         /// The error code, 0 for success.
         code: i32,
     },
-    /// A watch's notification arrived from the server.
+    /// A watch notification arrived from the server.
     Notified {
-        /// The node.
+        /// The node that changed.
         path: Arc<str>,
     },
-    /// A rule took a frame.
-    Struck {
-        /// The rule, in words.
+    /// A rule was applied to a frame.
+    RuleApplied {
+        /// The description of the rule.
         rule: Arc<str>,
     },
-    /// Frames of this connection are swallowed from here on.
-    Darkened,
-    /// The proxy closed the connection, by a rule or because it was asked to.
+    /// Everything on this connection is discarded from here on.
+    BlackHoled,
+    /// The proxy closed the connection, by a rule or by [`FaultProxy::cut`](super::FaultProxy::cut).
     Cut {
         /// How the client's side was closed.
         close: Close,
-        /// The rule, in words; nothing if it was asked to.
+        /// The description of the rule, if there was one.
         rule: Option<Arc<str>>,
     },
-    /// The connection is over, the proxy's own doing included.
-    Ended,
-    /// Something arrived that is no frame, or none that can be understood. It is passed on untouched.
+    /// The connection is over.
+    Closed,
+    /// Bytes arrived that are no frame, or a frame that cannot be decoded. They pass unchanged.
     NotUnderstood {
-        /// Which way it went.
+        /// Who sent them.
         direction: Direction,
     },
 }
 
 impl Event {
-    /// The request or reply of the event, for a matcher.
-    pub(super) fn seen(&self) -> Option<Seen<'_>> {
-        let (direction, frame, code) = match &self.what {
-            What::Requested(request) | What::Forwarded(request) => {
+    /// Returns the properties that a [`Match`](super::Match) compares.
+    pub(super) fn frame_info(&self) -> Option<FrameInfo<'_>> {
+        let (direction, frame, code) = match &self.kind {
+            EventKind::Requested(request) | EventKind::Forwarded(request) => {
                 (Direction::Request, Frame::Request(request), None)
             }
-            What::Replied { request, code, .. } | What::Delivered { request, code } => {
+            EventKind::Replied { request, code, .. } | EventKind::Delivered { request, code } => {
                 (Direction::Reply, Frame::Request(request), Some(*code))
             }
-            What::Notified { path } => (Direction::Reply, Frame::Notification(path), None),
-            What::Connecting { .. } => (Direction::Request, Frame::Handshake, None),
-            What::Connected { .. } | What::SessionRefused => {
+            EventKind::Notified { path } => (Direction::Reply, Frame::Notification(path), None),
+            EventKind::Connecting { .. } => (Direction::Request, Frame::Handshake, None),
+            EventKind::Connected { .. } | EventKind::SessionRefused => {
                 (Direction::Reply, Frame::Handshake, None)
             }
             _ => return None,
         };
-        Some(Seen {
+        Some(FrameInfo {
             direction,
             frame,
             session: self.session,
@@ -132,9 +132,12 @@ impl Event {
         })
     }
 
-    /// Whether it tells of a frame's arrival, and not of its departure.
+    /// Returns whether it is not the departure of a frame.
     pub(super) fn is_arrival(&self) -> bool {
-        !matches!(self.what, What::Forwarded(_) | What::Delivered { .. })
+        !matches!(
+            self.kind,
+            EventKind::Forwarded(_) | EventKind::Delivered { .. }
+        )
     }
 }
 
@@ -147,18 +150,18 @@ impl fmt::Display for Event {
         if let Some(session) = self.session {
             write!(f, ", session {session:#x}")?;
         }
-        write!(f, ": {}", self.what)
+        write!(f, ": {}", self.kind)
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for EventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Accepted { asked } => write!(f, "accepted at the address of server {asked}"),
+            Self::Accepted { via } => write!(f, "accepted at the address of server {via}"),
             Self::Refused => f.write_str("refused, as no server was reached"),
-            Self::Word(word) => write!(f, "four-letter word {word}"),
-            Self::Connecting { resumed: false } => f.write_str("asks for a new session"),
-            Self::Connecting { resumed: true } => f.write_str("asks to resume its session"),
+            Self::FourLetterWord(word) => write!(f, "four-letter word {word}"),
+            Self::Connecting { resumed: false } => f.write_str("requests a new session"),
+            Self::Connecting { resumed: true } => f.write_str("resumes its session"),
             Self::Connected { timeout, .. } => write!(f, "session granted for {timeout:?}"),
             Self::SessionRefused => f.write_str("session refused"),
             Self::Requested(request) => write!(f, "{request} requested"),
@@ -166,14 +169,14 @@ impl fmt::Display for What {
             Self::Replied { request, code, .. } => write!(f, "{request} answered with {code}"),
             Self::Delivered { request, .. } => write!(f, "{request}: answer delivered"),
             Self::Notified { path } => write!(f, "watch of {path} fired"),
-            Self::Struck { rule } => write!(f, "struck by the rule: {rule}"),
-            Self::Darkened => f.write_str("swallowed from here on"),
+            Self::RuleApplied { rule } => write!(f, "rule applied: {rule}"),
+            Self::BlackHoled => f.write_str("discarded from here on"),
             Self::Cut { close, rule: None } => write!(f, "cut by {close}"),
             Self::Cut {
                 close,
                 rule: Some(rule),
             } => write!(f, "cut by {close}, by the rule: {rule}"),
-            Self::Ended => f.write_str("over"),
+            Self::Closed => f.write_str("closed"),
             Self::NotUnderstood { direction } => match direction {
                 Direction::Request => f.write_str("no frame of a client; passed on"),
                 Direction::Reply => f.write_str("no frame of a server; passed on"),

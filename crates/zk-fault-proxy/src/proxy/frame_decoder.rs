@@ -1,12 +1,12 @@
-//! Bytes of one direction of a connection, taken apart into frames.
+//! Splits the bytes of one direction of a connection into frames.
 //!
 //! Pure: no I/O and no clock.
 
-/// Takes a stream of bytes apart. Put together again the pieces are the stream, whatever it holds.
+/// Splits a stream into pieces, whose concatenation is always the stream.
 #[derive(Debug)]
-pub(super) struct Splitter {
+pub(super) struct FrameDecoder {
     buffer: Vec<u8>,
-    /// Where in the buffer the next piece begins.
+    /// The start of the next piece in the buffer.
     at: usize,
     mode: Mode,
 }
@@ -14,36 +14,36 @@ pub(super) struct Splitter {
 /// A part of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// A whole frame, its length in front.
+    /// A whole frame with its length prefix.
     Frame(Vec<u8>),
-    /// The beginning of a frame that is too long to be kept; the rest follows as [`Raw`](Self::Raw).
+    /// The beginning of a frame that is too long to buffer; the rest follows as [`Raw`](Self::Raw).
     LongFrame(Vec<u8>),
-    /// Four letters in front of everything: a command, and no frames.
+    /// A four-letter word at the start of the stream.
     Word(Vec<u8>),
-    /// The first bytes that are no frame, as far as they have come; whatever follows is raw.
+    /// The first bytes that are no frame; the rest of the stream is raw.
     NoFrame(Vec<u8>),
-    /// Bytes that are not looked at.
+    /// Bytes that are not decoded.
     Raw(Vec<u8>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Nothing was seen yet, and a client may begin with a four-letter word.
+    /// At the start of a client's stream, where a four-letter word is possible.
     Start,
     Frames,
-    /// Within a frame that is too long to be kept, with so many bytes to go.
+    /// Within a frame that is too long to buffer; the number of bytes left.
     Skipping(usize),
     Raw,
 }
 
-impl Splitter {
-    /// For what a client sends.
-    pub(super) fn of_client() -> Self {
+impl FrameDecoder {
+    /// Creates a decoder for the client's stream.
+    pub(super) fn for_client() -> Self {
         Self::new(Mode::Start)
     }
 
-    /// For what a server sends.
-    pub(super) fn of_server() -> Self {
+    /// Creates a decoder for the server's stream.
+    pub(super) fn for_server() -> Self {
         Self::new(Mode::Frames)
     }
 
@@ -55,20 +55,20 @@ impl Splitter {
         }
     }
 
-    /// The place for bytes that were received, behind those of before.
+    /// Returns the buffer to which received bytes are appended.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         self.buffer.drain(..self.at);
         self.at = 0;
         &mut self.buffer
     }
 
-    /// Takes nothing apart any more.
-    pub(super) fn go_raw(&mut self) {
+    /// Returns all further bytes as raw pieces.
+    pub(super) fn set_raw(&mut self) {
         self.mode = Mode::Raw;
     }
 
-    /// The next piece, if there is enough of it.
-    pub(super) fn take(&mut self) -> Option<Piece> {
+    /// Returns the next piece, if it is complete.
+    pub(super) fn next_piece(&mut self) -> Option<Piece> {
         let waiting = self.buffer.len() - self.at;
         if waiting == 0 {
             return None;
@@ -108,7 +108,6 @@ impl Splitter {
             }
             // A handshake is never that long.
             Some(whole) if self.mode == Mode::Frames => {
-                // Its header is wanted.
                 if waiting < PREFIX + LONGEST_HEADER {
                     return None;
                 }
@@ -125,8 +124,8 @@ impl Splitter {
         }
     }
 
-    /// Whatever is left when the stream has ended in the middle of a frame.
-    pub(super) fn rest(&mut self) -> Option<Piece> {
+    /// Returns the incomplete frame at the end of the stream.
+    pub(super) fn remainder(&mut self) -> Option<Piece> {
         let waiting = self.buffer.len() - self.at;
         (waiting > 0).then(|| Piece::Raw(self.cut(waiting)))
     }
@@ -139,7 +138,7 @@ impl Splitter {
 }
 
 impl Piece {
-    /// What a frame holds, without its length.
+    /// Returns the content of a frame without its length prefix.
     pub(super) fn payload(&self) -> &[u8] {
         match self {
             Self::Frame(bytes) | Self::LongFrame(bytes) => &bytes[PREFIX..],
@@ -161,7 +160,7 @@ impl Piece {
 const PREFIX: usize = 4;
 /// The header of a reply; that of a request is shorter.
 const LONGEST_HEADER: usize = 16;
-/// Servers refuse requests of more than 1 MiB unless told otherwise.
+/// By default, servers refuse requests of more than 1 MiB.
 pub(super) const MAX_KEPT: usize = 4 << 20;
 
 #[cfg(test)]
@@ -171,44 +170,47 @@ mod tests {
     use super::*;
     use crate::wire::frame;
 
-    fn split(mut splitter: Splitter, chunks: &[&[u8]]) -> Vec<Piece> {
+    fn pieces_of(mut decoder: FrameDecoder, chunks: &[&[u8]]) -> Vec<Piece> {
         let mut pieces = Vec::new();
         for chunk in chunks {
-            splitter.buffer().extend_from_slice(chunk);
-            pieces.extend(std::iter::from_fn(|| splitter.take()));
+            decoder.buffer().extend_from_slice(chunk);
+            pieces.extend(std::iter::from_fn(|| decoder.next_piece()));
         }
-        pieces.extend(splitter.rest());
+        pieces.extend(decoder.remainder());
         pieces
     }
 
     #[test]
-    fn a_frame_is_whole_or_not_there() {
+    fn a_frame_is_returned_when_it_is_complete() {
         let frame = frame::wrap(b"payload");
-        let mut splitter = Splitter::of_client();
+        let mut decoder = FrameDecoder::for_client();
         for byte in &frame[..frame.len() - 1] {
-            splitter.buffer().push(*byte);
-            assert_eq!(splitter.take(), None);
+            decoder.buffer().push(*byte);
+            assert_eq!(decoder.next_piece(), None);
         }
-        splitter.buffer().push(frame[frame.len() - 1]);
-        let piece = splitter.take().unwrap();
+        decoder.buffer().push(frame[frame.len() - 1]);
+        let piece = decoder.next_piece().unwrap();
         assert_eq!(piece.payload(), b"payload");
         assert_eq!(piece, Piece::Frame(frame));
     }
 
     #[test]
-    fn a_word_is_no_length_but_only_in_front_and_only_from_a_client() {
-        let pieces = split(Splitter::of_client(), &[b"srvr\n"]);
+    fn only_a_client_sends_a_word_and_only_at_the_start() {
+        let pieces = pieces_of(FrameDecoder::for_client(), &[b"srvr\n"]);
         assert_eq!(
             pieces,
             [Piece::Word(b"srvr".to_vec()), Piece::Raw(b"\n".to_vec())]
         );
         let late = [frame::wrap(b"x"), b"srvr and more than a header".to_vec()].concat();
         assert!(matches!(
-            split(Splitter::of_client(), &[&late])[..],
+            pieces_of(FrameDecoder::for_client(), &[&late])[..],
             [Piece::Frame(_), Piece::LongFrame(_)]
         ));
         assert!(matches!(
-            split(Splitter::of_server(), &[b"srvr and more than a header"])[..],
+            pieces_of(
+                FrameDecoder::for_server(),
+                &[b"srvr and more than a header"]
+            )[..],
             [Piece::LongFrame(_)]
         ));
     }
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn a_negative_length_ends_the_frames() {
         let bytes = [frame::wrap(b"x"), vec![0xff; 4], frame::wrap(b"y")].concat();
-        let pieces = split(Splitter::of_server(), &[&bytes, b"z"]);
+        let pieces = pieces_of(FrameDecoder::for_server(), &[&bytes, b"z"]);
         assert_eq!(
             pieces,
             [
@@ -228,27 +230,30 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_beyond_the_bound_streams_and_the_next_one_is_a_frame_again() {
+    fn the_frame_after_one_too_long_to_buffer_is_decoded() {
         let long = frame::wrap(&vec![7; MAX_KEPT]);
         let stream = [long.clone(), frame::wrap(b"next")].concat();
         let chunks: Vec<&[u8]> = stream.chunks(100_000).collect();
-        let pieces = split(Splitter::of_server(), &chunks);
+        let pieces = pieces_of(FrameDecoder::for_server(), &chunks);
         assert!(matches!(pieces.first(), Some(Piece::LongFrame(head)) if head.len() == 100_000));
         assert_eq!(pieces.last(), Some(&Piece::Frame(frame::wrap(b"next"))));
         let together: Vec<u8> = pieces.into_iter().flat_map(Piece::into_bytes).collect();
-        assert!(together == stream, "the stream is what it was");
+        assert!(together == stream, "the stream has changed");
         let kept = frame::wrap(&vec![7; MAX_KEPT - PREFIX]);
-        assert_eq!(split(Splitter::of_server(), &[&kept]), [Piece::Frame(kept)]);
+        assert_eq!(
+            pieces_of(FrameDecoder::for_server(), &[&kept]),
+            [Piece::Frame(kept)]
+        );
     }
 
     #[test]
-    fn a_handshake_that_is_too_long_is_none() {
-        let pieces = split(Splitter::of_client(), &[&[0x16, 3, 1, 2, 0]]);
+    fn a_first_frame_that_is_too_long_is_not_a_frame() {
+        let pieces = pieces_of(FrameDecoder::for_client(), &[&[0x16, 3, 1, 2, 0]]);
         assert_eq!(pieces, [Piece::NoFrame(vec![0x16, 3, 1, 2, 0])]);
     }
 
     proptest! {
-        /// However the bytes arrive and whatever they are, they come out as they went in.
+        /// The pieces of any stream, received in chunks of any size, add up to the stream.
         #[test]
         fn nothing_is_lost_or_added(
             parts in prop::collection::vec((any::<bool>(), any::<Vec<u8>>()), 0..6),
@@ -260,18 +265,18 @@ mod tests {
                 .flat_map(|(framed, bytes)| if *framed { frame::wrap(bytes) } else { bytes.clone() })
                 .collect();
             let chunks: Vec<&[u8]> = stream.chunks(step).collect();
-            let splitter = if from_client { Splitter::of_client() } else { Splitter::of_server() };
-            let pieces = split(splitter, &chunks);
+            let decoder = if from_client { FrameDecoder::for_client() } else { FrameDecoder::for_server() };
+            let pieces = pieces_of(decoder, &chunks);
             let together: Vec<u8> = pieces.into_iter().flat_map(Piece::into_bytes).collect();
             prop_assert_eq!(together, stream);
         }
 
-        /// Frames come out one by one, however they arrive.
+        /// Frames are returned one by one, received in chunks of any size.
         #[test]
         fn frames_survive_any_split(payloads in prop::collection::vec(any::<Vec<u8>>(), 1..6), step in 1..50_usize) {
             let stream: Vec<u8> = payloads.iter().flat_map(|payload| frame::wrap(payload)).collect();
             let chunks: Vec<&[u8]> = stream.chunks(step).collect();
-            let pieces = split(Splitter::of_server(), &chunks);
+            let pieces = pieces_of(FrameDecoder::for_server(), &chunks);
             let expected: Vec<_> = payloads.iter().map(|payload| Piece::Frame(frame::wrap(payload))).collect();
             prop_assert_eq!(pieces, expected);
         }

@@ -1,11 +1,11 @@
-//! The events of a proxy, in order.
+//! Stores the newest events of a proxy in order.
 //!
 //! Pure: no I/O and no clock.
 
 use std::collections::VecDeque;
 
 use super::event::Event;
-use super::event::What;
+use super::event::EventKind;
 use super::matching::Match;
 
 /// The newest events.
@@ -37,7 +37,7 @@ impl Journal {
         self.events.iter()
     }
 
-    /// The events that tell of the arrival of a frame that matches.
+    /// Returns the arrivals of frames that match.
     pub(super) fn arrivals<'a>(
         &'a self,
         matching: &'a Match,
@@ -47,14 +47,16 @@ impl Journal {
             .filter(|event| event.is_arrival() && matches(event, matching))
     }
 
-    /// The events that tell that a request was written to a server, or a reply to a client.
+    /// Returns the matching requests that were written to a server and replies that were written to a client.
     pub(super) fn departures<'a>(
         &'a self,
         matching: &'a Match,
     ) -> impl DoubleEndedIterator<Item = &'a Event> {
         self.events.iter().filter(|event| {
-            matches!(event.what, What::Forwarded(_) | What::Delivered { .. })
-                && matches(event, matching)
+            matches!(
+                event.kind,
+                EventKind::Forwarded(_) | EventKind::Delivered { .. }
+            ) && matches(event, matching)
         })
     }
 
@@ -62,7 +64,7 @@ impl Journal {
         self.forgotten
     }
 
-    /// The last few events, for an error.
+    /// Returns the last few events, for an error.
     pub(super) fn tail(&self) -> String {
         let from = self.events.len().saturating_sub(TAIL);
         let lines: Vec<_> = self.events.range(from..).map(Event::to_string).collect();
@@ -76,7 +78,7 @@ impl Journal {
 }
 
 fn matches(event: &Event, matching: &Match) -> bool {
-    event.seen().is_some_and(|seen| matching.fits(&seen))
+    event.frame_info().is_some_and(|seen| matching.fits(&seen))
 }
 
 const TAIL: usize = 8;
@@ -89,25 +91,25 @@ mod tests {
     use super::*;
     use crate::wire::Request;
 
-    fn event(what: What) -> Event {
+    fn event(kind: EventKind) -> Event {
         Event {
             at: Duration::ZERO,
             link: 1,
             server: Some(1),
             session: Some(7),
-            what,
+            kind,
         }
     }
 
     #[test]
-    fn arrivals_and_departures_are_told_apart() {
+    fn arrivals_and_departures_are_distinguished() {
         let request = Arc::new(Request::decode(&[0, 0, 0, 1, 0, 0, 0, 11]).unwrap());
         let mut journal = Journal::new(10);
-        journal.add(event(What::Accepted { asked: 1 }));
-        journal.add(event(What::Requested(Arc::clone(&request))));
-        journal.add(event(What::Forwarded(Arc::clone(&request))));
+        journal.add(event(EventKind::Accepted { via: 1 }));
+        journal.add(event(EventKind::Requested(Arc::clone(&request))));
+        journal.add(event(EventKind::Forwarded(Arc::clone(&request))));
         let code = 0;
-        journal.add(event(What::Replied {
+        journal.add(event(EventKind::Replied {
             request: Arc::clone(&request),
             code,
             zxid: 1,
@@ -118,7 +120,7 @@ mod tests {
         let answer = ping.reply();
         assert_eq!(journal.arrivals(&answer).count(), 1);
         assert_eq!(journal.departures(&answer).count(), 0);
-        journal.add(event(What::Delivered { request, code }));
+        journal.add(event(EventKind::Delivered { request, code }));
         assert_eq!(journal.departures(&answer).count(), 1);
         assert_eq!(journal.arrivals(&answer).count(), 1);
     }
@@ -126,8 +128,8 @@ mod tests {
     #[test]
     fn the_oldest_are_forgotten_and_counted() {
         let mut journal = Journal::new(2);
-        for asked in 1..=3 {
-            journal.add(event(What::Accepted { asked }));
+        for via in 1..=3 {
+            journal.add(event(EventKind::Accepted { via }));
         }
         assert_eq!((journal.events().count(), journal.forgotten()), (2, 1));
         assert!(journal.tail().contains("server 2") && journal.tail().contains("server 3"));

@@ -1,4 +1,4 @@
-//! One connection: bytes from a client to a server and back, as the core decides.
+//! Relays one connection between a client and a server, and carries out the decisions about each frame.
 
 use std::io;
 use std::sync::Arc;
@@ -17,124 +17,124 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::core::Act;
 use super::core::Cut;
+use super::core::Decision;
+use super::core::Disposition;
 use super::core::LinkId;
-use super::core::Order;
+use super::frame_decoder::FrameDecoder;
 use super::frame_decoder::MAX_KEPT;
 use super::frame_decoder::Piece;
-use super::frame_decoder::Splitter;
 use super::matching::Direction;
 use super::rules::Close;
 use super::shared::Shared;
 
-/// A connection while it is being served.
+/// A connection that is being served.
 #[derive(Debug)]
 struct Link<'a> {
     shared: &'a Shared,
     id: LinkId,
 }
 
-/// How a conversation, or one direction of it, has ended.
+/// How a connection, or one direction of it, has ended.
 #[derive(Clone, Copy, Debug)]
 enum End {
-    /// Its source has closed.
+    /// The source has closed.
     Eof,
-    /// Its source was reset.
+    /// The source was reset.
     Reset,
-    /// Its target takes no more.
+    /// The target cannot be written to.
     TargetGone,
     Cut(Cut),
 }
 
-/// What goes through a queue between the reader and the writer of one direction.
+/// An entry of the queue between the reader and the writer of one direction.
 #[derive(Debug)]
 enum Item {
-    Order(Order, OwnedSemaphorePermit),
+    Decision(Decision, OwnedSemaphorePermit),
     End(End),
 }
 
 /// Serves a client until either side is gone.
-pub(super) async fn serve(shared: Arc<Shared>, client: TcpStream, asked: u32) {
-    let id = shared.note(|core, at| core.accepted(at, asked));
+pub(super) async fn serve(shared: Arc<Shared>, client: TcpStream, via: u32) {
+    let id = shared.report(|core, at| core.accepted(at, via));
     let link = Link {
         shared: &shared,
         id,
     };
-    let parting = link.converse(client, asked).await;
-    shared.note(|core, at| core.ended(at, id));
-    let [client, server] = parting;
-    tokio::join!(linger(client), linger(server));
+    let open = link.relay(client, via).await;
+    shared.report(|core, at| core.ended(at, id));
+    let [client, server] = open;
+    tokio::join!(drain(client), drain(server));
 }
 
 impl Link<'_> {
-    /// Returns what is closed on our side and not yet on the other.
-    async fn converse(&self, mut client: TcpStream, asked: u32) -> [Option<TcpStream>; 2] {
-        // A proxy must not add a wait of its own for more bytes.
+    /// Relays until the connection has ended, and returns the streams that the peer has not closed yet.
+    async fn relay(&self, mut client: TcpStream, via: u32) -> [Option<TcpStream>; 2] {
+        // Nagle's algorithm would add a delay.
         drop(client.set_nodelay(true));
-        let mut up = Splitter::of_client();
+        let mut up = FrameDecoder::for_client();
         let opened = tokio::select! {
             biased;
-            close = self.shared.cut_wanted(self.id) => Err(close),
+            close = self.shared.cut_requested(self.id) => Err(close),
             first = first_piece(&mut client, &mut up) => Ok(first),
         };
         let first = match opened {
             Ok(Some(first)) => first,
             Ok(None) => return [None, None],
-            Err(close) => return [self.cut_off(client, by_request(close)), None],
+            Err(close) => return [self.cut_off(client, requested_cut(close)), None],
         };
-        let Some((server, mut stream)) = self.dial(asked, &first).await else {
-            self.shared.note(|core, at| core.refused(at, self.id));
-            // As a refused connection looks.
-            return [hang_up(client, Close::Rst), None];
+        let Some((server, mut stream)) = self.connect(via, &first).await else {
+            self.shared.report(|core, at| core.refused(at, self.id));
+            // Like a refused connection.
+            return [close_stream(client, Close::Rst), None];
         };
-        self.shared.look().dialed(self.id, server);
+        self.shared.lock().dialed(self.id, server);
         let first = self
             .shared
-            .note(|core, at| core.arrived(at, self.id, Direction::Request, first));
+            .report(|core, at| core.arrived(at, self.id, Direction::Request, first));
 
-        let mut down = Splitter::of_server();
+        let mut down = FrameDecoder::for_server();
         let end = self
-            .exchange(&mut client, &mut stream, first, &mut up, &mut down)
+            .relay_both(&mut client, &mut stream, first, &mut up, &mut down)
             .await;
         let client = match end {
             End::Cut(cut) => {
                 let client = self.cut_off(client, cut);
                 if let Some(xid) = cut.answer_to {
-                    self.overhear(&mut stream, &mut down, xid).await;
+                    self.read_until_reply(&mut stream, &mut down, xid).await;
                 }
                 client
             }
-            End::Reset => hang_up(client, Close::Rst),
-            End::Eof | End::TargetGone => hang_up(client, Close::Fin),
+            End::Reset => close_stream(client, Close::Rst),
+            End::Eof | End::TargetGone => close_stream(client, Close::Fin),
         };
-        [client, hang_up(stream, Close::Fin)]
+        [client, close_stream(stream, Close::Fin)]
     }
 
-    async fn dial(&self, asked: u32, first: &Piece) -> Option<(u32, TcpStream)> {
-        let (server, address) = self.shared.look().lead(asked, first)?;
-        let dialed = timeout(DIAL_WITHIN, TcpStream::connect(address)).await;
-        match dialed {
+    async fn connect(&self, via: u32, first: &Piece) -> Option<(u32, TcpStream)> {
+        let (server, address) = self.shared.lock().server_for(via, first)?;
+        let connected = timeout(CONNECT_WITHIN, TcpStream::connect(address)).await;
+        match connected {
             Ok(Ok(stream)) => {
                 drop(stream.set_nodelay(true));
                 Some((server, stream))
             }
             Ok(Err(error)) => {
-                tracing::debug!(server, %address, %error, "the server was not reached");
+                tracing::debug!(server, %address, %error, "cannot connect to the server");
                 None
             }
             Err(_) => None,
         }
     }
 
-    /// Passes bytes in both directions until the conversation has ended.
-    async fn exchange(
+    /// Relays both directions until the connection has ended.
+    async fn relay_both(
         &self,
         client: &mut TcpStream,
         server: &mut TcpStream,
-        first: Order,
-        up: &mut Splitter,
-        down: &mut Splitter,
+        first: Decision,
+        up: &mut FrameDecoder,
+        down: &mut FrameDecoder,
     ) -> End {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
@@ -142,19 +142,19 @@ impl Link<'_> {
             std::pin::pin!(self.pump(Direction::Request, Some(first), from_client, to_server, up));
         let mut down =
             std::pin::pin!(self.pump(Direction::Reply, None, from_server, to_client, down));
-        let mut cut = std::pin::pin!(self.shared.cut_wanted(self.id));
+        let mut cut = std::pin::pin!(self.shared.cut_requested(self.id));
         let (mut up_ended, mut down_ended) = (None, None);
         loop {
             tokio::select! {
                 biased;
-                close = &mut cut => return End::Cut(by_request(close)),
+                close = &mut cut => return End::Cut(requested_cut(close)),
                 end = &mut up, if up_ended.is_none() => match end {
                     End::Cut(_) => return end,
-                    // The client is gone. What it has sent has been passed on, and the server says the rest.
+                    // The client has closed, and its bytes are forwarded. The server may still reply.
                     _ => up_ended = Some(end),
                 },
                 end = &mut down, if down_ended.is_none() => match end {
-                    // The client takes no more, but what it has sent may still be on its way.
+                    // The client cannot be written to, but its requests may still be queued.
                     End::TargetGone => down_ended = Some(end),
                     _ => return end,
                 },
@@ -165,72 +165,72 @@ impl Link<'_> {
         }
     }
 
-    /// Passes the bytes of one direction.
+    /// Relays one direction.
     ///
-    /// Reading and writing go on side by side, so that a frame's delay counts from its arrival and not from when the
-    /// frame before it has left.
+    /// It reads and writes concurrently, so that a frame's delay counts from its arrival, not from the departure of the
+    /// previous frame.
     async fn pump(
         &self,
         direction: Direction,
-        first: Option<Order>,
+        first: Option<Decision>,
         from: ReadHalf<'_>,
         to: WriteHalf<'_>,
-        splitter: &mut Splitter,
+        decoder: &mut FrameDecoder,
     ) -> End {
         let (queue, queued) = mpsc::channel(MOST_QUEUED);
         tokio::select! {
             biased;
             end = self.write(direction, queued, to) => end,
-            never = self.read(direction, first, from, splitter, queue) => match never {},
+            never = self.read(direction, first, from, decoder, queue) => match never {},
         }
     }
 
     async fn read(
         &self,
         direction: Direction,
-        first: Option<Order>,
+        first: Option<Decision>,
         mut from: ReadHalf<'_>,
-        splitter: &mut Splitter,
+        decoder: &mut FrameDecoder,
         queue: mpsc::Sender<Item>,
     ) -> std::convert::Infallible {
-        let room = Arc::new(Semaphore::new(MOST_BYTES_QUEUED));
-        let enqueue = async |order: Order| {
-            let wanted = order.bytes.len().clamp(1, MOST_BYTES_QUEUED);
+        let capacity = Arc::new(Semaphore::new(MOST_BYTES_QUEUED));
+        let enqueue = async |decision: Decision| {
+            let wanted = decision.bytes.len().clamp(1, MOST_BYTES_QUEUED);
             let wanted = u32::try_from(wanted).expect("the bound is below 4 GiB");
             // It is never closed.
-            if let Ok(permit) = Arc::clone(&room).acquire_many_owned(wanted).await {
-                drop(queue.send(Item::Order(order, permit)).await);
+            if let Ok(permit) = Arc::clone(&capacity).acquire_many_owned(wanted).await {
+                drop(queue.send(Item::Decision(decision, permit)).await);
             }
         };
         if let Some(first) = first {
             enqueue(first).await;
         }
         loop {
-            if self.shared.look().is_raw(self.id, direction) {
-                splitter.go_raw();
+            if self.shared.lock().is_raw(self.id, direction) {
+                decoder.set_raw();
             }
-            while let Some(piece) = splitter.take() {
+            while let Some(piece) = decoder.next_piece() {
                 enqueue(self.arrived(direction, piece)).await;
             }
-            let end = match from.read_buf(splitter.buffer()).await {
+            let end = match from.read_buf(decoder.buffer()).await {
                 Ok(0) => End::Eof,
                 Ok(_) => continue,
                 Err(_) => End::Reset,
             };
-            if let Some(piece) = splitter.rest() {
+            if let Some(piece) = decoder.remainder() {
                 enqueue(self.arrived(direction, piece)).await;
             }
-            // In a black hole not even the end of the stream is seen on the other side.
-            if !self.shared.look().is_dark(self.id) {
+            // A black hole hides the end of the stream, too.
+            if !self.shared.lock().is_black_holed(self.id) {
                 drop(queue.send(Item::End(end)).await);
             }
             return std::future::pending().await;
         }
     }
 
-    fn arrived(&self, direction: Direction, piece: Piece) -> Order {
+    fn arrived(&self, direction: Direction, piece: Piece) -> Decision {
         self.shared
-            .note(|core, at| core.arrived(at, self.id, direction, piece))
+            .report(|core, at| core.arrived(at, self.id, direction, piece))
     }
 
     async fn write(
@@ -240,58 +240,58 @@ impl Link<'_> {
         mut to: WriteHalf<'_>,
     ) -> End {
         while let Some(item) = queued.recv().await {
-            let order = match item {
-                Item::Order(order, _room) => order,
+            let decision = match item {
+                Item::Decision(decision, _permit) => decision,
                 Item::End(end) => {
-                    // That a server has reset its connection is passed on as a reset.
+                    // A reset by the server becomes a reset of the client's side, without a FIN before it.
                     if direction == Direction::Request || !matches!(end, End::Reset) {
                         drop(to.shutdown().await);
                     }
                     return end;
                 }
             };
-            if order.due > self.shared.now() {
-                pause_until(self.shared.instant(order.due)).await;
+            if decision.due > self.shared.now() {
+                pause_until(self.shared.instant(decision.due)).await;
             }
-            if let Some(ticket) = order.ticket {
-                self.shared.released(ticket).await;
+            if let Some(hold) = decision.hold {
+                self.shared.released(hold).await;
             }
-            match order.act {
-                Act::Swallow => continue,
-                Act::Cut(cut) => {
+            match decision.disposition {
+                Disposition::Discard => continue,
+                Disposition::Cut(cut) => {
                     return End::Cut(Cut {
                         answer_to: None,
                         ..cut
                     });
                 }
-                Act::Pass | Act::PassThenCut(_) => {}
+                Disposition::Pass | Disposition::PassThenCut(_) => {}
             }
-            if self.pass(&order, &to).await.is_err() {
+            if self.write_logged(&decision, &to).await.is_err() {
                 return End::TargetGone;
             }
-            if let Act::PassThenCut(cut) = order.act {
+            if let Disposition::PassThenCut(cut) = decision.disposition {
                 return End::Cut(cut);
             }
         }
         End::Eof
     }
 
-    /// Closes the client's side and notes it, in one: whoever sees the one finds the other.
+    /// Closes the client's side and logs that atomically, so that a client that sees the close finds it in the log.
     fn cut_off(&self, client: TcpStream, cut: Cut) -> Option<TcpStream> {
-        self.shared.note(|core, at| {
+        self.shared.report(|core, at| {
             core.cut(at, self.id, cut);
-            hang_up(client, cut.close)
+            close_stream(client, cut.close)
         })
     }
 
-    /// Writes all of it, and notes it with the last of its bytes: whoever has received it finds it in the journal.
-    async fn pass(&self, order: &Order, to: &WriteHalf<'_>) -> io::Result<()> {
-        let mut rest = &order.bytes[..];
+    /// Writes the bytes and logs the last write atomically, so that a peer that has received them finds them in the log.
+    async fn write_logged(&self, decision: &Decision, to: &WriteHalf<'_>) -> io::Result<()> {
+        let mut rest = &decision.bytes[..];
         loop {
-            let wrote: io::Result<usize> = self.shared.note(|core, at| {
+            let wrote: io::Result<usize> = self.shared.report(|core, at| {
                 let wrote = to.try_write(rest)?;
                 if wrote == rest.len() {
-                    core.passed(at, self.id, order.mark.clone());
+                    core.written(at, self.id, decision.on_written.clone());
                 }
                 Ok(wrote)
             });
@@ -304,13 +304,13 @@ impl Link<'_> {
         }
     }
 
-    /// Listens to a server whose client has been cut off, until it has answered a request or closes.
-    async fn overhear(&self, server: &mut TcpStream, down: &mut Splitter, xid: i32) {
+    /// Reads from the server after the client was cut off, until it replies to the request or closes.
+    async fn read_until_reply(&self, server: &mut TcpStream, down: &mut FrameDecoder, xid: i32) {
         loop {
-            while let Some(piece) = down.take() {
+            while let Some(piece) = down.next_piece() {
                 let answered = self
                     .shared
-                    .note(|core, at| core.overheard(at, self.id, &piece));
+                    .report(|core, at| core.arrived_after_cut(at, self.id, &piece));
                 if answered == Some(xid) {
                     return;
                 }
@@ -323,20 +323,20 @@ impl Link<'_> {
     }
 }
 
-/// The first that a client sends, which decides where the connection leads.
-async fn first_piece(client: &mut TcpStream, up: &mut Splitter) -> Option<Piece> {
+/// Reads the first piece from a client, which decides the route.
+async fn first_piece(client: &mut TcpStream, up: &mut FrameDecoder) -> Option<Piece> {
     loop {
-        if let Some(piece) = up.take() {
+        if let Some(piece) = up.next_piece() {
             return Some(piece);
         }
         match client.read_buf(up.buffer()).await {
-            Ok(0) | Err(_) => return up.rest(),
+            Ok(0) | Err(_) => return up.remainder(),
             Ok(_) => {}
         }
     }
 }
 
-fn by_request(close: Close) -> Cut {
+fn requested_cut(close: Close) -> Cut {
     Cut {
         rule: None,
         close,
@@ -344,18 +344,18 @@ fn by_request(close: Close) -> Cut {
     }
 }
 
-/// Closes a connection, so that its peer is told at once. Of an orderly close the other half is left to be drained.
-pub(crate) fn hang_up(stream: TcpStream, close: Close) -> Option<TcpStream> {
+/// Closes a connection, so that its peer notices at once. After an orderly close, returns the stream to be drained.
+pub(crate) fn close_stream(stream: TcpStream, close: Close) -> Option<TcpStream> {
     match close {
         Close::Fin => {
-            // It fails if the peer was faster.
+            // It fails if the peer has closed first.
             let _ = shutdown(&stream, Shutdown::Write);
             Some(stream)
         }
         Close::Rst => {
-            // What is not sent yet is thrown away, and the kernel sends a reset.
+            // The kernel discards unsent bytes and sends a reset.
             if let Err(error) = set_socket_linger(&stream, Some(Duration::ZERO)) {
-                tracing::debug!(%error, "a connection cannot be reset; it is closed");
+                tracing::debug!(%error, "cannot reset a connection; it is closed instead");
             }
             drop(stream);
             None
@@ -363,28 +363,25 @@ pub(crate) fn hang_up(stream: TcpStream, close: Close) -> Option<TcpStream> {
     }
 }
 
-/// Reads and forgets what the peer still sends, until it closes: closing a socket with bytes unread would reset the
-/// connection, and the peer might lose what it has not read yet.
-pub(crate) async fn linger(stream: Option<TcpStream>) {
+/// Reads until the peer closes: closing a socket with unread bytes would reset the connection, and the peer could lose
+/// what it has not read yet.
+pub(crate) async fn drain(stream: Option<TcpStream>) {
     let Some(mut stream) = stream else { return };
     let drained = async {
         let mut sink = vec![0; 4096];
         while let Ok(1..) = stream.read(&mut sink).await {}
     };
-    drop(timeout(LINGER, drained).await);
+    drop(timeout(DRAIN_WITHIN, drained).await);
 }
 
 /// Waits until a frame is due.
 pub(crate) async fn pause_until(due: tokio::time::Instant) {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the delay is what somebody has asked for"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the delay is the purpose")]
     tokio::time::sleep(due.saturating_duration_since(tokio::time::Instant::now())).await;
 }
 
-const DIAL_WITHIN: Duration = Duration::from_secs(5);
-/// How long a peer has to close after it was told that the connection is over.
-const LINGER: Duration = Duration::from_secs(2);
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// How long a peer has to close its side after ours is closed.
+const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 const MOST_QUEUED: usize = 1024;
 const MOST_BYTES_QUEUED: usize = 2 * MAX_KEPT;

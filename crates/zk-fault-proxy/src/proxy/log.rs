@@ -1,4 +1,4 @@
-//! Asking what the proxy has seen.
+//! Reads the events that a proxy has logged.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use super::event::Event;
 use super::matching::Match;
 use super::shared::Shared;
 
-/// What a proxy has seen and done: an oracle for tests.
+/// The events of a proxy, for the assertions of a test.
 ///
-/// It always shows the present state, and is of use when the proxy has ended, too.
+/// It always shows the current state, and remains readable when the proxy has ended.
 ///
 /// ```no_run
 /// # async fn demo(proxy: zk_fault_proxy::FaultProxy) {
@@ -30,49 +30,49 @@ impl Log {
         Self { shared }
     }
 
-    /// All events that are remembered: the newest 200,000.
+    /// Returns the newest events, at most 200,000.
     pub fn events(&self) -> Vec<Event> {
-        self.shared.look().journal.events().cloned().collect()
+        self.shared.lock().journal.events().cloned().collect()
     }
 
-    /// How many events have been forgotten, because newer ones needed the room.
+    /// Returns how many old events were discarded.
     pub fn forgotten(&self) -> u64 {
-        self.shared.look().journal.forgotten()
+        self.shared.lock().journal.forgotten()
     }
 
-    /// How many frames that match have arrived, whatever became of them: requests from clients, replies from servers.
+    /// Returns how many matching frames have arrived: requests from clients, replies from servers.
     pub fn count(&self, matching: &Match) -> usize {
-        self.shared.look().journal.arrivals(matching).count()
+        self.shared.lock().journal.arrivals(matching).count()
     }
 
-    /// How many requests that match were written to a server; of a matcher for replies, how many were written to the
-    /// client.
+    /// Returns how many matching requests were written to a server; for a matcher of replies, how many replies were
+    /// written to a client.
     pub fn count_forwarded(&self, matching: &Match) -> usize {
-        self.shared.look().journal.departures(matching).count()
+        self.shared.lock().journal.departures(matching).count()
     }
 
-    /// The events of the arrivals that match, in order.
+    /// Returns the matching arrivals, in order.
     pub fn arrivals(&self, matching: &Match) -> Vec<Event> {
-        let core = self.shared.look();
+        let core = self.shared.lock();
         core.journal.arrivals(matching).cloned().collect()
     }
 
-    /// The newest event of an arrival that matches.
+    /// Returns the newest matching arrival.
     pub fn last(&self, matching: &Match) -> Option<Event> {
-        let core = self.shared.look();
+        let core = self.shared.lock();
         core.journal.arrivals(matching).next_back().cloned()
     }
 
-    /// Forgets all events so far, so that counts begin anew. Rules count on.
+    /// Discards all events, so that the counts of the log restart. The counts of rules go on.
     pub fn clear(&self) {
-        self.shared.look().journal.clear();
+        self.shared.lock().journal.clear();
     }
 }
 
 /// One event on each line.
 impl std::fmt::Display for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for event in self.shared.look().journal.events() {
+        for event in self.shared.lock().journal.events() {
             writeln!(f, "{event}")?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Which frames a rule is about.
+//! Decides whether a frame matches a rule.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,14 +6,14 @@ use super::pattern::fits;
 use crate::wire::Op;
 use crate::wire::Request;
 
-/// A description of frames: by kind, path, session, server and direction.
+/// A matcher of frames by kind, path, session, server and direction.
 ///
-/// A matcher made by [`create`](Self::create) and the like fits *requests*, as they arrive from the client.
-/// [`reply`](Self::reply) turns it to the server's answers to such requests.
+/// [`create`](Self::create) and similar constructors match *requests*, as they arrive from the client.
+/// [`reply`](Self::reply) makes the matcher match the replies to such requests instead.
 ///
-/// In a pattern for a path `*` stands for any text within a name, and `**` for any text at all: `/locks/*` fits the
-/// children of `/locks`, `/locks/**` everything below it. A transaction fits if one of its parts does. The path of a
-/// sequential node is without its number in the request, and so it is here, also in the reply.
+/// In a path pattern, `*` matches any text within a name and `**` any text: `/locks/*` matches the children of `/locks`,
+/// `/locks/**` everything below it. A transaction matches if one of its operations does.
+/// The path of a sequential node is the requested one, without the number, for the reply too.
 ///
 /// ```
 /// use zk_fault_proxy::Match;
@@ -26,7 +26,7 @@ use crate::wire::Request;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
     kind: Kind,
-    /// Both if absent.
+    /// `None` for both.
     direction: Option<Direction>,
     path: Option<String>,
     session: Option<i64>,
@@ -34,7 +34,7 @@ pub struct Match {
     code: Option<i32>,
 }
 
-/// Which way a frame goes.
+/// The direction of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Direction {
@@ -54,31 +54,31 @@ enum Kind {
     Notification,
 }
 
-/// What is known of a frame when it is judged.
+/// The properties of a frame that a matcher compares.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'a> {
+pub(super) struct FrameInfo<'a> {
     pub(super) direction: Direction,
     pub(super) frame: Frame<'a>,
     pub(super) session: Option<i64>,
     pub(super) server: Option<u32>,
-    /// Of a reply, its error code.
+    /// The error code of a reply.
     pub(super) code: Option<i32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Frame<'a> {
-    /// What opens a session, or the answer to it.
+    /// A connect request or response.
     Handshake,
-    /// A request, or the answer to it.
+    /// A request, or its reply.
     Request(&'a Request),
-    /// What a watch has sent, for this path.
+    /// A watch notification for this path.
     Notification(&'a str),
-    /// Something that is not understood.
+    /// Not decodable.
     Unknown,
 }
 
 impl Match {
-    /// Fits every frame of both directions: requests, replies, notifications, pings and the handshake.
+    /// Matches every frame of both directions: requests, replies, notifications, pings and the handshake.
     pub fn any_frame() -> Self {
         Self {
             direction: None,
@@ -86,87 +86,87 @@ impl Match {
         }
     }
 
-    /// Fits every request but pings and the handshake.
+    /// Matches every request except pings and the handshake.
     ///
-    /// Pings are left out because they come whenever a client likes, so that nobody could count on the n-th request.
+    /// Clients send pings at times of their own, so counting them would make the n-th request unpredictable.
     pub fn requests() -> Self {
         Self::of(Kind::Requests)
     }
 
-    /// Fits every request that changes nodes, transactions included.
+    /// Matches every request that changes nodes, transactions included.
     pub fn writes() -> Self {
         Self::of(Kind::Writes)
     }
 
-    /// Fits requests of one kind.
+    /// Matches requests with one opcode.
     pub fn op(op: Op) -> Self {
         Self::of(Kind::Ops(vec![op]))
     }
 
-    /// Fits creates of every sort, but not those within a transaction.
+    /// Matches all kinds of create, except within a transaction.
     pub fn create(pattern: impl Into<String>) -> Self {
         let ops = [Op::Create, Op::Create2, Op::CreateContainer, Op::CreateTtl];
         Self::ops(&ops).path(pattern)
     }
 
-    /// Fits deletes, but not those within a transaction.
+    /// Matches deletes, except within a transaction.
     pub fn delete(pattern: impl Into<String>) -> Self {
         Self::op(Op::Delete).path(pattern)
     }
 
-    /// Fits writes of data, but not those within a transaction.
+    /// Matches `setData`, except within a transaction.
     pub fn set(pattern: impl Into<String>) -> Self {
         Self::op(Op::SetData).path(pattern)
     }
 
-    /// Fits reads of data.
+    /// Matches `getData`.
     pub fn get(pattern: impl Into<String>) -> Self {
         Self::op(Op::GetData).path(pattern)
     }
 
-    /// Fits looks whether a node exists.
+    /// Matches `exists`.
     pub fn exists(pattern: impl Into<String>) -> Self {
         Self::op(Op::Exists).path(pattern)
     }
 
-    /// Fits lists of children, of both sorts.
+    /// Matches both kinds of `getChildren`.
     pub fn children(pattern: impl Into<String>) -> Self {
         Self::ops(&[Op::GetChildren, Op::GetChildren2]).path(pattern)
     }
 
-    /// Fits syncs.
+    /// Matches `sync`.
     pub fn sync(pattern: impl Into<String>) -> Self {
         Self::op(Op::Sync).path(pattern)
     }
 
-    /// Fits transactions of which a part names a fitting path.
+    /// Matches transactions with an operation on a matching path.
     pub fn multi(pattern: impl Into<String>) -> Self {
         Self::op(Op::Multi).path(pattern)
     }
 
-    /// Fits pings.
+    /// Matches pings.
     pub fn ping() -> Self {
         Self::op(Op::Ping)
     }
 
-    /// Fits the request that ends a session.
+    /// Matches `closeSession`.
     pub fn close_session() -> Self {
         Self::op(Op::CloseSession)
     }
 
-    /// Fits what a client says of its watches after it has reconnected, of both sorts.
+    /// Matches both kinds of `setWatches`, which a client sends after it has reconnected.
     pub fn set_watches() -> Self {
         Self::ops(&[Op::SetWatches, Op::SetWatches2])
     }
 
-    /// Fits the first frame of a connection, which asks for a session.
+    /// Matches the first frame of a connection, which requests a session.
     ///
-    /// Until it is answered a new session has no id: [`session`](Self::session) then fits only a client that resumes.
+    /// A new session has no id yet, so [`session`](Self::session) restricts this to a client that resumes its session.
     pub fn handshake() -> Self {
         Self::of(Kind::Handshake)
     }
 
-    /// Fits what a watch sends.
+    /// Matches watch notifications.
     pub fn notification(pattern: impl Into<String>) -> Self {
         Self {
             direction: Some(Direction::Reply),
@@ -175,7 +175,7 @@ impl Match {
         .path(pattern)
     }
 
-    /// Restricts it to frames that name a node whose path fits the pattern.
+    /// Restricts it to frames with a path that matches the pattern.
     #[must_use]
     pub fn path(mut self, pattern: impl Into<String>) -> Self {
         self.path = Some(pattern.into());
@@ -189,33 +189,33 @@ impl Match {
         self
     }
 
-    /// Restricts it to connections that lead to one server, whichever address they came to.
+    /// Restricts it to connections to one server, whichever proxy address they use.
     #[must_use]
     pub fn server(mut self, id: u32) -> Self {
         self.server = Some(id);
         self
     }
 
-    /// Turns it to the replies to such requests.
+    /// Matches the replies to such requests instead.
     #[must_use]
     pub fn reply(mut self) -> Self {
         self.direction = Some(Direction::Reply);
         self
     }
 
-    /// Turns it to the replies to such requests that have this error code: 0 for success, -110 for a node that exists.
+    /// Matches the replies with this error code instead: 0 for success, -110 for a node that exists.
     #[must_use]
     pub fn reply_code(mut self, code: i32) -> Self {
         self.code = Some(code);
         self.reply()
     }
 
-    /// Whether it is about replies only.
+    /// Returns whether it matches replies only.
     pub(super) fn is_reply(&self) -> bool {
         self.direction == Some(Direction::Reply)
     }
 
-    pub(super) fn fits(&self, seen: &Seen<'_>) -> bool {
+    pub(super) fn fits(&self, seen: &FrameInfo<'_>) -> bool {
         self.direction.is_none_or(|wanted| wanted == seen.direction)
             && self
                 .session
@@ -305,8 +305,8 @@ mod tests {
         request
     }
 
-    fn seen(frame: Frame<'_>) -> Seen<'_> {
-        Seen {
+    fn seen(frame: Frame<'_>) -> FrameInfo<'_> {
+        FrameInfo {
             direction: Direction::Request,
             frame,
             session: Some(7),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_fits_its_own_requests_and_no_others() {
+    fn each_kind_matches_only_its_own_requests() {
         let kinds = [
             (
                 Match::create("/a"),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn pings_and_handshakes_are_no_requests_but_frames() {
+    fn pings_and_handshakes_are_frames_but_not_requests() {
         let ping = request(Op::Ping, &[]);
         for frame in [Frame::Request(&ping), Frame::Handshake, Frame::Unknown] {
             assert!(!Match::requests().fits(&seen(frame)));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn one_fitting_part_makes_a_transaction_fit() {
+    fn a_transaction_matches_if_one_operation_does() {
         let multi = request(Op::Multi, &["/a", "/b/c"]);
         let frame = seen(Frame::Request(&multi));
         assert!(Match::multi("/b/*").fits(&frame) && Match::multi("/a").fits(&frame));
@@ -378,7 +378,7 @@ mod tests {
     fn session_server_direction_and_code_restrict() {
         let create = request(Op::Create, &["/a"]);
         let forth = seen(Frame::Request(&create));
-        let back = Seen {
+        let back = FrameInfo {
             direction: Direction::Reply,
             code: Some(-110),
             ..forth
@@ -391,17 +391,17 @@ mod tests {
         assert!(!any.clone().server(1).fits(&forth));
         assert!(any.clone().reply_code(-110).fits(&back));
         assert!(!any.clone().reply_code(0).fits(&back));
-        let nobody = Seen {
+        let unknown = FrameInfo {
             session: None,
             server: None,
             ..forth
         };
-        assert!(!any.clone().session(7).fits(&nobody) && !any.server(2).fits(&nobody));
+        assert!(!any.clone().session(7).fits(&unknown) && !any.server(2).fits(&unknown));
     }
 
     #[test]
     fn notifications_are_matched_by_path() {
-        let fired = Seen {
+        let fired = FrameInfo {
             direction: Direction::Reply,
             ..seen(Frame::Notification("/a/b"))
         };
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_it_fits() {
+    fn a_matcher_describes_itself() {
         for (matching, text) in [
             (Match::any_frame(), "any frame"),
             (

@@ -1,11 +1,11 @@
-//! Patterns for paths: `*` stands for any text within a name, `**` for any text at all.
+//! Matches paths against patterns, in which `*` stands for any text within a name and `**` for any text.
 //!
 //! Pure: no I/O and no clock.
 
-/// Whether `path` fits `pattern` from its first to its last character.
+/// Returns whether all of `path` matches `pattern`.
 pub(super) fn fits(pattern: &str, path: &str) -> bool {
     let path: Vec<char> = path.chars().collect();
-    // `reached[i]`: the pattern so far fits the first `i` characters.
+    // `reached[i]`: the pattern so far matches the first `i` characters.
     let mut reached = vec![false; path.len() + 1];
     reached[0] = true;
     let mut signs = pattern.chars().peekable();
@@ -57,7 +57,7 @@ mod tests {
     }
 
     proptest! {
-        /// A path with names put in for the stars fits, and with a slash in one of them does not.
+        /// A path with a name in place of the star matches, and one with a slash there does not.
         #[test]
         fn stars_stand_for_names(before in "[a-z]{0,3}", name in "[a-z]{0,3}", after in "[a-z]{0,3}") {
             let pattern = format!("/{before}*/{after}");
@@ -68,7 +68,7 @@ mod tests {
             prop_assert!(fits(&pattern.replace('*', "**"), &deeper));
         }
 
-        /// Many stars cost no more than their number times the length.
+        /// The cost is at most the number of stars times the length.
         #[test]
         fn many_stars_end_soon(stars in 1..60_usize) {
             let path = format!("{}b", "a".repeat(400));

@@ -1,4 +1,4 @@
-//! What the frames of one connection say, read in order.
+//! Decodes the frames of one connection in order, and matches replies to requests.
 //!
 //! Pure: no I/O and no clock.
 
@@ -16,30 +16,30 @@ use crate::wire::notified_path;
 use crate::wire::record::Connect;
 use crate::wire::record::Connected;
 
-/// The state of a conversation between a client and a server.
+/// The protocol state of a connection between a client and a server.
 #[derive(Debug, Default)]
-pub(super) struct Dialogue {
-    client: Side,
-    server: Side,
-    /// Whether the client asked to resume a session.
+pub(super) struct ProtocolState {
+    client: StreamState,
+    server: StreamState,
+    /// Whether the client resumes a session.
     resumes: bool,
-    /// Requests without an answer yet, in order.
+    /// Requests without a reply yet, in order.
     pending: VecDeque<Arc<Request>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Side {
-    /// The first frame is still to come.
+enum StreamState {
+    /// The first frame has not arrived yet.
     #[default]
-    Greeting,
-    Talking,
-    /// It does not speak the protocol.
-    Unintelligible,
+    Handshake,
+    Established,
+    /// The stream does not consist of frames.
+    NotZooKeeper,
 }
 
-/// What a piece of the stream says.
+/// A decoded piece of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Message {
     Connect {
         session: Option<i64>,
     },
@@ -58,65 +58,65 @@ pub(super) enum Said {
     },
     Notification(Arc<str>),
     Word(String),
-    /// The continuation of something, or of a stream that is not understood.
-    More,
-    /// Something that is not understood, for the first time.
-    Gibberish,
+    /// More bytes of a long frame, or of a stream without frames.
+    Continuation,
+    /// A frame that cannot be decoded, or the beginning of a stream without frames.
+    Malformed,
 }
 
-impl Dialogue {
-    pub(super) fn hear(&mut self, direction: Direction, piece: &Piece) -> Said {
+impl ProtocolState {
+    pub(super) fn read(&mut self, direction: Direction, piece: &Piece) -> Message {
         match piece {
-            Piece::Raw(_) => Said::More,
+            Piece::Raw(_) => Message::Continuation,
             Piece::Word(word) => {
-                self.client = Side::Unintelligible;
-                self.server = Side::Unintelligible;
-                Said::Word(String::from_utf8_lossy(word).into_owned())
+                self.client = StreamState::NotZooKeeper;
+                self.server = StreamState::NotZooKeeper;
+                Message::Word(String::from_utf8_lossy(word).into_owned())
             }
             Piece::NoFrame(_) => self.lose(direction),
-            Piece::Frame(_) | Piece::LongFrame(_) => self.hear_frame(direction, piece),
+            Piece::Frame(_) | Piece::LongFrame(_) => self.read_frame(direction, piece),
         }
     }
 
-    /// Whether nothing of this direction is to be taken for frames any more.
+    /// Returns whether this direction has no frames any more.
     pub(super) fn is_raw(&self, direction: Direction) -> bool {
-        self.side(direction) == Side::Unintelligible
+        self.side(direction) == StreamState::NotZooKeeper
     }
 
-    fn hear_frame(&mut self, direction: Direction, piece: &Piece) -> Said {
+    fn read_frame(&mut self, direction: Direction, piece: &Piece) -> Message {
         let payload = piece.payload();
-        let said = match (direction, self.side(direction)) {
-            (_, Side::Unintelligible) => return Said::More,
-            (Direction::Request, Side::Greeting) => self.connect(payload),
-            (Direction::Reply, Side::Greeting) => self.connected(payload),
-            (Direction::Request, Side::Talking) => return self.request(piece),
-            (Direction::Reply, Side::Talking) => return self.reply(payload),
+        let message = match (direction, self.side(direction)) {
+            (_, StreamState::NotZooKeeper) => return Message::Continuation,
+            (Direction::Request, StreamState::Handshake) => self.connect(payload),
+            (Direction::Reply, StreamState::Handshake) => self.connected(payload),
+            (Direction::Request, StreamState::Established) => return self.request(piece),
+            (Direction::Reply, StreamState::Established) => return self.reply(payload),
         };
-        let Ok(said) = said else {
-            // Without a handshake nothing that follows means anything, in neither direction.
-            self.client = Side::Unintelligible;
-            self.server = Side::Unintelligible;
-            return Said::Gibberish;
+        let Ok(message) = message else {
+            // Without a handshake neither direction can be decoded.
+            self.client = StreamState::NotZooKeeper;
+            self.server = StreamState::NotZooKeeper;
+            return Message::Malformed;
         };
-        *self.side_mut(direction) = Side::Talking;
-        said
+        *self.side_mut(direction) = StreamState::Established;
+        message
     }
 
-    fn connect(&mut self, payload: &[u8]) -> Result<Said, DecodeError> {
-        let asked = Connect::decode(payload)?;
-        self.resumes = asked.session != 0;
-        Ok(Said::Connect {
-            session: self.resumes.then_some(asked.session),
+    fn connect(&mut self, payload: &[u8]) -> Result<Message, DecodeError> {
+        let connect = Connect::decode(payload)?;
+        self.resumes = connect.session != 0;
+        Ok(Message::Connect {
+            session: self.resumes.then_some(connect.session),
         })
     }
 
-    fn connected(&mut self, payload: &[u8]) -> Result<Said, DecodeError> {
+    fn connected(&mut self, payload: &[u8]) -> Result<Message, DecodeError> {
         let granted = Connected::decode(payload)?;
         let timeout = u64::try_from(granted.timeout).unwrap_or(0);
         if granted.session == 0 || timeout == 0 {
-            return Ok(Said::SessionRefused);
+            return Ok(Message::SessionRefused);
         }
-        Ok(Said::Connected {
+        Ok(Message::Connected {
             session: granted.session,
             timeout: Duration::from_millis(timeout),
             password: granted.password,
@@ -124,60 +124,61 @@ impl Dialogue {
         })
     }
 
-    /// A single frame that cannot be read does not end the conversation: its length still says where the next begins.
-    fn request(&mut self, piece: &Piece) -> Said {
+    /// A frame that cannot be decoded is not the end: the next one begins after its length.
+    fn request(&mut self, piece: &Piece) -> Message {
         let request = match piece {
             Piece::LongFrame(_) => Request::decode_head(piece.payload()),
             _ => Request::decode(piece.payload()),
         };
         let Ok(request) = request else {
-            return Said::Gibberish;
+            return Message::Malformed;
         };
         let request = Arc::new(request);
         if self.pending.len() == MOST_PENDING {
             self.pending.pop_front();
         }
         self.pending.push_back(Arc::clone(&request));
-        Said::Request(request)
+        Message::Request(request)
     }
 
-    fn reply(&mut self, payload: &[u8]) -> Said {
+    fn reply(&mut self, payload: &[u8]) -> Message {
         let Ok(header) = ReplyHeader::decode(&mut Decoder::new(payload)) else {
-            return Said::Gibberish;
+            return Message::Malformed;
         };
         if header.xid == NOTIFICATION {
             return notified_path(&payload[ReplyHeader::LEN..])
-                .map_or(Said::Gibberish, |path| Said::Notification(path.into()));
+                .map_or(Message::Malformed, |path| {
+                    Message::Notification(path.into())
+                });
         }
-        // Answers come in the order of the requests, but for those that the server gives before it looks into its
-        // queue: to auth and SASL.
+        // Replies have the order of the requests, except those to auth and SASL, which bypass the server's queue.
         let found = self
             .pending
             .iter()
             .position(|request| request.xid == header.xid);
         let Some(request) = found.and_then(|at| self.pending.remove(at)) else {
-            return Said::Gibberish;
+            return Message::Malformed;
         };
-        Said::Reply {
+        Message::Reply {
             request,
             code: header.code.0,
             zxid: header.zxid,
         }
     }
 
-    fn lose(&mut self, direction: Direction) -> Said {
-        *self.side_mut(direction) = Side::Unintelligible;
-        Said::Gibberish
+    fn lose(&mut self, direction: Direction) -> Message {
+        *self.side_mut(direction) = StreamState::NotZooKeeper;
+        Message::Malformed
     }
 
-    fn side(&self, direction: Direction) -> Side {
+    fn side(&self, direction: Direction) -> StreamState {
         match direction {
             Direction::Request => self.client,
             Direction::Reply => self.server,
         }
     }
 
-    fn side_mut(&mut self, direction: Direction) -> &mut Side {
+    fn side_mut(&mut self, direction: Direction) -> &mut StreamState {
         match direction {
             Direction::Request => &mut self.client,
             Direction::Reply => &mut self.server,
@@ -185,9 +186,9 @@ impl Dialogue {
     }
 }
 
-/// The xid of what a watch sends.
+/// The xid of a watch notification.
 const NOTIFICATION: i32 = -1;
-/// No client has so many requests in flight; a stream that never gets answers must not fill the memory.
+/// No client has so many requests in flight; without replies the list must not fill the memory.
 const MOST_PENDING: usize = 100_000;
 
 #[cfg(test)]
@@ -225,26 +226,29 @@ mod tests {
         frame(&Encoder::default().int(xid).long(99).int(code).finish())
     }
 
-    fn connected() -> Dialogue {
-        let mut dialogue = Dialogue::default();
+    fn connected() -> ProtocolState {
+        let mut protocol = ProtocolState::default();
         let connect = frame(&record::connect(Duration::from_secs(4)));
-        assert_eq!(dialogue.hear(UP, &connect), Said::Connect { session: None });
-        dialogue.hear(DOWN, &granted(5, 4000));
-        dialogue
+        assert_eq!(
+            protocol.read(UP, &connect),
+            Message::Connect { session: None }
+        );
+        protocol.read(DOWN, &granted(5, 4000));
+        protocol
     }
 
     #[test]
-    fn the_handshake_tells_session_timeout_and_password() {
-        let mut dialogue = Dialogue::default();
+    fn the_handshake_has_session_timeout_and_password() {
+        let mut protocol = ProtocolState::default();
         let mut connect = record::connect(Duration::from_secs(4));
         connect[16..24].copy_from_slice(&5_i64.to_be_bytes());
         assert_eq!(
-            dialogue.hear(UP, &frame(&connect)),
-            Said::Connect { session: Some(5) }
+            protocol.read(UP, &frame(&connect)),
+            Message::Connect { session: Some(5) }
         );
         assert_eq!(
-            dialogue.hear(DOWN, &granted(5, 4000)),
-            Said::Connected {
+            protocol.read(DOWN, &granted(5, 4000)),
+            Message::Connected {
                 session: 5,
                 timeout: Duration::from_secs(4),
                 password: vec![7; 16],
@@ -255,23 +259,23 @@ mod tests {
 
     #[test]
     fn a_session_of_zero_is_a_refusal() {
-        let mut dialogue = Dialogue::default();
-        dialogue.hear(UP, &frame(&record::connect(Duration::from_secs(4))));
-        assert_eq!(dialogue.hear(DOWN, &granted(0, 0)), Said::SessionRefused);
+        let mut protocol = ProtocolState::default();
+        protocol.read(UP, &frame(&record::connect(Duration::from_secs(4))));
+        assert_eq!(protocol.read(DOWN, &granted(0, 0)), Message::SessionRefused);
     }
 
     #[test]
-    fn replies_find_their_requests_also_out_of_order() {
-        let mut dialogue = connected();
+    fn replies_out_of_order_are_matched_to_their_requests() {
+        let mut protocol = connected();
         for (xid, op) in [(1, 1), (2, 2), (-4, 100), (-2, 11), (3, 4)] {
             assert!(matches!(
-                dialogue.hear(UP, &request(xid, op)),
-                Said::Request(_)
+                protocol.read(UP, &request(xid, op)),
+                Message::Request(_)
             ));
         }
         for (xid, op) in [(-4, 100), (1, 1), (2, 2), (-2, 11), (3, 4)] {
-            match dialogue.hear(DOWN, &reply(xid, -110)) {
-                Said::Reply {
+            match protocol.read(DOWN, &reply(xid, -110)) {
+                Message::Reply {
                     request,
                     code: -110,
                     zxid: 99,
@@ -279,24 +283,24 @@ mod tests {
                 other => panic!("{other:?} for {xid}"),
             }
         }
-        assert_eq!(dialogue.hear(DOWN, &reply(3, 0)), Said::Gibberish);
+        assert_eq!(protocol.read(DOWN, &reply(3, 0)), Message::Malformed);
     }
 
     #[test]
-    fn two_pings_in_flight_are_two() {
-        let mut dialogue = connected();
-        dialogue.hear(UP, &request(-2, 11));
-        dialogue.hear(UP, &request(-2, 11));
+    fn each_of_two_pings_in_flight_gets_one_reply() {
+        let mut protocol = connected();
+        protocol.read(UP, &request(-2, 11));
+        protocol.read(UP, &request(-2, 11));
         for _ in 0..2 {
-            let said = dialogue.hear(DOWN, &reply(-2, 0));
-            assert!(matches!(said, Said::Reply { request, .. } if request.op == Op::Ping));
+            let message = protocol.read(DOWN, &reply(-2, 0));
+            assert!(matches!(message, Message::Reply { request, .. } if request.op == Op::Ping));
         }
-        assert_eq!(dialogue.hear(DOWN, &reply(-2, 0)), Said::Gibberish);
+        assert_eq!(protocol.read(DOWN, &reply(-2, 0)), Message::Malformed);
     }
 
     #[test]
-    fn a_watch_that_fires_is_no_reply() {
-        let mut dialogue = connected();
+    fn a_watch_notification_is_not_a_reply() {
+        let mut protocol = connected();
         let fired = Encoder::default()
             .int(-1)
             .long(-1)
@@ -306,53 +310,56 @@ mod tests {
             .buffer(b"/a")
             .finish();
         assert_eq!(
-            dialogue.hear(DOWN, &frame(&fired)),
-            Said::Notification("/a".into())
+            protocol.read(DOWN, &frame(&fired)),
+            Message::Notification("/a".into())
         );
     }
 
     #[test]
-    fn without_a_handshake_nothing_is_understood() {
-        let mut dialogue = Dialogue::default();
-        assert_eq!(dialogue.hear(UP, &frame(b"hello")), Said::Gibberish);
-        assert!(dialogue.is_raw(UP) && dialogue.is_raw(DOWN));
-        assert_eq!(dialogue.hear(DOWN, &granted(5, 4000)), Said::More);
+    fn without_a_handshake_nothing_is_decoded() {
+        let mut protocol = ProtocolState::default();
+        assert_eq!(protocol.read(UP, &frame(b"hello")), Message::Malformed);
+        assert!(protocol.is_raw(UP) && protocol.is_raw(DOWN));
+        assert_eq!(
+            protocol.read(DOWN, &granted(5, 4000)),
+            Message::Continuation
+        );
     }
 
     #[test]
-    fn one_frame_that_cannot_be_read_does_not_end_the_conversation() {
-        let mut dialogue = connected();
-        assert_eq!(dialogue.hear(UP, &frame(b"x")), Said::Gibberish);
-        assert!(!dialogue.is_raw(UP));
+    fn frames_after_a_malformed_one_are_decoded() {
+        let mut protocol = connected();
+        assert_eq!(protocol.read(UP, &frame(b"x")), Message::Malformed);
+        assert!(!protocol.is_raw(UP));
         assert!(matches!(
-            dialogue.hear(UP, &request(1, 1)),
-            Said::Request(_)
+            protocol.read(UP, &request(1, 1)),
+            Message::Request(_)
         ));
     }
 
     #[test]
-    fn a_long_frame_is_known_by_its_header() {
-        let mut dialogue = connected();
+    fn of_a_long_frame_only_the_header_is_decoded() {
+        let mut protocol = connected();
         let head = Encoder::default().int(9).int(5).buffer(b"/a").finish();
         let piece = Piece::LongFrame(frame::wrap(&head));
-        match dialogue.hear(UP, &piece) {
-            Said::Request(request) => {
+        match protocol.read(UP, &piece) {
+            Message::Request(request) => {
                 assert_eq!((request.op, request.paths.len()), (Op::SetData, 0));
             }
             other => panic!("{other:?}"),
         }
         assert!(matches!(
-            dialogue.hear(DOWN, &reply(9, 0)),
-            Said::Reply { .. }
+            protocol.read(DOWN, &reply(9, 0)),
+            Message::Reply { .. }
         ));
     }
 
     proptest! {
         #[test]
-        fn no_frames_make_it_panic(frames in prop::collection::vec((any::<bool>(), any::<Vec<u8>>()), 0..8), greeted: bool) {
-            let mut dialogue = if greeted { connected() } else { Dialogue::default() };
+        fn no_frames_make_it_panic(frames in prop::collection::vec((any::<bool>(), any::<Vec<u8>>()), 0..8), has_handshake: bool) {
+            let mut protocol = if has_handshake { connected() } else { ProtocolState::default() };
             for (up, payload) in frames {
-                dialogue.hear(if up { UP } else { DOWN }, &frame(&payload));
+                protocol.read(if up { UP } else { DOWN }, &frame(&payload));
             }
         }
     }

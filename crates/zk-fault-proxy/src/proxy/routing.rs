@@ -1,65 +1,65 @@
-//! Which server a new connection is led to.
+//! Decides which server a new connection goes to.
 //!
 //! Pure: no I/O and no clock.
 
 use std::collections::BTreeMap;
 
-/// Where a new connection is led.
+/// Where a new connection goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Steer {
-    /// To the server whose address it came to.
+pub enum Route {
+    /// To the server whose proxy address the client used.
     #[default]
-    Home,
+    SameServer,
     /// To this server.
     To(u32),
-    /// Nowhere: it is reset, as if nobody listened.
-    Nowhere,
+    /// To no server: it is reset, as if the server were down.
+    Refuse,
 }
 
-/// Some of the clients' connections.
+/// A selection of client connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Clients {
     /// All.
     All,
-    /// Those at one server: of new connections those that come to its address, of live ones those that lead to it.
+    /// New connections to one server's proxy address; open connections to that server.
     At(u32),
-    /// That of one session.
+    /// The connection of one session.
     Session(i64),
 }
 
-/// The orders in force: the one for the session counts, then the one for the address, then the one for all.
+/// The routes: a session's takes precedence over an address's, and that over the one for all.
 #[derive(Debug, Default)]
-pub(super) struct Steering {
-    all: Steer,
-    at: BTreeMap<u32, Steer>,
-    session: BTreeMap<i64, Steer>,
+pub(super) struct Routing {
+    all: Route,
+    at: BTreeMap<u32, Route>,
+    session: BTreeMap<i64, Route>,
 }
 
-impl Steering {
-    pub(super) fn set(&mut self, clients: Clients, steer: Steer) {
+impl Routing {
+    pub(super) fn set(&mut self, clients: Clients, route: Route) {
         match clients {
-            Clients::All => self.all = steer,
+            Clients::All => self.all = route,
             Clients::At(server) => {
-                self.at.insert(server, steer);
+                self.at.insert(server, route);
             }
             Clients::Session(id) => {
-                self.session.insert(id, steer);
+                self.session.insert(id, route);
             }
         }
     }
 
-    /// The server for a connection that came to the address of `asked`.
-    pub(super) fn lead(&self, asked: u32, session: Option<i64>) -> Option<u32> {
-        let steer = session
+    /// Returns the server for a connection to the proxy address of `via`.
+    pub(super) fn server_for(&self, via: u32, session: Option<i64>) -> Option<u32> {
+        let route = session
             .and_then(|id| self.session.get(&id))
-            .or_else(|| self.at.get(&asked))
+            .or_else(|| self.at.get(&via))
             .unwrap_or(&self.all);
-        match steer {
-            Steer::Home => Some(asked),
-            Steer::To(server) => Some(*server),
-            Steer::Nowhere => None,
+        match route {
+            Route::SameServer => Some(via),
+            Route::To(server) => Some(*server),
+            Route::Refuse => None,
         }
     }
 }
@@ -69,19 +69,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_particular_order_counts() {
-        let mut steering = Steering::default();
-        assert_eq!(steering.lead(1, None), Some(1));
-        steering.set(Clients::All, Steer::To(3));
-        assert_eq!(steering.lead(1, Some(7)), Some(3));
-        steering.set(Clients::At(1), Steer::Nowhere);
-        assert_eq!(steering.lead(1, Some(7)), None);
-        assert_eq!(steering.lead(2, Some(7)), Some(3));
-        steering.set(Clients::Session(7), Steer::To(2));
-        assert_eq!(steering.lead(1, Some(7)), Some(2));
-        assert_eq!(steering.lead(1, Some(8)), None);
-        assert_eq!(steering.lead(1, None), None);
-        steering.set(Clients::Session(7), Steer::Home);
-        assert_eq!(steering.lead(1, Some(7)), Some(1));
+    fn the_most_specific_route_takes_precedence() {
+        let mut routing = Routing::default();
+        assert_eq!(routing.server_for(1, None), Some(1));
+        routing.set(Clients::All, Route::To(3));
+        assert_eq!(routing.server_for(1, Some(7)), Some(3));
+        routing.set(Clients::At(1), Route::Refuse);
+        assert_eq!(routing.server_for(1, Some(7)), None);
+        assert_eq!(routing.server_for(2, Some(7)), Some(3));
+        routing.set(Clients::Session(7), Route::To(2));
+        assert_eq!(routing.server_for(1, Some(7)), Some(2));
+        assert_eq!(routing.server_for(1, Some(8)), None);
+        assert_eq!(routing.server_for(1, None), None);
+        routing.set(Clients::Session(7), Route::SameServer);
+        assert_eq!(routing.server_for(1, Some(7)), Some(1));
     }
 }

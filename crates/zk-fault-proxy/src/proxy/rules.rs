@@ -1,27 +1,27 @@
-//! The list of rules, and which of them takes a frame.
+//! Decides which rule applies to a frame.
 //!
 //! Pure: no I/O and no clock.
 
 use std::time::Duration;
 
+use super::matching::FrameInfo;
 use super::matching::Match;
-use super::matching::Seen;
 
 /// How a connection is closed towards the client.
 ///
-/// Towards the server it always ends with a FIN, so that the server reads whatever was forwarded before.
+/// The server's side always ends with a FIN, so that the server reads everything that was forwarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Close {
     /// Orderly: the client reads what was sent before, then the end of the stream.
     #[default]
     Fin,
-    /// By a reset, as when the peer's machine has lost its state: the client's next call fails, and replies it had
-    /// not yet read may be lost.
+    /// By a reset, as after a crash of the server's machine: the client's next call fails, and replies that it has not
+    /// read yet may be lost.
     Rst,
 }
 
-/// Which of the frames that match are struck.
+/// Which of the matching frames the rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occurrence {
     Every,
@@ -29,7 +29,7 @@ pub(super) enum Occurrence {
     From(u64),
 }
 
-/// What is done to a frame.
+/// What a rule does to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Pass,
@@ -56,9 +56,9 @@ struct Entry {
     occurrence: Occurrence,
     action: Action,
     /// How many frames have matched.
-    seen: u64,
-    /// How many of them it was carried out on.
-    struck: u64,
+    matched: u64,
+    /// How often the action was carried out.
+    applied: u64,
     live: bool,
 }
 
@@ -73,26 +73,24 @@ impl Rules {
             matching,
             occurrence,
             action,
-            seen: 0,
-            struck: 0,
+            matched: 0,
+            applied: 0,
             live: true,
         });
         RuleId(self.rules.len() as u64 - 1)
     }
 
-    /// The first rule that matches and whose turn it is.
-    ///
-    /// A rule counts the frames that match it and that no rule before it has taken.
-    pub(super) fn judge(&mut self, seen: &Seen<'_>) -> Option<(RuleId, Action)> {
+    /// Returns the first rule that applies to the frame, and counts the frame for each rule up to it that matches.
+    pub(super) fn first_match(&mut self, seen: &FrameInfo<'_>) -> Option<(RuleId, Action)> {
         for (id, rule) in self.rules.iter_mut().enumerate() {
             if !rule.live || !rule.matching.fits(seen) {
                 continue;
             }
-            rule.seen += 1;
+            rule.matched += 1;
             let due = match rule.occurrence {
                 Occurrence::Every => true,
-                Occurrence::Nth(n) => rule.seen == n,
-                Occurrence::From(n) => rule.seen >= n,
+                Occurrence::Nth(n) => rule.matched == n,
+                Occurrence::From(n) => rule.matched >= n,
             };
             if due {
                 rule.live = !matches!(rule.occurrence, Occurrence::Nth(_));
@@ -102,9 +100,9 @@ impl Rules {
         None
     }
 
-    /// Notes that the action was carried out.
-    pub(super) fn struck(&mut self, id: RuleId) {
-        self.entry(id).struck += 1;
+    /// Counts that the action was carried out.
+    pub(super) fn count_applied(&mut self, id: RuleId) {
+        self.entry(id).applied += 1;
     }
 
     pub(super) fn end(&mut self, id: RuleId) {
@@ -117,10 +115,10 @@ impl Rules {
         }
     }
 
-    /// How many frames have matched the rule, and on how many its action was carried out.
+    /// Returns how many frames have matched the rule, and how often its action was carried out.
     pub(super) fn counts(&self, id: RuleId) -> (u64, u64) {
         let rule = &self.rules[Self::index(id)];
-        (rule.seen, rule.struck)
+        (rule.matched, rule.applied)
     }
 
     pub(super) fn describe(&self, id: RuleId) -> String {
@@ -163,21 +161,21 @@ mod tests {
     const CREATE: i32 = 1;
     const DELETE: i32 = 2;
 
-    /// The indexes of the rules that take a create or delete of `/a`, one after another.
-    fn judged(rules: &mut Rules, ops: &[i32]) -> Vec<Option<u64>> {
+    /// Returns the index of the rule that applies to each of these requests for `/a`.
+    fn taken_by(rules: &mut Rules, ops: &[i32]) -> Vec<Option<u64>> {
         let mut request = Request::decode(&[0; 8]).unwrap();
         request.paths = vec!["/a".to_owned()];
         ops.iter()
             .map(|&op| {
                 request.op = Op::from(op);
-                let seen = Seen {
+                let seen = FrameInfo {
                     direction: Direction::Request,
                     frame: Frame::Request(&request),
                     session: None,
                     server: None,
                     code: None,
                 };
-                rules.judge(&seen).map(|(id, _)| id.0)
+                rules.first_match(&seen).map(|(id, _)| id.0)
             })
             .collect()
     }
@@ -191,26 +189,26 @@ mod tests {
     }
 
     #[test]
-    fn the_nth_is_struck_once_and_the_rule_is_spent() {
+    fn a_rule_for_the_nth_frame_applies_once() {
         for n in 1..=4 {
             let mut rules = rules(&[(Match::create("/a"), Occurrence::Nth(n))]);
-            let taken = judged(&mut rules, &[CREATE; 6]);
-            let struck: Vec<_> = (1..=6).map(|at| (at == n).then_some(0)).collect();
-            assert_eq!(taken, struck, "the {n}-th");
-            assert_eq!(rules.counts(RuleId(0)).0, n, "a spent rule counts no more");
+            let taken = taken_by(&mut rules, &[CREATE; 6]);
+            let applied: Vec<_> = (1..=6).map(|at| (at == n).then_some(0)).collect();
+            assert_eq!(taken, applied, "the {n}-th");
+            assert_eq!(rules.counts(RuleId(0)).0, n, "it stops counting");
         }
     }
 
     #[test]
-    fn every_and_from_the_nth_go_on() {
+    fn every_and_from_the_nth_apply_repeatedly() {
         let mut all = rules(&[(Match::create("/a"), Occurrence::Every)]);
-        assert_eq!(judged(&mut all, &[CREATE; 3]), [Some(0); 3]);
+        assert_eq!(taken_by(&mut all, &[CREATE; 3]), [Some(0); 3]);
         let mut later = rules(&[(Match::create("/a"), Occurrence::From(2))]);
-        assert_eq!(judged(&mut later, &[CREATE; 3]), [None, Some(0), Some(0)]);
+        assert_eq!(taken_by(&mut later, &[CREATE; 3]), [None, Some(0), Some(0)]);
     }
 
     #[test]
-    fn the_first_rule_whose_turn_it_is_wins() {
+    fn the_first_rule_that_applies_takes_the_frame() {
         let mut rules = rules(&[
             (Match::create("/a"), Occurrence::Nth(2)),
             (Match::create("/b"), Occurrence::Every),
@@ -218,26 +216,26 @@ mod tests {
             (Match::requests(), Occurrence::Every),
         ]);
         assert_eq!(
-            judged(&mut rules, &[CREATE, DELETE, CREATE, CREATE]),
+            taken_by(&mut rules, &[CREATE, DELETE, CREATE, CREATE]),
             [Some(2), Some(2), Some(0), Some(2)]
         );
         rules.end(RuleId(2));
-        assert_eq!(judged(&mut rules, &[CREATE]), [Some(3)]);
+        assert_eq!(taken_by(&mut rules, &[CREATE]), [Some(3)]);
         rules.end_all();
-        assert_eq!(judged(&mut rules, &[CREATE]), [None]);
+        assert_eq!(taken_by(&mut rules, &[CREATE]), [None]);
     }
 
     #[test]
-    fn a_rule_counts_only_what_no_rule_before_it_has_taken() {
+    fn a_rule_does_not_count_frames_taken_by_earlier_rules() {
         let mut rules = rules(&[
             (Match::create("/a"), Occurrence::Nth(1)),
             (Match::create("/a"), Occurrence::Nth(1)),
         ]);
-        assert_eq!(judged(&mut rules, &[CREATE; 3]), [Some(0), Some(1), None]);
+        assert_eq!(taken_by(&mut rules, &[CREATE; 3]), [Some(0), Some(1), None]);
     }
 
     #[test]
-    fn a_rule_says_what_it_does() {
+    fn a_rule_describes_itself() {
         let mut rules = Rules::default();
         let ids = [
             (

@@ -1,4 +1,4 @@
-//! The state of a proxy, for its own thread and for those who hold a handle.
+//! Shares the state of a proxy between its thread and the handles, with waiting for changes.
 
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -9,20 +9,20 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::core::Core;
+use super::core::HoldId;
 use super::core::LinkId;
-use super::core::Ticket;
 use super::rules::Close;
 use crate::error::Error;
 
-/// The state, and the bells that are rung when it changes.
+/// The state, and the channels that signal its changes.
 #[derive(Debug)]
 pub(super) struct Shared {
     core: Mutex<Core>,
     started: std::time::Instant,
-    /// Rung after everything that happens, for those who wait for it.
-    happened: watch::Sender<()>,
-    /// Rung when connections are to look at what is wanted of them.
-    wanted: watch::Sender<()>,
+    /// Signals every change.
+    changed: watch::Sender<()>,
+    /// Signals a change of what connections have to do: a cut or a release.
+    requested: watch::Sender<()>,
 }
 
 impl Shared {
@@ -30,85 +30,85 @@ impl Shared {
         Self {
             core: Mutex::new(core),
             started: std::time::Instant::now(),
-            happened: watch::Sender::new(()),
-            wanted: watch::Sender::new(()),
+            changed: watch::Sender::new(()),
+            requested: watch::Sender::new(()),
         }
     }
 
-    /// The time of the events: since the start.
+    /// Returns the time since the start, as in the events.
     pub(super) fn now(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// When a time of the events is.
+    /// Converts a time of an event.
     pub(super) fn instant(&self, at: Duration) -> Instant {
         (self.started + at).into()
     }
 
-    pub(super) fn look(&self) -> MutexGuard<'_, Core> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes something, with the time of it.
-    pub(super) fn note<T>(&self, note: impl FnOnce(&mut Core, Duration) -> T) -> T {
-        let noted = {
-            let mut core = self.look();
-            // Under the lock, so that the times in the journal only grow.
+    /// Reports something to the core, with its time.
+    pub(super) fn report<T>(&self, report: impl FnOnce(&mut Core, Duration) -> T) -> T {
+        let result = {
+            let mut core = self.lock();
+            // Under the lock, so that the times in the journal never decrease.
             let now = self.now();
-            note(&mut core, now)
+            report(&mut core, now)
         };
-        self.happened.send_replace(());
-        noted
+        self.changed.send_replace(());
+        result
     }
 
-    /// Changes what is wanted of the connections.
-    pub(super) fn want<T>(&self, change: impl FnOnce(&mut Core) -> T) -> T {
-        let changed = change(&mut self.look());
-        self.wanted.send_replace(());
-        self.happened.send_replace(());
-        changed
+    /// Changes what connections have to do.
+    pub(super) fn request<T>(&self, change: impl FnOnce(&mut Core) -> T) -> T {
+        let result = change(&mut self.lock());
+        self.requested.send_replace(());
+        self.changed.send_replace(());
+        result
     }
 
-    /// Waits until the connection is to be cut.
-    pub(super) async fn cut_wanted(&self, link: LinkId) -> Close {
-        self.until_wanted(|core| core.wants_cut(link)).await
+    /// Waits until a cut of the connection is requested.
+    pub(super) async fn cut_requested(&self, link: LinkId) -> Close {
+        self.until_requested(|core| core.requested_cut(link)).await
     }
 
-    pub(super) async fn released(&self, ticket: Ticket) {
-        self.until_wanted(|core| (!core.is_held(ticket)).then_some(()))
+    pub(super) async fn released(&self, hold: HoldId) {
+        self.until_requested(|core| (!core.is_held(hold)).then_some(()))
             .await;
     }
 
-    async fn until_wanted<T>(&self, look: impl Fn(&Core) -> Option<T>) -> T {
-        let mut wanted = self.wanted.subscribe();
+    async fn until_requested<T>(&self, find: impl Fn(&Core) -> Option<T>) -> T {
+        let mut requested = self.requested.subscribe();
         loop {
-            if let Some(found) = look(&self.look()) {
+            if let Some(found) = find(&self.lock()) {
                 return found;
             }
-            // The sender is in `self`, so it is there.
-            drop(wanted.changed().await);
+            // It cannot fail: the sender is in `self`.
+            drop(requested.changed().await);
         }
     }
 
-    /// Waits for at most `within` until `look` finds something.
+    /// Waits at most `within` until `find` returns a value.
     pub(super) async fn until<T>(
         &self,
         what: &str,
         within: Duration,
-        mut look: impl FnMut(&Core) -> Option<T>,
+        mut find: impl FnMut(&Core) -> Option<T>,
     ) -> Result<T, Error> {
         let deadline = Instant::now() + within;
-        let mut happened = self.happened.subscribe();
+        let mut changed = self.changed.subscribe();
         loop {
-            if let Some(found) = look(&self.look()) {
+            if let Some(found) = find(&self.lock()) {
                 return Ok(found);
             }
-            let changed = tokio::time::timeout_at(deadline, happened.changed()).await;
+            let changed = tokio::time::timeout_at(deadline, changed.changed()).await;
             if changed.is_err() {
                 return Err(Error::NotSeen {
                     what: what.to_owned(),
                     within,
-                    seen: self.look().journal.tail(),
+                    seen: self.lock().journal.tail(),
                 });
             }
         }

@@ -1,4 +1,4 @@
-//! A thread with a runtime of its own, which ends when it is told to.
+//! Runs a future on a thread with its own runtime, and stops both.
 
 use std::future::Future;
 use std::io;
@@ -8,21 +8,19 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
-/// A running thread.
+/// A thread with its own runtime, so that a test that blocks its runtime does not block this one.
 ///
-/// A test that blocks its own runtime does not stop what runs here.
+/// Dropping it stops the thread and waits for it.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct RuntimeThread {
     running: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
 }
 
-impl Stage {
-    /// Runs `play` on a thread of its own until it ends or [`stop`](Self::stop) is called.
-    ///
-    /// `play` is made on that thread, within its runtime.
+impl RuntimeThread {
+    /// Calls `run` on the new thread and polls its future there, until that ends or [`stop`](Self::stop) is called.
     pub(crate) fn start<F: Future<Output = ()>>(
         name: &str,
-        play: impl FnOnce() -> F + Send + 'static,
+        run: impl FnOnce() -> F + Send + 'static,
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -33,7 +31,7 @@ impl Stage {
             .spawn(move || {
                 runtime.block_on(async move {
                     tokio::select! {
-                        () = play() => {}
+                        () = run() => {}
                         _ = stopped => {}
                     }
                 });
@@ -44,7 +42,7 @@ impl Stage {
         })
     }
 
-    /// Ends the thread and waits for it. Every socket of it is closed then.
+    /// Ends the thread and waits for it; its sockets are closed then.
     pub(crate) fn stop(&self) {
         let running = self
             .running
@@ -54,13 +52,13 @@ impl Stage {
         if let Some((stop, thread)) = running {
             drop(stop);
             if thread.join().is_err() {
-                tracing::warn!("a thread of the harness has panicked");
+                tracing::warn!("a thread of the harness panicked");
             }
         }
     }
 }
 
-impl Drop for Stage {
+impl Drop for RuntimeThread {
     fn drop(&mut self) {
         self.stop();
     }

@@ -1,4 +1,4 @@
-//! The proxy in front of listeners that are no ZooKeeper: whatever the bytes are, they come through.
+//! Tests the proxy in front of plain listeners: it passes any bytes unchanged.
 
 use std::io::Read as _;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use super::*;
 use crate::wire::frame;
 use crate::wire::record;
 
-/// A server that takes one connection after another, sends what it is told and returns what it got.
+/// Sends bytes each way over a new connection, and returns what the server and the client received.
 fn exchange(
     proxy: &FaultProxy,
     listener: &TcpListener,
@@ -26,7 +26,7 @@ fn exchange(
     }
     client.shutdown(std::net::Shutdown::Write).unwrap();
     if sent.is_empty() {
-        // Nobody is connected to then.
+        // The proxy connects to the server with the first bytes.
         return (Vec::new(), answer.to_vec());
     }
     let (mut server, _) = listener.accept().unwrap();
@@ -45,8 +45,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn bytes_come_through_whatever_they_are(
-        greeted: bool,
+    fn any_bytes_pass_unchanged(
+        has_handshake: bool,
         sent: Vec<u8>,
         framed: Vec<Vec<u8>>,
         answer: Vec<u8>,
@@ -55,7 +55,7 @@ proptest! {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let proxy = FaultProxy::start([listener.local_addr().unwrap()]).unwrap();
         let mut stream = Vec::new();
-        if greeted {
+        if has_handshake {
             stream.extend(frame::wrap(&record::connect(Duration::from_secs(4))));
         }
         for payload in framed {
@@ -75,7 +75,7 @@ fn a_reset_by_the_server_is_a_reset_for_the_client() {
     let mut client = TcpStream::connect(proxy.address(1).unwrap()).unwrap();
     client.write_all(b"ruok").unwrap();
     let (mut server, _) = listener.accept().unwrap();
-    // With what was sent still on its way, the proxy would find the server gone as it writes, and close in order.
+    // With these bytes still queued, the proxy's write would fail, and it would close with a FIN.
     server.read_exact(&mut [0; 4]).unwrap();
     set_linger_zero(&server);
     drop(server);
@@ -84,7 +84,7 @@ fn a_reset_by_the_server_is_a_reset_for_the_client() {
 }
 
 #[test]
-fn a_sender_waits_when_nobody_reads() {
+fn a_sender_waits_when_its_peer_does_not_read() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = FaultProxy::start([listener.local_addr().unwrap()]).unwrap();
     let mut client = TcpStream::connect(proxy.address(1).unwrap()).unwrap();
@@ -93,7 +93,7 @@ fn a_sender_waits_when_nobody_reads() {
     client.set_nonblocking(true).unwrap();
     let chunk = vec![0; 1 << 20];
     let mut sent = 0;
-    // The proxy's queue and the kernel's buffers fill, and then nothing more is taken for a while.
+    // Once the proxy's queue and the kernel's buffers are full, writes fail.
     let full =
         crate::wait::until_blocking(Duration::from_secs(1), Duration::from_millis(20), || {
             let mut idle = 0;

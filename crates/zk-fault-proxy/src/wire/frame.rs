@@ -1,4 +1,4 @@
-//! Frames and the headers in front of every request and reply.
+//! Encodes and decodes frames and the headers of requests and replies.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,7 +6,7 @@ use super::jute::DecodeError;
 use super::jute::Decoder;
 use super::jute::Encoder;
 
-/// The kind of a request.
+/// The opcode of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OpCode(pub(crate) i32);
 
@@ -16,10 +16,10 @@ impl OpCode {
     pub(crate) const CLOSE_SESSION: Self = Self(-11);
 }
 
-/// What precedes the body of every request but the one that opens a session.
+/// The header of every request except the one that opens a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestHeader {
-    /// The client's own number for the request, from 1; the reply repeats it.
+    /// The client's number for the request, from 1; the reply repeats it.
     pub(crate) xid: i32,
     pub(crate) op: OpCode,
 }
@@ -37,18 +37,18 @@ impl RequestHeader {
     }
 }
 
-/// What precedes the body of every reply but the one that opens a session.
+/// The header of every reply except the one that opens a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReplyHeader {
-    /// The request's number; negative for what nobody asked for (-1: a watch fired, -2: an answer to a ping).
+    /// The request's number; -1 for a watch notification, -2 for the reply to a ping.
     pub(crate) xid: i32,
-    /// The newest transaction the server has applied.
+    /// The last transaction that the server has applied.
     pub(crate) zxid: i64,
     pub(crate) code: ErrorCode,
 }
 
 impl ReplyHeader {
-    /// How many bytes a header takes.
+    /// The length of a header in bytes.
     pub(crate) const LEN: usize = 16;
 
     pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
@@ -60,7 +60,7 @@ impl ReplyHeader {
     }
 }
 
-/// The outcome of a request: zero, or why not.
+/// The error code of a reply; zero for success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ErrorCode(pub(crate) i32);
 
@@ -92,10 +92,10 @@ impl std::fmt::Display for ErrorCode {
     }
 }
 
-/// A length in front of a frame that no peer would send.
+/// An impossible length prefix of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a frame of {0} bytes is announced, where 0 to {MAX_FRAME} are possible: the peer is no ZooKeeper server"
+    "the peer announced a frame of {0} bytes, outside 0 to {MAX_FRAME}: it is not a ZooKeeper server"
 )]
 pub(crate) struct FrameError(i32);
 
@@ -104,7 +104,7 @@ pub(crate) fn wrap(payload: &[u8]) -> Vec<u8> {
     Encoder::default().buffer(payload).finish()
 }
 
-/// Takes the payload of the first frame off the front of `buffer`; `None` if it is not complete yet.
+/// Removes the first frame from `buffer` and returns its payload; `None` if it is not complete yet.
 pub(crate) fn split(buffer: &mut Vec<u8>) -> Result<Option<Vec<u8>>, FrameError> {
     let Some((prefix, rest)) = buffer.split_first_chunk::<PREFIX>() else {
         return Ok(None);
@@ -123,7 +123,7 @@ pub(crate) fn split(buffer: &mut Vec<u8>) -> Result<Option<Vec<u8>>, FrameError>
 
 const PREFIX: usize = 4;
 
-/// Servers limit requests to 1 MiB by default and replies not at all; a children list may reach some MiB.
+/// Servers limit requests to 1 MiB by default, but not replies; a list of children may have some MiB.
 const MAX_FRAME: usize = 64 << 20;
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_laid_out_as_the_server_reads_them() {
+    fn headers_have_the_layout_of_the_server() {
         let mut encoder = Encoder::default();
         RequestHeader {
             xid: 3,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_header_is_an_error_at_every_length() {
+    fn a_truncated_header_is_an_error_at_every_length() {
         let bytes = [0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0];
         for len in 0..bytes.len() {
             assert!(
@@ -182,7 +182,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes arrive, the same frames come out in order.
+        /// The frames are the same for chunks of any size.
         #[test]
         fn frames_survive_any_split(payloads in prop::collection::vec(any::<Vec<u8>>(), 0..6), step in 1..50_usize) {
             let stream: Vec<u8> = payloads.iter().flat_map(|payload| wrap(payload)).collect();

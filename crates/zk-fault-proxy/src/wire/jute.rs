@@ -1,4 +1,4 @@
-//! Jute, the encoding of every value on the wire: big-endian numbers, length-prefixed bytes.
+//! Encodes and decodes values in Jute, the format of the protocol: big-endian numbers, length-prefixed bytes.
 //!
 //! Pure: no I/O and no clock.
 
@@ -42,9 +42,9 @@ pub(crate) struct Decoder<'a> {
     rest: &'a [u8],
 }
 
-/// A value that is not in the bytes where it should be.
+/// A value that exceeds the bytes that are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} needs {needed} bytes where {left} are left")]
+#[error("{what} needs {needed} bytes, but {left} are left")]
 pub(crate) struct DecodeError {
     what: &'static str,
     needed: i64,
@@ -69,7 +69,7 @@ impl<'a> Decoder<'a> {
         Ok(byte != 0)
     }
 
-    /// Takes a length-prefixed buffer; -1 stands for null and is read as empty.
+    /// Takes a length-prefixed buffer; a length of -1 means null and is read as empty.
     pub(crate) fn buffer(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let len = self.int(what)?;
         if len == -1 {
@@ -141,18 +141,15 @@ mod tests {
         let error = Decoder::new(&[0, 0, 0, 9, 1, 2])
             .buffer("the path")
             .expect_err("two of nine bytes");
-        assert_eq!(error.to_string(), "the path needs 9 bytes where 2 are left");
+        assert_eq!(error.to_string(), "the path needs 9 bytes, but 2 are left");
         let error = Decoder::new(&[0xff, 0xff, 0xff, 0xfe])
             .buffer("the path")
             .expect_err("a length of -2");
-        assert_eq!(
-            error.to_string(),
-            "the path needs -2 bytes where 0 are left"
-        );
+        assert_eq!(error.to_string(), "the path needs -2 bytes, but 0 are left");
         let error = Decoder::new(&[0, 0, 0])
             .int("the xid")
             .expect_err("three of four bytes");
-        assert_eq!(error.to_string(), "the xid needs 4 bytes where 3 are left");
+        assert_eq!(error.to_string(), "the xid needs 4 bytes, but 3 are left");
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! The kinds of requests.
+//! Maps opcodes to operations and their names.
 //!
 //! Pure: no I/O and no clock.
 
@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::frame::OpCode;
 
-/// The kind of a request, as its opcode says.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {
@@ -30,13 +30,13 @@ pub enum Op {
     Sync,
     /// `ping`, opcode 11.
     Ping,
-    /// `getChildren2`, which answers with the stat too, opcode 12.
+    /// `getChildren2`, which also returns the stat, opcode 12.
     GetChildren2,
     /// `check`, opcode 13; it occurs within a transaction only.
     Check,
     /// `multi`, opcode 14: a transaction.
     Multi,
-    /// `create2`, which answers with the stat too, opcode 15.
+    /// `create2`, which also returns the stat, opcode 15.
     Create2,
     /// `reconfig`, opcode 16.
     Reconfig,
@@ -52,7 +52,7 @@ pub enum Op {
     MultiRead,
     /// `auth`, opcode 100.
     Auth,
-    /// `setWatches`, opcode 101: a client that has reconnected tells the server its watches.
+    /// `setWatches`, opcode 101: sets the watches of a client that has reconnected.
     SetWatches,
     /// `sasl`, opcode 102.
     Sasl,
@@ -60,7 +60,7 @@ pub enum Op {
     GetEphemerals,
     /// `getAllChildrenNumber`, opcode 104.
     GetAllChildrenNumber,
-    /// `setWatches2`, opcode 105: as `setWatches`, persistent watches included.
+    /// `setWatches2`, opcode 105: as `setWatches`, including persistent watches.
     SetWatches2,
     /// `addWatch`, opcode 106.
     AddWatch,
@@ -73,7 +73,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The opcode on the wire.
+    /// Returns the opcode.
     pub fn code(self) -> i32 {
         match self {
             Self::Other(code) => code,
@@ -84,7 +84,7 @@ impl Op {
         }
     }
 
-    /// Whether it makes a node, alone: a transaction may too.
+    /// Returns whether it is a create; a transaction may contain creates, too.
     pub fn is_create(self) -> bool {
         matches!(
             self,
@@ -92,7 +92,7 @@ impl Op {
         )
     }
 
-    /// Whether it changes nodes, so that it goes through the leader.
+    /// Returns whether it changes nodes, so that it goes through the leader.
     pub fn is_write(self) -> bool {
         self.is_create()
             || matches!(
@@ -126,7 +126,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// Every known operation, its opcode and ZooKeeper's own name for it.
+/// Every known operation, its opcode and ZooKeeper's name for it.
 const TABLE: [(Op, i32, &str); 29] = [
     (Op::Create, 1, "create"),
     (Op::Delete, 2, "delete"),
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opcodes_go_there_and_back() {
+    fn opcodes_round_trip() {
         for code in -20..=120 {
             assert_eq!(Op::from(code).code(), code);
         }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_writes_goes_through_the_leader() {
+    fn creates_and_transactions_are_writes_and_syncs_are_not() {
         assert!(Op::CreateTtl.is_create() && Op::CreateTtl.is_write());
         assert!(Op::Multi.is_write() && !Op::Multi.is_create());
         for reads in [

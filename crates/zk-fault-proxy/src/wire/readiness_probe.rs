@@ -1,4 +1,4 @@
-//! A node written through one server, read back and removed.
+//! Checks that a quorum accepts writes through a server, by creating an ephemeral node; and ends sessions.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,40 +19,40 @@ use super::record;
 
 /// Opens a session on the server at `addr`, creates an ephemeral node, reads it back and closes the session.
 ///
-/// `Ok` means that a quorum has accepted writes through this server, and that nothing stays behind: the server answers
+/// `Ok` means that a quorum has accepted writes through this server, and that the node is gone: the server replies to
 /// the last request after it has removed the node.
 ///
 /// # Errors
 ///
-/// A [`WireError`] that says what was waited for.
-/// The node of a failed canary goes with its session, which expires after four seconds or the server's minimum.
+/// A [`WireError`] with the failed step.
+/// The node is then removed with its session, which expires after four seconds or the server's minimum.
 ///
 /// # Cancel safety
 ///
-/// Safe: as after an error, the node goes with its session.
+/// Safe: as after an error, the node is removed with its session.
 pub async fn probe_writes(addr: SocketAddr, within: Duration) -> Result<(), WireError> {
     let path = format!("/zk-harness-canary-{:016x}", fastrand::u64(..));
     let mut waiting_for = "a connection";
-    let outcome = timeout(within, sing(addr, &path, &mut waiting_for)).await;
+    let outcome = timeout(within, write_and_read(addr, &path, &mut waiting_for)).await;
     outcome
         .unwrap_or(Err(Cause::TimedOut(within)))
         .map_err(|cause| WireError {
-            what: "the canary",
+            what: "the readiness probe",
             addr,
             waiting_for,
             cause,
         })
 }
 
-/// Ends the session with this id and password; answers whether there was one.
+/// Ends the session with this id and password; returns whether there was one.
 ///
-/// `Ok(true)` means that the end is committed: the server answers after it has removed the session's nodes.
-/// `Ok(false)` may also mean that somebody else has begun to end it.
+/// `Ok(true)` means that the end is committed: the server replies after it has removed the session's nodes.
+/// `Ok(false)` may also mean that the end of the session has begun otherwise.
 ///
 /// # Errors
 ///
-/// A [`WireError`] that says what was waited for. Whether the session ended is then not known: its client may have taken
-/// it back before the server had read the request that ends it, or before it had sent the answer.
+/// A [`WireError`] with the failed step. It is unknown then whether the session ended: its client may have reconnected
+/// before the server read the request, or before it sent the reply.
 ///
 /// # Cancel safety
 ///
@@ -77,7 +77,7 @@ pub async fn end_session(
     }
 }
 
-/// Why something said over the wire failed, and at which step.
+/// A failed exchange with a server, with the failed step.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} through {addr} failed while waiting for {waiting_for}")]
 pub struct WireError {
@@ -89,7 +89,7 @@ pub struct WireError {
 }
 
 impl WireError {
-    /// Whether the connection broke, where another one may do.
+    /// Returns whether the connection broke, so that a retry may succeed.
     pub fn is_broken(&self) -> bool {
         matches!(self.cause, Cause::Closed | Cause::Io(_))
     }
@@ -105,33 +105,39 @@ enum Cause {
     Closed,
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("the server grants no session")]
+    #[error("the server granted no session")]
     NoSession,
-    #[error("the server says {0}")]
+    #[error("the server returned {0}")]
     Refused(ErrorCode),
-    #[error("a reply to request {got} came, where one to request {wanted} was due")]
+    #[error("the server replied to request {got} instead of request {wanted}")]
     OutOfOrder { got: i32, wanted: i32 },
-    #[error("the node at {path} holds {} other bytes than were written", found.len())]
+    #[error("the node at {path} contains {} bytes that differ from those written", found.len())]
     OtherData { path: String, found: Vec<u8> },
     #[error(transparent)]
     Frame(#[from] FrameError),
-    #[error("the reply cannot be read")]
+    #[error("cannot decode the reply")]
     Decode(#[from] DecodeError),
 }
 
-/// The steps; `waiting_for` always names the current one.
-async fn sing(addr: SocketAddr, path: &str, waiting_for: &mut &'static str) -> Result<(), Cause> {
+/// Carries out the steps of [`probe_writes`]; `waiting_for` names the current one.
+async fn write_and_read(
+    addr: SocketAddr,
+    path: &str,
+    waiting_for: &mut &'static str,
+) -> Result<(), Cause> {
     let mut connection = Connection::open(addr).await?;
 
     *waiting_for = "a session";
-    connection.greet(&record::connect(SESSION_TIMEOUT)).await?;
+    connection
+        .open_session(&record::connect(SESSION_TIMEOUT))
+        .await?;
 
-    *waiting_for = "the canary node to be written";
+    *waiting_for = "the node to be written";
     connection
         .request(1, &record::create_ephemeral(1, path, DATA))
         .await?;
 
-    *waiting_for = "the canary node to be read back";
+    *waiting_for = "the node to be read back";
     let reply = connection.request(2, &record::get_data(2, path)).await?;
     let found = record::decode_data(&mut Decoder::new(&reply))?;
     if found != DATA {
@@ -146,7 +152,7 @@ async fn sing(addr: SocketAddr, path: &str, waiting_for: &mut &'static str) -> R
     Ok(())
 }
 
-/// The steps of [`end_session`].
+/// Carries out the steps of [`end_session`].
 async fn close(
     addr: SocketAddr,
     session: i64,
@@ -156,12 +162,12 @@ async fn close(
     let mut connection = Connection::open(addr).await?;
 
     *waiting_for = "the session to be resumed";
-    // At once: the server cuts the client off when it reads the first frame, and cuts this connection off when the
-    // client is back, whatever is unread then. Waiting for the answer to the first would leave the client that time.
+    // Both frames at once: the server closes the client's connection when it reads the first one, and this connection
+    // when the client reconnects. A wait for the first reply would give the client time to reconnect.
     let hello = record::resume(SESSION_TIMEOUT, session, password);
     let both = [hello, record::close_session(1)].map(|payload| frame::wrap(&payload));
     connection.stream.write_all(&both.concat()).await?;
-    connection.granted().await?;
+    connection.session_granted().await?;
 
     *waiting_for = "the session to be closed";
     connection.reply(1).await?;
@@ -170,7 +176,7 @@ async fn close(
 
 struct Connection {
     stream: TcpStream,
-    /// What has been received beyond the last frame taken.
+    /// Bytes received after the last returned frame.
     buffer: Vec<u8>,
 }
 
@@ -184,14 +190,14 @@ impl Connection {
         })
     }
 
-    /// Asks for a session, and fails if none is granted.
-    async fn greet(&mut self, hello: &[u8]) -> Result<(), Cause> {
+    /// Requests a session, and fails if the server grants none.
+    async fn open_session(&mut self, hello: &[u8]) -> Result<(), Cause> {
         self.send(hello).await?;
-        self.granted().await
+        self.session_granted().await
     }
 
-    /// Waits for the answer to a handshake.
-    async fn granted(&mut self) -> Result<(), Cause> {
+    /// Waits for the reply to a session request.
+    async fn session_granted(&mut self) -> Result<(), Cause> {
         let granted = record::Connected::decode(&self.receive().await?)?;
         if granted.session == 0 || granted.timeout <= 0 {
             return Err(Cause::NoSession);
@@ -211,7 +217,7 @@ impl Connection {
             let mut reply = self.receive().await?;
             let header = ReplyHeader::decode(&mut Decoder::new(&reply))?;
             match header {
-                // Notifications and answers to pings come whenever they like.
+                // Notifications and replies to pings may come at any time.
                 ReplyHeader { xid: ..0, .. } => {}
                 ReplyHeader {
                     xid: got,

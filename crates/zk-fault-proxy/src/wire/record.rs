@@ -1,4 +1,4 @@
-//! The bodies of the requests the canary makes, of their replies, and of the handshake.
+//! Encodes the handshake and the requests of the readiness probe, and decodes their replies.
 //!
 //! Pure: no I/O and no clock.
 
@@ -10,12 +10,12 @@ use super::jute::DecodeError;
 use super::jute::Decoder;
 use super::jute::Encoder;
 
-/// Asks for a fresh session.
+/// Encodes the request for a new session.
 pub(crate) fn connect(timeout: Duration) -> Vec<u8> {
     resume(timeout, 0, &[0; 16])
 }
 
-/// Asks for a session that is there already.
+/// Encodes the request to resume a session.
 pub(crate) fn resume(timeout: Duration, session: i64, password: &[u8; 16]) -> Vec<u8> {
     let timeout = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
     Encoder::default()
@@ -24,14 +24,14 @@ pub(crate) fn resume(timeout: Duration, session: i64, password: &[u8; 16]) -> Ve
         .int(timeout)
         .long(session)
         .buffer(password)
-        .bool(false) // no read-only server will do
+        .bool(false) // read-only servers are not acceptable
         .finish()
 }
 
-/// What a client asks for when it connects, as far as it is of interest here.
+/// The used part of the request that opens a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Connect {
-    /// The session to be resumed; 0 for a new one.
+    /// The session to resume; 0 for a new one.
     pub(crate) session: i64,
 }
 
@@ -43,12 +43,12 @@ impl Connect {
         from.int("the session timeout")?;
         let session = from.long("the session id")?;
         from.buffer("the session password")?;
-        // Clients since 3.4 add whether a read-only server will do.
+        // Clients since 3.4 add whether a read-only server is acceptable.
         Ok(Self { session })
     }
 }
 
-/// What the server granted; an id of 0 means that it refused.
+/// The server's reply to a [`Connect`]; a session id of 0 means that it refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Connected {
     pub(crate) timeout: i32,
@@ -63,7 +63,7 @@ impl Connected {
         let timeout = from.int("the session timeout")?;
         let session = from.long("the session id")?;
         let password = from.buffer("the session password")?.to_vec();
-        // Servers since 3.4 add whether they are read-only; one that is would have refused.
+        // Servers since 3.4 add whether they are read-only; a read-only one would have refused.
         Ok(Self {
             timeout,
             session,
@@ -72,7 +72,7 @@ impl Connected {
     }
 }
 
-/// Creates an ephemeral node that anyone may do anything with.
+/// Encodes the create of an ephemeral node with all permissions for everyone.
 pub(crate) fn create_ephemeral(xid: i32, path: &str, data: &[u8]) -> Vec<u8> {
     let mut to = Encoder::default();
     RequestHeader {
@@ -88,7 +88,7 @@ pub(crate) fn create_ephemeral(xid: i32, path: &str, data: &[u8]) -> Vec<u8> {
     to.int(EPHEMERAL).finish()
 }
 
-/// Reads a node without leaving a watch.
+/// Encodes the read of a node's data, without a watch.
 pub(crate) fn get_data(xid: i32, path: &str) -> Vec<u8> {
     let mut to = Encoder::default();
     RequestHeader {
@@ -99,12 +99,12 @@ pub(crate) fn get_data(xid: i32, path: &str) -> Vec<u8> {
     to.buffer(path.as_bytes()).bool(false).finish()
 }
 
-/// Takes the data from the body of the reply; the stat behind it is of no interest here.
+/// Decodes the data of a `getData` reply; the stat after it is not used.
 pub(crate) fn decode_data<'a>(from: &mut Decoder<'a>) -> Result<&'a [u8], DecodeError> {
     from.buffer("the node's data")
 }
 
-/// Ends the session; the server removes its ephemeral nodes before it replies.
+/// Encodes the end of the session; the server removes the ephemeral nodes before it replies.
 pub(crate) fn close_session(xid: i32) -> Vec<u8> {
     let mut to = Encoder::default();
     RequestHeader {
@@ -139,15 +139,15 @@ mod tests {
     }
 
     #[test]
-    fn the_session_asked_for_is_read_with_and_without_the_read_only_flag() {
+    fn connect_is_decoded_with_and_without_the_read_only_flag() {
         let mut payload = connect(Duration::from_secs(4));
         payload[16..24].copy_from_slice(&0x0300_05e3_2370_0000_i64.to_be_bytes());
-        let asked = Connect {
+        let expected = Connect {
             session: 0x0300_05e3_2370_0000,
         };
-        assert_eq!(Connect::decode(&payload), Ok(asked));
+        assert_eq!(Connect::decode(&payload), Ok(expected));
         payload.pop();
-        assert_eq!(Connect::decode(&payload), Ok(asked));
+        assert_eq!(Connect::decode(&payload), Ok(expected));
         for len in 0..payload.len() {
             assert!(Connect::decode(&payload[..len]).is_err(), "{len} bytes");
         }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_granted_session_is_read_with_and_without_the_read_only_flag() {
+    fn connected_is_decoded_with_and_without_the_read_only_flag() {
         let granted = Connected {
             timeout: 4000,
             session: 0x0300_05e3_2370_0000,

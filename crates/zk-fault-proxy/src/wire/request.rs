@@ -1,4 +1,4 @@
-//! What a request asks for, and of which nodes.
+//! Decodes the operation and the paths of a request.
 //!
 //! Pure: no I/O and no clock.
 
@@ -14,18 +14,18 @@ use super::op::Op;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
-    /// The client's own number for it, from 1; negative for pings (-2), auth (-4) and watches after a reconnect (-8).
+    /// The client's number for it, from 1; negative for pings (-2), auth (-4) and `setWatches` (-8).
     pub xid: i32,
-    /// What it asks for.
+    /// The operation.
     pub op: Op,
-    /// The nodes it names: one, or of a transaction one for each part, or of `setWatches` one for each watch.
+    /// The paths: one; of a transaction, one for each operation; of `setWatches`, one for each watch.
     ///
-    /// Of a sequential node it is the path without the number.
+    /// The path of a sequential node has no number yet.
     pub paths: Vec<String>,
 }
 
 impl Request {
-    /// Reads the payload of a frame, header first.
+    /// Decodes the payload of a frame.
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Decoder::new(payload);
         let header = RequestHeader::decode(&mut from)?;
@@ -37,7 +37,7 @@ impl Request {
         })
     }
 
-    /// Reads the header only, of a frame that is too long to be kept.
+    /// Decodes only the header, for a frame that is too long to buffer.
     pub(crate) fn decode_head(payload: &[u8]) -> Result<Self, DecodeError> {
         let header = RequestHeader::decode(&mut Decoder::new(payload))?;
         Ok(Self {
@@ -58,7 +58,7 @@ impl fmt::Display for Request {
     }
 }
 
-/// The node of a notification, behind its header.
+/// Decodes the path of a notification, given its body without the header.
 pub(crate) fn notified_path(body: &[u8]) -> Result<String, DecodeError> {
     let mut from = Decoder::new(body);
     from.int("the kind of a notification")?;
@@ -100,7 +100,7 @@ fn paths(op: Op, from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
     }
 }
 
-/// The paths of a transaction's parts. Each part has a header of its own; the last one says that it is the last.
+/// Decodes the paths of a transaction. Each operation has a header of its own; the last header marks the end.
 fn parts(from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
     let mut paths = Vec::new();
     loop {
@@ -132,7 +132,7 @@ fn parts(from: &mut Decoder<'_>) -> Result<Vec<String>, DecodeError> {
             Op::GetData | Op::GetChildren => {
                 from.bool("the watch of a part")?;
             }
-            // Deletes, checks, and whatever else has a path and a version.
+            // Deletes, checks, and other operations with a path and a version.
             _ => {
                 from.int("the version of a part")?;
             }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_is_read_from_every_kind_that_has_one() {
+    fn the_path_is_decoded_from_every_operation_with_one() {
         let with = [
             1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 17, 18, 19, 21, 103, 104, 106,
         ];
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_has_the_paths_of_its_parts() {
+    fn a_transaction_has_the_paths_of_its_operations() {
         let mut to = Encoder::default();
         header(&mut to, 14);
         let acl = |to: &mut Encoder| {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_watches_have_all_their_paths() {
+    fn multi_reads_and_set_watches_have_all_their_paths() {
         let mut to = Encoder::default();
         header(&mut to, 22);
         to.int(8).bool(false).int(-1).buffer(b"/a").bool(false);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_canary_sends_is_read_back() {
+    fn requests_of_the_probe_are_decoded() {
         let create = Request::decode(&record::create_ephemeral(1, "/x", b"abc")).unwrap();
         assert_eq!(create.to_string(), "create /x (xid 1)");
         let close = Request::decode(&record::close_session(3)).unwrap();

@@ -212,14 +212,14 @@ async fn drive(
     };
     // If nobody waits any more, the end follows.
     drop(ready.send(Ok(())));
-    let mut looks = tokio::time::interval(LOOK_EVERY);
+    let mut polls = tokio::time::interval(POLL_EVERY);
     let end = loop {
         tokio::select! {
             end = &mut ended => break end.unwrap_or(End::Leave),
             Some(Order { index, act, done }) = orders.recv() => {
                 drop(done.send(driver.perform(index, act).await));
             }
-            _ = looks.tick() => driver.look_at_all().await,
+            _ = polls.tick() => driver.look_at_all().await,
         }
     };
     match end {
@@ -462,7 +462,7 @@ impl Driver {
         let path = self.logs[index].clone();
         // It ends with this thread's runtime, or when the container is removed.
         tokio::spawn(async move {
-            let mut looks = tokio::time::interval(LOOK_EVERY);
+            let mut polls = tokio::time::interval(POLL_EVERY);
             loop {
                 if let Err(error) = copy_log(&docker, member.name(), &path, true).await {
                     tracing::warn!(%error, path = %path.display(), "the log of a container is not kept");
@@ -471,7 +471,7 @@ impl Driver {
                 }
                 // Its output ends when the server does.
                 loop {
-                    looks.tick().await;
+                    polls.tick().await;
                     if member.state() != ProcessState::Stopped {
                         break;
                     }
@@ -519,7 +519,7 @@ fn is_missing(error: &EngineError) -> bool {
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_EVERY: Duration = Duration::from_millis(250);
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const ACT_WITHIN: Duration = Duration::from_secs(60);
 const STOP_SECONDS: i32 = 10;

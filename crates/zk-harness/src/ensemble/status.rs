@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::Ensemble;
-use super::LOOK_EVERY;
+use super::POLL_EVERY;
 use crate::admin::{self, AdminError};
 use crate::error::Error;
 use crate::health::{Answer, Health, Role};
 use crate::process::ProcessState;
 use crate::server::Server;
-use crate::wait::Looks;
+use crate::wait::Polls;
 
 /// What an ensemble looks like at one moment.
 #[derive(Debug, Clone)]
@@ -80,10 +80,10 @@ impl Ensemble {
     ///
     /// Safe: it only reads.
     pub async fn wait_leader(&self, within: Duration) -> Result<&Server, Error> {
-        let mut looks = Looks::within(within, LOOK_EVERY);
+        let mut polls = Polls::within(within, POLL_EVERY);
         loop {
             let leader = self.leader().await;
-            if leader.is_ok() || !looks.again().await {
+            if leader.is_ok() || !polls.again().await {
                 return leader;
             }
         }

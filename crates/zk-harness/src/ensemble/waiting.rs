@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use zk_fault_proxy::probe_writes;
 
 use super::Ensemble;
-use super::LOOK_EVERY;
+use super::POLL_EVERY;
 use super::status::Status;
 use crate::error::Error;
 use crate::health::Health;
@@ -38,16 +38,16 @@ impl Ensemble {
     /// Safe: a canary node that was being written ends with its session.
     pub async fn wait_quorum(&self) -> Result<(), Error> {
         let within = self.plan.spec.start_timeout;
-        let mut looks = Looks::within(within, LOOK_EVERY);
+        let mut polls = Polls::within(within, POLL_EVERY);
         loop {
             let mut status = self.status().await;
             if let Some(leader) = status.health.leader() {
-                match probe_writes(self.servers[leader].client_address(), CANARY_WITHIN).await {
+                match probe_writes(self.servers[leader].client_address(), PROBE_WITHIN).await {
                     Ok(()) => return Ok(()),
                     Err(error) => status.servers[leader].problem = Some(error.to_string()),
                 }
             }
-            if !looks.again().await {
+            if !polls.again().await {
                 return Err(self.not_serving(within, &status));
             }
         }
@@ -58,7 +58,7 @@ impl Ensemble {
         let within = self.plan.spec.start_timeout;
         let mut answered = None;
         let mut settled = None;
-        let mut looks = Looks::within(within.saturating_sub(started.elapsed()), LOOK_EVERY);
+        let mut polls = Polls::within(within.saturating_sub(started.elapsed()), POLL_EVERY);
         loop {
             if let Some(dead) = self.servers.iter().find(|server| server.has_exited()) {
                 let (id, log, tail) = (dead.id(), dead.log_file(), dead.log_tail(TAIL_LINES));
@@ -76,7 +76,7 @@ impl Ensemble {
                     Err((index, problem)) => status.servers[index].problem = Some(problem),
                 }
             }
-            if !looks.again().await {
+            if !polls.again().await {
                 return Err(self.not_serving(within, &status));
             }
         }
@@ -88,7 +88,7 @@ impl Ensemble {
         for (index, server) in self.servers.iter().enumerate() {
             let address = server.client_address();
             canaries.spawn(async move {
-                probe_writes(address, CANARY_WITHIN)
+                probe_writes(address, PROBE_WITHIN)
                     .await
                     .map_err(|error| (index, error.to_string()))
             });
@@ -112,5 +112,5 @@ impl Ensemble {
     }
 }
 
-const CANARY_WITHIN: Duration = Duration::from_secs(5);
+const PROBE_WITHIN: Duration = Duration::from_secs(5);
 const TAIL_LINES: usize = 15;

@@ -30,7 +30,7 @@ impl Ensemble {
     /// Dropping the future leaves open whether the session ends.
     pub async fn expire(&self, session: i64) -> Result<(), Error> {
         let deadline = Instant::now() + ANSWER_WITHIN;
-        let mut looks = Looks::within(ANSWER_WITHIN, LOOK_EVERY);
+        let mut polls = Polls::within(ANSWER_WITHIN, POLL_EVERY);
         let password = session_password(session);
         let mut leader = self.leader().await?;
         let mut known = Known::default();
@@ -55,7 +55,7 @@ impl Ensemble {
                 Next::Again => {}
             }
             if let Some(failed) = failed {
-                if answer == Answer::Missing || !looks.again().await {
+                if answer == Answer::Missing || !polls.again().await {
                     return Err(Error::Expire {
                         session,
                         source: Box::new(failed),
@@ -123,7 +123,7 @@ impl Known {
 }
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_EVERY: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests {

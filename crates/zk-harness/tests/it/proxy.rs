@@ -391,12 +391,12 @@ async fn new_connections_are_led_where_they_are_steered() {
     };
     let first = Raw::open(at(1)).await.unwrap();
     assert_eq!(server_of(first.session), Some(1));
-    proxy.steer(Clients::All, Steer::To(3)).unwrap();
+    proxy.route(Clients::All, Route::To(3)).unwrap();
     assert_eq!(server_of(first.session), Some(1), "a live connection stays");
     let second = Raw::open(at(1)).await.unwrap();
     assert_eq!(server_of(second.session), Some(3));
     proxy
-        .steer(Clients::Session(first.session), Steer::To(2))
+        .route(Clients::Session(first.session), Route::To(2))
         .unwrap();
     assert_eq!(
         proxy.cut(Clients::Session(first.session), Close::Rst).await,
@@ -408,12 +408,12 @@ async fn new_connections_are_led_where_they_are_steered() {
     assert_eq!(resumed.session, session);
     assert_eq!(server_of(session), Some(2));
     assert_eq!(resumed.ask(&ask::create("/a")).await.unwrap().code, OK);
-    proxy.steer(Clients::At(1), Steer::Nowhere).unwrap();
+    proxy.route(Clients::At(1), Route::Refuse).unwrap();
     assert_eq!(Raw::open(at(1)).await.unwrap_err(), Broken::Rst);
     let third = Raw::open(at(2)).await.unwrap();
     assert_eq!(server_of(third.session), Some(3));
     assert!(matches!(
-        proxy.steer(Clients::All, Steer::To(9)),
+        proxy.route(Clients::All, Route::To(9)),
         Err(Error::NoSuchServer { id: 9, .. })
     ));
     assert_eq!(proxy.cut(Clients::At(3), Close::Fin).await, 2);
@@ -473,8 +473,8 @@ async fn the_log_tells_that_a_create_was_sent_twice() {
     let resumed = log
         .events()
         .into_iter()
-        .filter_map(|event| match event.what {
-            What::Connected { resumed, .. } => Some(resumed),
+        .filter_map(|event| match event.kind {
+            EventKind::Connected { resumed, .. } => Some(resumed),
             _ => None,
         });
     assert_eq!(resumed.collect::<Vec<_>>(), [false, true]);
@@ -497,7 +497,7 @@ async fn words_and_garbage_pass_as_they_are() {
     assert!(
         log.events()
             .iter()
-            .any(|event| matches!(event.what, What::NotUnderstood { .. })),
+            .any(|event| matches!(event.kind, EventKind::NotUnderstood { .. })),
         "{log}"
     );
     ensemble.down().await.unwrap();

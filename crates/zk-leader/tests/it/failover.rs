@@ -90,7 +90,7 @@ async fn a_partitioned_leader_steps_down_before_the_next_one_leads() {
         });
         let proxy = ensemble.proxy().unwrap();
         let session = Clients::Session(one.id().as_i64());
-        proxy.steer(session, Steer::Nowhere).unwrap();
+        proxy.route(session, Route::Refuse).unwrap();
         proxy.cut(session, Close::Rst).await;
         let cut = Instant::now();
         let next = leading(&second).await;

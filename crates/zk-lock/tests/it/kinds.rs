@@ -450,9 +450,11 @@ async fn connect(ensemble: &Ensemble) -> Session {
 async fn end(ensemble: &Ensemble, session: &Session) {
     let proxy = ensemble.proxy().expect("the ensemble has a proxy");
     let its = Clients::Session(session.id().as_i64());
-    proxy.steer(its, Steer::Nowhere).expect("it can be steered");
+    proxy.route(its, Route::Refuse).expect("the route is set");
     proxy.cut(its, Close::Rst).await;
     let ended = ensemble.expire(session.id().as_i64()).await;
     ended.expect("the session ends");
-    proxy.steer(its, Steer::Home).expect("it can be steered");
+    proxy
+        .route(its, Route::SameServer)
+        .expect("the route is set");
 }

@@ -1,4 +1,4 @@
-//! Every action at every kind of frame, and what the journal says of it; no sockets, no clock.
+//! Tests the decision and the log entry for every action on every kind of frame.
 
 use proptest::prelude::*;
 
@@ -55,7 +55,7 @@ fn notification() -> Piece {
     frame(&to.buffer(b"/a").finish())
 }
 
-/// A core with a connection to server 1 that has a session, and request 1 in flight.
+/// Returns a core with a session at server 1, and request 1 in flight.
 fn connected() -> (Core, LinkId) {
     let mut core = core();
     let link = core.accepted(ms(0), 1);
@@ -67,7 +67,7 @@ fn connected() -> (Core, LinkId) {
     (core, link)
 }
 
-/// Each kind of frame in a session, its direction, and a matcher that fits it.
+/// Returns each kind of frame in a session with its direction and a matcher.
 fn frames() -> Vec<(Direction, Piece, Match)> {
     vec![
         (UP, request(2, Op::Delete), Match::delete("/a")),
@@ -97,30 +97,30 @@ fn actions() -> Vec<Action> {
 fn texts(core: &Core) -> Vec<String> {
     core.journal
         .events()
-        .map(|event| event.what.to_string())
+        .map(|event| event.kind.to_string())
         .collect()
 }
 
 #[test]
-fn every_action_is_ordered_at_every_kind_of_frame() {
+fn every_action_applies_to_every_kind_of_frame() {
     for (direction, piece, matching) in frames() {
         for action in actions() {
             let (mut core, link) = connected();
             let about = format!("{action:?} on {matching}");
             let rule = core.add_rule(matching.clone(), Occurrence::Every, action);
-            let order = core.arrived(ms(10), link, direction, piece.clone());
-            assert_eq!(order.bytes, piece.clone().into_bytes(), "{about}");
-            let len = u64::try_from(order.bytes.len()).unwrap();
+            let decision = core.arrived(ms(10), link, direction, piece.clone());
+            assert_eq!(decision.bytes, piece.clone().into_bytes(), "{about}");
+            let len = u64::try_from(decision.bytes.len()).unwrap();
             let due = match action {
                 Action::Delay(delay) => ms(10) + delay,
                 Action::Rate(_) => ms(10 + len),
                 _ => ms(0),
             };
-            assert_eq!(order.due, due, "{about}");
-            assert_eq!(order.ticket.is_some(), action == Action::Hold, "{about}");
+            assert_eq!(decision.due, due, "{about}");
+            assert_eq!(decision.hold.is_some(), action == Action::Hold, "{about}");
             let is_request = direction == UP && piece != frame(b"?");
             let xid = i32::from_be_bytes(
-                order.bytes[4..]
+                decision.bytes[4..]
                     .get(..4)
                     .map_or([0; 4], |x| x.try_into().unwrap()),
             );
@@ -129,21 +129,24 @@ fn every_action_is_ordered_at_every_kind_of_frame() {
                 close,
                 answer_to: is_request.then_some(xid),
             };
-            let act = match action {
-                Action::DropThenCut(close) => Act::Cut(cut(close)),
-                Action::ForwardThenCut(close) => Act::PassThenCut(cut(close)),
-                Action::BlackHole => Act::Swallow,
-                _ => Act::Pass,
+            let disposition = match action {
+                Action::DropThenCut(close) => Disposition::Cut(cut(close)),
+                Action::ForwardThenCut(close) => Disposition::PassThenCut(cut(close)),
+                Action::BlackHole => Disposition::Discard,
+                _ => Disposition::Pass,
             };
-            assert_eq!(order.act, act, "{about}");
-            // A cut counts when it has been made.
-            let at_once = !matches!(order.act, Act::Cut(_) | Act::PassThenCut(_));
+            assert_eq!(decision.disposition, disposition, "{about}");
+            // A cut counts when it has been carried out.
+            let at_once = !matches!(
+                decision.disposition,
+                Disposition::Cut(_) | Disposition::PassThenCut(_)
+            );
             assert_eq!(
                 core.rules().counts(rule),
                 (1, u64::from(at_once)),
                 "{about}"
             );
-            if let Act::Cut(cut) | Act::PassThenCut(cut) = order.act {
+            if let Disposition::Cut(cut) | Disposition::PassThenCut(cut) = decision.disposition {
                 core.cut(ms(11), link, cut);
                 assert_eq!(core.rules().counts(rule), (1, 1), "{about}");
                 let last = texts(&core).pop().unwrap();
@@ -154,7 +157,7 @@ fn every_action_is_ordered_at_every_kind_of_frame() {
 }
 
 #[test]
-fn the_handshake_is_judged_in_both_directions() {
+fn rules_apply_to_both_frames_of_the_handshake() {
     for action in actions() {
         for direction in [UP, DOWN] {
             let mut core = core();
@@ -168,21 +171,24 @@ fn the_handshake_is_judged_in_both_directions() {
             let up = core.arrived(ms(0), link, UP, connect(SESSION));
             let down = core.arrived(ms(0), link, DOWN, granted(SESSION));
             assert_eq!(core.rules().counts(rule).0, 1, "{action:?} {direction:?}");
-            let (struck, other) = match direction {
+            let (matched, other) = match direction {
                 UP => (up, Some(down)),
                 DOWN => (down, None),
             };
-            assert_eq!(struck.ticket.is_some(), action == Action::Hold);
-            // In a black hole the other direction is dark, too; nothing else reaches it.
+            assert_eq!(matched.hold.is_some(), action == Action::Hold);
+            // A black hole affects the other direction, too; the other actions do not.
             if let Some(other) = other {
-                assert_eq!(other.act == Act::Swallow, action == Action::BlackHole);
+                assert_eq!(
+                    other.disposition == Disposition::Discard,
+                    action == Action::BlackHole
+                );
             }
         }
     }
 }
 
 #[test]
-fn nothing_overtakes_what_is_late_in_its_direction() {
+fn frames_behind_a_delayed_frame_are_not_reordered() {
     let (mut core, link) = connected();
     core.add_rule(
         Match::delete("/a"),
@@ -213,13 +219,13 @@ fn a_rate_adds_up() {
 }
 
 #[test]
-fn what_is_held_is_released_by_its_own_rule_only() {
+fn a_held_frame_is_released_only_by_its_own_rule() {
     let (mut core, link) = connected();
     let creates = core.add_rule(Match::create("/a"), Occurrence::Every, Action::Hold);
     let deletes = core.add_rule(Match::delete("/a"), Occurrence::Every, Action::Hold);
     let hold = |core: &mut Core, op| {
-        let order = core.arrived(ms(0), link, UP, request(2, op));
-        order.ticket.unwrap()
+        let decision = core.arrived(ms(0), link, UP, request(2, op));
+        decision.hold.unwrap()
     };
     let create = hold(&mut core, Op::Create);
     let delete = hold(&mut core, Op::Delete);
@@ -229,7 +235,7 @@ fn what_is_held_is_released_by_its_own_rule_only() {
     core.remove_rule(creates);
     assert!(!core.is_held(create), "removing releases");
     assert_eq!(
-        core.arrived(ms(0), link, UP, request(2, Op::Create)).ticket,
+        core.arrived(ms(0), link, UP, request(2, Op::Create)).hold,
         None
     );
     let another = hold(&mut core, Op::Delete);
@@ -239,7 +245,7 @@ fn what_is_held_is_released_by_its_own_rule_only() {
     core.heal();
     assert!(!core.is_held(last));
     assert_eq!(
-        core.arrived(ms(0), link, UP, request(2, Op::Delete)).ticket,
+        core.arrived(ms(0), link, UP, request(2, Op::Delete)).hold,
         None
     );
     let rule = core.add_rule(Match::delete("/a"), Occurrence::Every, Action::Hold);
@@ -250,39 +256,39 @@ fn what_is_held_is_released_by_its_own_rule_only() {
 }
 
 #[test]
-fn a_black_hole_swallows_both_directions_and_a_healed_link_is_cut() {
+fn a_black_hole_discards_both_directions_until_it_is_cut() {
     for heal in [Core::remove_rule, Core::release, |core: &mut Core, _| {
         core.heal();
     }] {
         let (mut core, link) = connected();
         let rule = core.add_rule(Match::delete("/a"), Occurrence::Nth(1), Action::BlackHole);
         let before = core.arrived(ms(0), link, UP, request(2, Op::Create));
-        assert_eq!(before.act, Act::Pass);
+        assert_eq!(before.disposition, Disposition::Pass);
         core.arrived(ms(0), link, UP, request(3, Op::Delete));
-        assert!(core.is_dark(link));
+        assert!(core.is_black_holed(link));
         for (direction, piece, _) in frames() {
-            let order = core.arrived(ms(1), link, direction, piece);
-            assert_eq!(order.act, Act::Swallow);
+            let decision = core.arrived(ms(1), link, direction, piece);
+            assert_eq!(decision.disposition, Disposition::Discard);
         }
         assert_eq!(
             core.rules().counts(rule),
             (1, 1),
             "once for each connection"
         );
-        assert_eq!(core.wants_cut(link), None);
+        assert_eq!(core.requested_cut(link), None);
         heal(&mut core, rule);
-        assert!(!core.is_dark(link));
-        assert_eq!(core.wants_cut(link), Some(Close::Fin));
+        assert!(!core.is_black_holed(link));
+        assert_eq!(core.requested_cut(link), Some(Close::Fin));
     }
 }
 
 #[test]
-fn a_request_and_its_answer_are_four_events() {
+fn a_request_and_its_reply_are_four_events() {
     let (mut core, link) = connected();
     let forth = core.arrived(ms(1), link, UP, request(2, Op::Delete));
-    core.passed(ms(2), link, forth.mark);
+    core.written(ms(2), link, forth.on_written);
     let back = core.arrived(ms(3), link, DOWN, reply(2, -101));
-    core.passed(ms(4), link, back.mark);
+    core.written(ms(4), link, back.on_written);
     assert_eq!(
         texts(&core),
         [
@@ -300,13 +306,13 @@ fn a_request_and_its_answer_are_four_events() {
 }
 
 #[test]
-fn a_session_is_known_with_its_password_and_where_it_is() {
+fn a_session_has_its_password_and_current_server() {
     let (mut core, link) = connected();
     let session = core.sessions()[&SESSION].clone();
     assert_eq!(session.password, [7; 16]);
     assert_eq!(session.timeout, ms(4000));
     assert_eq!(session.link, Some((link, 1)));
-    // It moves to another connection before the first one is over.
+    // It moves to another connection before the first one has ended.
     let next = core.accepted(ms(1), 2);
     core.dialed(next, 2);
     core.arrived(ms(1), next, UP, connect(SESSION));
@@ -318,28 +324,32 @@ fn a_session_is_known_with_its_password_and_where_it_is() {
 }
 
 #[test]
-fn connections_are_led_by_address_session_and_order() {
+fn routes_apply_to_addresses_and_sessions() {
     let mut core = core();
-    let port = |led: Option<(u32, SocketAddr)>| led.map(|(id, address)| (id, address.port()));
-    assert_eq!(port(core.lead(1, &connect(0))), Some((1, 1001)));
-    core.steer(Clients::Session(SESSION), Steer::To(2));
-    assert_eq!(port(core.lead(1, &connect(SESSION))), Some((2, 1002)));
-    assert_eq!(port(core.lead(1, &connect(0))), Some((1, 1001)));
+    let port = |target: Option<(u32, SocketAddr)>| target.map(|(id, address)| (id, address.port()));
+    assert_eq!(port(core.server_for(1, &connect(0))), Some((1, 1001)));
+    core.route(Clients::Session(SESSION), Route::To(2));
+    assert_eq!(port(core.server_for(1, &connect(SESSION))), Some((2, 1002)));
+    assert_eq!(port(core.server_for(1, &connect(0))), Some((1, 1001)));
     assert_eq!(
-        port(core.lead(1, &Piece::Word(b"srvr".to_vec()))),
+        port(core.server_for(1, &Piece::Word(b"srvr".to_vec()))),
         Some((1, 1001))
     );
-    core.steer(Clients::At(1), Steer::Nowhere);
-    assert_eq!(core.lead(1, &connect(0)), None);
+    core.route(Clients::At(1), Route::Refuse);
+    assert_eq!(core.server_for(1, &connect(0)), None);
     core.set_server(2, SocketAddr::from(([127, 0, 0, 1], 9)));
-    assert_eq!(port(core.lead(2, &connect(0))), Some((2, 9)));
-    assert_eq!(core.lead(3, &connect(0)), None, "there is no server 3");
+    assert_eq!(port(core.server_for(2, &connect(0))), Some((2, 9)));
+    assert_eq!(
+        core.server_for(3, &connect(0)),
+        None,
+        "there is no server 3"
+    );
     core.heal();
-    assert_eq!(port(core.lead(1, &connect(SESSION))), Some((1, 1001)));
+    assert_eq!(port(core.server_for(1, &connect(SESSION))), Some((1, 1001)));
 }
 
 #[test]
-fn the_connections_that_are_meant_are_cut() {
+fn only_the_selected_connections_are_cut() {
     for (clients, expected) in [
         (Clients::All, vec![1, 2, 3]),
         (Clients::At(2), vec![2]),
@@ -349,10 +359,10 @@ fn the_connections_that_are_meant_are_cut() {
         let (mut core, first) = connected();
         let second = core.accepted(ms(0), 1);
         core.dialed(second, 2);
-        let undecided = core.accepted(ms(0), 2);
-        let wanted = core.want_cut(clients, Close::Rst);
+        let unrouted = core.accepted(ms(0), 2);
+        let wanted = core.request_cut(clients, Close::Rst);
         assert_eq!(wanted, expected.into_iter().collect(), "{clients:?}");
-        assert_eq!((first, second, undecided), (1, 2, 3));
+        assert_eq!((first, second, unrouted), (1, 2, 3));
         assert_eq!(core.is_any_alive(&wanted), !wanted.is_empty());
         let cut = Cut {
             rule: None,
@@ -360,19 +370,19 @@ fn the_connections_that_are_meant_are_cut() {
             answer_to: None,
         };
         for link in &wanted {
-            assert_eq!(core.wants_cut(*link), Some(Close::Rst));
+            assert_eq!(core.requested_cut(*link), Some(Close::Rst));
             core.cut(ms(1), *link, cut);
         }
         assert!(!core.is_any_alive(&wanted));
         assert!(
-            core.want_cut(clients, Close::Fin).is_empty(),
+            core.request_cut(clients, Close::Fin).is_empty(),
             "they are cut already"
         );
     }
 }
 
 #[test]
-fn the_rest_of_a_long_frame_goes_the_way_of_its_beginning() {
+fn the_rest_of_a_long_frame_follows_its_beginning() {
     let (mut core, link) = connected();
     let rule = core.add_rule(Match::any_frame(), Occurrence::Every, Action::Delay(DELAY));
     let mut to = Encoder::default();
@@ -385,7 +395,7 @@ fn the_rest_of_a_long_frame_goes_the_way_of_its_beginning() {
 }
 
 #[test]
-fn a_stream_that_is_not_understood_obeys_rules_for_any_frame() {
+fn rules_for_any_frame_apply_to_undecodable_streams() {
     let mut core = core();
     let link = core.accepted(ms(0), 1);
     core.dialed(link, 1);
@@ -395,29 +405,29 @@ fn a_stream_that_is_not_understood_obeys_rules_for_any_frame() {
         Action::Hold,
     );
     let word = core.arrived(ms(0), link, UP, Piece::Word(b"srvr".to_vec()));
-    assert_eq!(word.ticket, None);
+    assert_eq!(word.hold, None);
     assert!(core.is_raw(link, UP) && core.is_raw(link, DOWN));
     let answer = core.arrived(ms(0), link, DOWN, Piece::Raw(b"Zookeeper".to_vec()));
-    assert!(answer.ticket.is_some());
+    assert!(answer.hold.is_some());
     assert_eq!(core.rules().counts(rule), (2, 1));
 }
 
 #[test]
-fn what_is_overheard_is_noted_and_judged_by_no_rule() {
+fn replies_after_a_cut_are_logged_and_match_no_rule() {
     let (mut core, link) = connected();
     let rule = core.add_rule(Match::any_frame(), Occurrence::Every, Action::Hold);
-    assert_eq!(core.overheard(ms(1), link, &notification()), None);
-    assert_eq!(core.overheard(ms(1), link, &reply(1, 0)), Some(1));
+    assert_eq!(core.arrived_after_cut(ms(1), link, &notification()), None);
+    assert_eq!(core.arrived_after_cut(ms(1), link, &reply(1, 0)), Some(1));
     assert_eq!(core.rules().counts(rule), (0, 0));
     assert_eq!(texts(&core).len(), 2);
 }
 
 proptest! {
-    /// Without rules everything passes at once and as it is, whatever it is.
+    /// Without rules everything passes at once and unchanged.
     #[test]
-    fn without_rules_everything_passes(pieces in prop::collection::vec((any::<bool>(), any::<Vec<u8>>(), 0..3_u8), 0..12), greeted: bool) {
+    fn without_rules_everything_passes(pieces in prop::collection::vec((any::<bool>(), any::<Vec<u8>>(), 0..3_u8), 0..12), has_handshake: bool) {
         let (mut core, mut link) = connected();
-        if !greeted {
+        if !has_handshake {
             link = core.accepted(ms(0), 1);
         }
         for (up, bytes, kind) in pieces {
@@ -426,9 +436,9 @@ proptest! {
                 1 => Piece::Raw(bytes),
                 _ => Piece::NoFrame(bytes),
             };
-            let order = core.arrived(ms(1), link, if up { UP } else { DOWN }, piece.clone());
-            prop_assert_eq!(order.bytes, piece.into_bytes());
-            prop_assert_eq!((order.act, order.due, order.ticket), (Act::Pass, ms(0), None));
+            let decision = core.arrived(ms(1), link, if up { UP } else { DOWN }, piece.clone());
+            prop_assert_eq!(decision.bytes, piece.into_bytes());
+            prop_assert_eq!((decision.disposition, decision.due, decision.hold), (Disposition::Pass, ms(0), None));
         }
     }
 }

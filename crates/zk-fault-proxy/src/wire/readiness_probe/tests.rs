@@ -1,4 +1,4 @@
-//! The canary against a listener that plays a server, byte for byte.
+//! Tests the readiness probe against a scripted listener, byte for byte.
 
 use std::error::Error as _;
 use std::time::Instant;
@@ -9,20 +9,20 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// What the listener does after each frame it receives.
-enum Play {
+/// What the listener does after it has received a frame.
+enum Step {
     /// Sends these payloads, each in a frame.
     Reply(Vec<Vec<u8>>),
     /// Sends these bytes as they are.
     Raw(&'static [u8]),
     /// Closes the connection.
     Close,
-    /// Keeps silent until the client goes away.
+    /// Sends nothing until the client closes.
     Silence,
 }
 
-/// Runs the canary against a server that plays these scenes, one per request; returns what it received, too.
-async fn run(scenes: Vec<Play>, within: Duration) -> (Vec<Vec<u8>>, Result<(), WireError>) {
+/// Runs the probe against a listener with this script, one step per request; returns the received requests, too.
+async fn run(script: Vec<Step>, within: Duration) -> (Vec<Vec<u8>>, Result<(), WireError>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let addr = listener.local_addr().expect("a bound listener");
     let server = async {
@@ -32,24 +32,24 @@ async fn run(scenes: Vec<Play>, within: Duration) -> (Vec<Vec<u8>>, Result<(), W
             buffer: Vec::new(),
         };
         let mut received = Vec::new();
-        for scene in scenes {
+        for step in script {
             received.push(connection.receive().await.expect("a request"));
-            match scene {
-                Play::Close => return received,
-                Play::Raw(bytes) => connection
+            match step {
+                Step::Close => return received,
+                Step::Raw(bytes) => connection
                     .stream
                     .write_all(bytes)
                     .await
                     .expect("an open connection"),
-                Play::Reply(payloads) => {
+                Step::Reply(payloads) => {
                     for payload in payloads {
                         connection.send(&payload).await.expect("an open connection");
                     }
                 }
-                Play::Silence => {}
+                Step::Silence => {}
             }
         }
-        // Until the client has hung up, so that the end of the script is never taken for a failure.
+        // Waits until the client closes, so that the end of the script does not fail the probe.
         assert!(
             connection.receive().await.is_err(),
             "a request beyond the script"
@@ -59,12 +59,12 @@ async fn run(scenes: Vec<Play>, within: Duration) -> (Vec<Vec<u8>>, Result<(), W
     tokio::join!(server, probe_writes(addr, within))
 }
 
-fn granted(session: i64) -> Play {
+fn granted(session: i64) -> Step {
     let mut payload = [0, 0, 0, 0, 0, 0, 0x0f, 0xa0].to_vec();
     payload.extend(session.to_be_bytes());
     payload.extend([0, 0, 0, 16]);
     payload.extend([7; 17]);
-    Play::Reply(vec![payload])
+    Step::Reply(vec![payload])
 }
 
 fn reply(xid: i32, code: i32, body: &[u8]) -> Vec<u8> {
@@ -77,15 +77,15 @@ fn reply(xid: i32, code: i32, body: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-fn one(xid: i32, code: i32, body: &[u8]) -> Play {
-    Play::Reply(vec![reply(xid, code, body)])
+fn one(xid: i32, code: i32, body: &[u8]) -> Step {
+    Step::Reply(vec![reply(xid, code, body)])
 }
 
 fn data(bytes: &[u8]) -> Vec<u8> {
     [frame::wrap(bytes), vec![0; 68]].concat()
 }
 
-/// The message and the reasons below it.
+/// Returns the message with those of its sources.
 fn chain(error: &WireError) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -98,14 +98,14 @@ fn chain(error: &WireError) -> String {
 
 // covers: H2
 #[tokio::test]
-async fn a_serving_server_gets_a_node_a_read_and_a_close_in_order() {
-    let scenes = vec![
+async fn the_probe_creates_reads_and_closes_in_this_order() {
+    let script = vec![
         granted(5),
         one(1, 0, &frame::wrap(b"/x")),
         one(2, 0, &data(DATA)),
         one(3, 0, b""),
     ];
-    let (received, outcome) = run(scenes, LONG).await;
+    let (received, outcome) = run(script, LONG).await;
     outcome.expect("a server that serves");
     let [connect, create, get, close] = &received[..] else {
         panic!("four requests are expected: {received:?}")
@@ -124,76 +124,76 @@ async fn a_serving_server_gets_a_node_a_read_and_a_close_in_order() {
 }
 
 #[tokio::test]
-async fn notifications_and_pings_between_are_passed_over() {
-    let scenes = vec![
+async fn notifications_and_pings_between_replies_are_ignored() {
+    let script = vec![
         granted(5),
-        Play::Reply(vec![
+        Step::Reply(vec![
             reply(-1, 0, b"watch"),
             reply(-2, 0, b""),
             reply(1, 0, &frame::wrap(b"/x")),
         ]),
         one(2, 0, &data(DATA)),
-        Play::Reply(vec![reply(-1, 0, b"watch"), reply(3, 0, b"")]),
+        Step::Reply(vec![reply(-1, 0, b"watch"), reply(3, 0, b"")]),
     ];
-    run(scenes, LONG).await.1.expect("a server that serves");
+    run(script, LONG).await.1.expect("a server that serves");
 }
 
 #[tokio::test]
-async fn each_failure_says_what_was_waited_for_and_why() {
+async fn each_error_names_the_failed_step_and_the_cause() {
     let failures = [
         (
-            vec![Play::Close],
+            vec![Step::Close],
             "waiting for a session: the server closed the connection",
         ),
         (
             vec![granted(0)],
-            "waiting for a session: the server grants no session",
+            "waiting for a session: the server granted no session",
         ),
         (
-            vec![Play::Raw(b"HTTP/1.1 400 Bad Request\r\n")],
-            "the peer is no ZooKeeper server",
+            vec![Step::Raw(b"HTTP/1.1 400 Bad Request\r\n")],
+            "it is not a ZooKeeper server",
         ),
         (vec![one(0, 0, b"")], "the session password needs"),
         (
-            vec![granted(5), Play::Close],
-            "waiting for the canary node to be written: the server closed",
+            vec![granted(5), Step::Close],
+            "waiting for the node to be written: the server closed",
         ),
         (
             vec![granted(5), one(1, -102, b"")],
-            "to be written: the server says no auth (-102)",
+            "to be written: the server returned no auth (-102)",
         ),
         (
             vec![granted(5), one(7, 0, b"")],
-            "a reply to request 7 came, where one to request 1 was due",
+            "the server replied to request 7 instead of request 1",
         ),
         (
-            vec![granted(5), Play::Reply(vec![vec![0; 5]])],
-            "the zxid of a reply needs 8 bytes where 1 are left",
+            vec![granted(5), Step::Reply(vec![vec![0; 5]])],
+            "the zxid of a reply needs 8 bytes, but 1 are left",
         ),
         (
             vec![granted(5), one(1, 0, b""), one(2, -101, b"")],
-            "to be read back: the server says no node (-101)",
+            "to be read back: the server returned no node (-101)",
         ),
         (
             vec![granted(5), one(1, 0, b""), one(2, 0, &data(b"other"))],
-            "holds 5 other bytes than were written",
+            "contains 5 bytes that differ from those written",
         ),
         (
             vec![granted(5), one(1, 0, b""), one(2, 0, b"")],
-            "the node's data needs 4 bytes where 0 are left",
+            "the node's data needs 4 bytes, but 0 are left",
         ),
         (
             vec![
                 granted(5),
                 one(1, 0, b""),
                 one(2, 0, &data(DATA)),
-                Play::Close,
+                Step::Close,
             ],
             "waiting for the session to be closed",
         ),
     ];
-    for (scenes, expected) in failures {
-        let error = run(scenes, LONG).await.1.expect_err(expected);
+    for (script, expected) in failures {
+        let error = run(script, LONG).await.1.expect_err(expected);
         let text = chain(&error);
         assert!(
             text.contains(expected),
@@ -204,34 +204,35 @@ async fn each_failure_says_what_was_waited_for_and_why() {
 }
 
 #[tokio::test]
-async fn a_server_that_falls_silent_is_given_up_at_the_deadline() {
-    for (scenes, step) in [
-        (vec![Play::Silence], "a session"),
-        (
-            vec![granted(5), Play::Silence],
-            "the canary node to be written",
-        ),
+async fn a_silent_server_fails_the_probe_at_the_deadline() {
+    for (script, waiting_for) in [
+        (vec![Step::Silence], "a session"),
+        (vec![granted(5), Step::Silence], "the node to be written"),
     ] {
         let started = Instant::now();
-        let error = run(scenes, Duration::from_millis(50))
+        let error = run(script, Duration::from_millis(50))
             .await
             .1
             .expect_err("silence");
         assert!(started.elapsed() < Duration::from_secs(10));
         let text = chain(&error);
         assert!(
-            text.contains(&format!("waiting for {step}: no answer within 50ms")),
+            text.contains(&format!("waiting for {waiting_for}: no answer within 50ms")),
             "{text}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_closed_port_is_told_with_its_address() {
+async fn the_error_for_a_closed_port_contains_its_address() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let addr = listener.local_addr().expect("a bound listener");
     drop(listener);
-    let text = chain(&probe_writes(addr, LONG).await.expect_err("nobody listens"));
+    let text = chain(
+        &probe_writes(addr, LONG)
+            .await
+            .expect_err("the port is closed"),
+    );
     assert!(
         text.contains(&addr.to_string()) && text.contains("waiting for a connection: "),
         "{text}"

@@ -205,7 +205,7 @@ impl Files {
                 clippy::disallowed_methods,
                 reason = "the pause between two looks at the file"
             )]
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
     }
 }
@@ -231,7 +231,7 @@ fn write(path: &Path, network: &Network) -> anyhow::Result<()> {
 const WANTED: &str = "network.json";
 const APPLIED: &str = "network-applied.json";
 const APPLIED_WITHIN: Duration = Duration::from_secs(10);
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(crate) const POLL_EVERY: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {

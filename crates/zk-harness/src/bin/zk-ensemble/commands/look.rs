@@ -1,4 +1,4 @@
-//! `list`, `status` and `env`: what only looks.
+//! `list`, `status` and `env`: what only polls.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ pub(crate) async fn list(store: &Store) -> anyhow::Result<ExitCode> {
             Err(error) if Ensemble::exists(&store.directory(&name)) => {
                 code = crate::report(&error);
             }
-            // It was taken down between the two looks.
+            // It was taken down between the two polls.
             Err(_) => {}
         }
     }

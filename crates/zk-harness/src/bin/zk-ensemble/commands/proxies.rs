@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use zk_fault_proxy::{Clients, Close, Steer};
 use zk_harness::{Ensemble, Selector, Server};
 
-use crate::network::{Cut, Files, LOOK_EVERY, Network};
+use crate::network::{Cut, Files, Network, POLL_EVERY};
 use crate::say::print;
 use crate::store::Store;
 use crate::undo::Undo;
@@ -78,9 +78,9 @@ pub(crate) async fn serve(store: &Store, name: &str) -> anyhow::Result<ExitCode>
     };
     ensemble.start_proxies()?;
     let mut made: Option<Network> = None;
-    let mut looks = tokio::time::interval(LOOK_EVERY);
+    let mut polls = tokio::time::interval(POLL_EVERY);
     while Ensemble::exists(ensemble.directory()) {
-        looks.tick().await;
+        polls.tick().await;
         let wanted = files.wanted()?;
         if made.as_ref() != Some(&wanted) {
             let cuts = made.map_or_else(|| wanted.cuts.clone(), |made| made.cuts);
@@ -126,12 +126,12 @@ async fn make(
     }
     let proxy = ensemble.proxy()?;
     for server in ensemble.servers().iter().map(Server::id) {
-        let steer = if wanted.unreachable.contains(&server) {
-            Steer::Nowhere
+        let route = if wanted.unreachable.contains(&server) {
+            Route::Refuse
         } else {
-            Steer::Home
+            Route::SameServer
         };
-        proxy.steer(Clients::At(server), steer)?;
+        proxy.route(Clients::At(server), route)?;
         if wanted.cuts.get(&server) != cut.get(&server) {
             proxy.cut(Clients::At(server), Close::Rst).await;
         }
