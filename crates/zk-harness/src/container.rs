@@ -34,7 +34,7 @@
 //! image.
 
 #[cfg(feature = "containers")]
-mod fleet;
+mod containers;
 #[cfg(feature = "containers")]
 mod image;
 #[cfg(feature = "containers")]
@@ -45,7 +45,7 @@ mod none;
 mod stale;
 
 #[cfg(feature = "containers")]
-pub(crate) use fleet::Fleet;
+pub(crate) use containers::Fleet;
 #[cfg(feature = "containers")]
 pub use image::ContainerImage;
 #[cfg(feature = "containers")]
